@@ -30,6 +30,9 @@ from scenarios.wording.formatting import epsilon as epsilon_text
 MOST_CATEGORIES = 500
 """Of a survey with more categories no other epsilon and no fewer attributes are tried."""
 
+MOST_CELLS = 10_000
+"""Of counts with more cells they are not tried either."""
+
 NAMED = 6
 """The most attributes to leave out that are named."""
 
@@ -159,12 +162,11 @@ class _Setting(NamedTuple):
 
     def respondents_needed(self) -> int | None:
         """The number of respondents that it takes, rounded up to two digits."""
+        if self.now is None and any(one.word == "none" for one in self.of):
+            return None
+        factor: float | None = max(self.beyond.values()) ** 2
         if isinstance(self.variant, Counted) and self.variant.sums.noise is not None:
             factor = self._with_coins()
-        elif self.now is None and any(one.word == "none" for one in self.of):
-            return None
-        else:
-            factor = max(self.beyond.values()) ** 2
         if factor is None:
             return None
         needed = self.respondents * factor
@@ -199,6 +201,11 @@ class _Setting(NamedTuple):
             return None
         if self.now is None or not all(self.now.values()):
             return None
+        if isinstance(variant, Counted) and variant.layout.cells > MOST_CELLS:
+            return None
+        if isinstance(variant, NumericMean | KeyValueCollection):
+            # As its parameter has it, which the true one does not exceed.
+            return variant.epsilon
         most = variant.most()
         if isinstance(variant, Counted) and variant.sums.noise is not None:
             with suppress(ValueError):

@@ -135,7 +135,9 @@ def predicted_margins(
         names = tuple(tables or ((name,) for name in survey.names))
         target = Target("these", names)
         known = predicted(variant, n, target, Uniform(survey), about=about, parties=parties)
-    except ProtocolError as error:
+    except NotEstimatedError:
+        raise
+    except (ProtocolError, ValueError) as error:
         raise NotEstimatedError(str(error)) from error
     if known is not None:
         return known.margins(survey)

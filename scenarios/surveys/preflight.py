@@ -127,12 +127,7 @@ def preflight(
             yield Known("records", f"{error}.", ready=False)
         else:
             yield _records(records, people.records, asked)
-    respondents = parties
-    if respondents is None and people is not None:
-        respondents = len(people.records)
-    if respondents is not None and (said := useful(asked, respondents)):
-        each = ", one for each party" if parties is not None and asked.max_records > 1 else ""
-        yield Known("usefulness", f"predicted for {count(respondents, 'respondent')}{each}: {said}")
+    yield from _predicted(asked, parties, people, useful)
     if paying and (ids is None or people is not None):
         payers = None if people is None else people.ids
         allowed = Payers(None).asked(asked, budget=budget, honest=honest, delta=delta)
@@ -146,6 +141,25 @@ def _closed(asked: Variant) -> Iterator[Known]:
     if closing is not None and closing <= now:
         says = f"it has closed: this machine's clock says {moment(int(now.timestamp()))}."
         yield Known("closes", says, ready=False)
+
+
+def _predicted(
+    variant: Variant,
+    parties: int | None,
+    people: Respondents | None,
+    useful: Callable[[Variant, int], str],
+) -> Iterator[Known]:
+    """The predicted usefulness, for one respondent of each party, or else for the records alone."""
+    if parties is not None:
+        each = ", one for each party" if variant.max_records > 1 else ""
+        respondents, of = parties, f"{count(parties, 'respondent')}{each}"
+    elif people is not None:
+        respondents = len(people.records)
+        of = f"{count(respondents, 'respondent')}, those of the records alone"
+    else:
+        return
+    if said := useful(variant, respondents):
+        yield Known("usefulness", f"predicted for {of}: {said}")
 
 
 def what_is_asked(

@@ -165,15 +165,18 @@ def test_a_plan_with_records(tmp_path: Path) -> None:
     plan, records = plan_file(tmp_path, PLAN + ANALYSIS), table(tmp_path / "r.csv", *ROWS)
     said = sottovoce("preflight", plan, "--records", records)
     assert said.code == 0
-    assert said.out.splitlines() == [
-        "asked      Health: smokes (2), age (3); in parentheses, how many categories.",
-        "variant    rr-independent, quorum 2, patience 20.0, max_records 3.",
-        "cost       at most ε 2 for each respondent, whatever the aggregator asks.",
-        "announced  2 tables (smokes, age by smokes), intervals at 90 % about the respondents, "
+    *facts, useful, ready = said.out.splitlines()
+    assert facts == [
+        "asked       Health: smokes (2), age (3); in parentheses, how many categories.",
+        "variant     rr-independent, quorum 2, patience 20.0, max_records 3.",
+        "cost        at most ε 2 for each respondent, whatever the aggregator asks.",
+        "announced   2 tables (smokes, age by smokes), intervals at 90 % about the respondents, "
         "projection clip.",
-        f"records    fits {records}: 3 respondents, every answer has a category.",
-        "ready",
+        f"records     fits {records}: 3 respondents, every answer has a category.",
     ]
+    predicted = "usefulness  predicted for 3 respondents, those of the records alone: none. "
+    assert useful.startswith(predicted)
+    assert ready == "ready"
     said = sottovoce("preflight", plan, "--records", table(tmp_path / "more.csv", *ROWS, *ROWS))
     assert said.code == 1
     assert "does NOT fit" in said.out

@@ -9,7 +9,7 @@ from protocol.estimators.usefulness import MarginOfError, margins_of
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
-from protocol.variants import BUILT_IN
+from protocol.variants import BUILT_IN, PairCounts
 from protocol.variants.keyvalue.records import key_survey
 from protocol.variants.sums.tallies import Counted
 from scenarios.designing.mending import Mending, mending
@@ -192,3 +192,12 @@ def test_where_an_interval_is_cut_off_the_prediction_says_how_many_it_takes() ->
 
 def number(name: str) -> Attribute:
     return Attribute(name=name, categories=tuple(map(str, range(5))), ordinal=True)
+
+
+def test_of_many_counted_cells_the_number_of_respondents_alone_is_said() -> None:
+    survey = Survey("wide", tuple(number(f"q{place}") for place in range(30)))
+    variant = PairCounts.with_noise(survey, epsilon=1.0, parties=40)
+    fair = tuple(MarginOfError((name,), 5, 0.08) for name in survey.names)
+    said = mending(variant, fair, respondents=400, parties=40, about="respondents")
+    assert said is not None
+    assert (said.respondents, said.epsilon, said.dropped) == (1_100, None, None)

@@ -125,7 +125,7 @@ def test_preflight_and_design_say_it_beforehand(tmp_path: Path) -> None:
     table = tmp_path / "table.csv"
     table.write_text("smokes,age\n" + "no,65+\n" * 300)
     plan.write_text(PLAN.replace("epsilon = 3.0", "epsilon = 3.0\nmax_records = 300"))
-    assert "predicted for 300 respondents: poor. " in one_line(
+    assert "predicted for 300 respondents, those of the records alone: poor. " in one_line(
         "preflight", plan, "--records", table
     )
     assert "predicted for 40 respondents, one for each party: " in one_line(
