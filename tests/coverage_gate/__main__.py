@@ -1,8 +1,9 @@
 """``python -m tests.coverage_gate``: measure the coverage of all intervals, and judge it.
 
 Takes about an hour on two quiet cores, and a few minutes with ``--every 4 --runs 100``.
-``--out docs/coverage.md`` writes the page. What was measured takes the place of its lines there,
-and all others stay: ``--only rrba --numbers scores --out docs/coverage.md`` renews a few lines.
+``--out docs/coverage.md`` writes the page, and the table beside it. What was measured takes the
+place of its lines there, and all others stay: ``--only rrba --numbers scores --out
+docs/coverage.md`` renews a few lines.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.coverage_gate.document import lines_in, lines_of, merged, page
+from tests.coverage_gate.document import lines_in, lines_of, merged, page, table
 from tests.coverage_gate.estimators.registry import ESTIMATORS
 from tests.coverage_gate.grid import Point
 from tests.coverage_gate.measuring import Row, measured
@@ -93,7 +94,7 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="of so many points one")
     parser.add_argument("--shown", type=int, default=50, help="how many failures are printed")
     parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="the page; its lines of other numbers stay"
+        "--out", type=Path, metavar="FILE", help="the page; lines of other numbers stay"
     )
     parser.add_argument(
         "--rows",
@@ -124,8 +125,10 @@ def main() -> int:
     if len(failed) > given.shown:
         print(f"and {len(failed) - given.shown:,} more")
     if given.out is not None:
-        before = given.out.read_text(encoding="utf-8") if given.out.exists() else ""
+        beside = given.out.with_suffix(".csv")
+        before = beside.read_text(encoding="utf-8") if beside.exists() else ""
         lines = merged(lines_of(rows), lines_in(before))
+        beside.write_text(table(lines), encoding="utf-8")
         given.out.write_text(page(lines, seed=given.seed), encoding="utf-8")
     return 1 if failed else 0
 

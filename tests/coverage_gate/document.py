@@ -1,7 +1,9 @@
-"""The table of coverage, as a page of the documentation."""
+"""The coverage of intervals, as a page of the documentation and a table beside it."""
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 import re
 from collections import defaultdict
@@ -19,7 +21,7 @@ HEAD = """# Coverage of the intervals
 What share of nominal 95 % intervals holds the truth: for every estimator of every variant, about
 the respondents (whose answers were randomized) and about the population (of which they are a random
 sample), over pilot and final release together where there are both. `python -m tests.coverage_gate`
-measures it and writes this page.
+measures it and writes this page and its table, [coverage.csv](coverage.csv).
 """
 
 GRID = """
@@ -96,8 +98,10 @@ class Line(NamedTuple):
         """How many points of the grid were measured."""
         return int(_POINTS.findall(self.how)[0])
 
-    def __str__(self) -> str:
-        return f"| {' | '.join([*self[:4], *self.cells, *map(str, self.noted)])} |"
+    @property
+    def fields(self) -> list[str]:
+        """The line as fields of a table."""
+        return [*self[:4], *self.cells, *map(str, self.noted)]
 
 
 _POINTS = re.compile(r"(\d+) of \d+ points")
@@ -119,16 +123,14 @@ def lines_of(rows: Iterable[Row]) -> list[Line]:
     return found
 
 
-def lines_in(page: str) -> list[Line]:
-    """The lines of a page, of estimators that there still are."""
-    found = []
-    for line in page.splitlines():
-        parts = [part.strip() for part in line.strip("|").split("|")]
-        if len(parts) == 4 + len(EXPECTED) + len(_NOTED) and parts[0] in POINTS:
-            first, last = 4, 4 + len(EXPECTED)
-            noted = tuple(map(int, parts[last:]))
-            found.append(Line(*parts[:first], tuple(parts[first:last]), noted))
-    return found
+def lines_in(text: str) -> list[Line]:
+    """The lines of a table, of estimators that there still are."""
+    first, last = 4, 4 + len(EXPECTED)
+    return [
+        Line(*parts[:first], tuple(parts[first:last]), tuple(map(int, parts[last:])))
+        for parts in csv.reader(io.StringIO(text))
+        if parts[0] in POINTS
+    ]
 
 
 def merged(lines: Iterable[Line], kept: Iterable[Line]) -> list[Line]:
@@ -147,7 +149,7 @@ def page(lines: Sequence[Line], *, seed: int) -> str:
         GRID,
         f"The seed is {seed}; figures that were kept of an earlier run may have another.\n",
     ]
-    text += ["## The table\n", *_table(lines)]
+    text += ["## By estimator\n", *_by_estimator(lines)]
     return "\n".join(text).rstrip() + "\n"
 
 
@@ -195,18 +197,30 @@ def _missing(lines: Sequence[Line]) -> Iterator[str]:
         )
 
 
-def _table(lines: Iterable[Line]) -> Iterator[str]:
-    yield (
-        "The lowest and, where the truth is off the boundary, the highest coverage in percent, by "
-        "expected reports. `?` stands where no interval is given: at all points, or beside figures "
-        "at some. How much of its part of the grid was measured stands beside each estimator, and "
-        "at the end how many figures a line has, and how many of them are not as demanded.\n"
-    )
+def table(lines: Iterable[Line]) -> str:
+    """The table, as CSV."""
+    text = io.StringIO()
     counts = [f"{expected:,}" for expected in EXPECTED]
-    heads = ["estimator", "number", "about", "measured", *counts, *_NOTED]
-    yield f"| {' | '.join(heads)} |"
-    yield f"|{'---|' * len(heads)}"
-    yield from map(str, lines)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["estimator", "number", "about", "measured", *counts, *_NOTED])
+    writer.writerows(line.fields for line in lines)
+    return text.getvalue()
+
+
+def _by_estimator(lines: Iterable[Line]) -> Iterator[str]:
+    yield (
+        "All figures are in [coverage.csv](coverage.csv): the lowest and, where the truth is off "
+        "the boundary, the highest coverage in percent, by expected reports. `?` stands where no "
+        "interval is given. Here they are counted by variant.\n"
+    )
+    yield f"| variant | {' | '.join(_NOTED)} |"
+    yield f"|---|{'---|' * len(_NOTED)}"
+    groups: dict[str, list[Line]] = defaultdict(list)
+    for line in lines:
+        groups[line.name.split(",")[0]].append(line)
+    for name, some in groups.items():
+        sums = (sum(noted) for noted in zip(*(line.noted for line in some), strict=True))
+        yield f"| {name} | {' | '.join(f'{noted:,}' for noted in sums)} |"
 
 
 def _column(row: Row) -> int:
