@@ -74,7 +74,7 @@ async def main():
             async with open_tcp(switch, identity, tls=tls) as (hub, where):
                 print(where, flush=True)
                 async with hub.connect(me) as link:
-                    await hub.joined(charter.roster.parties, within=30.0)
+                    await hub.joined(charter.roster.parties, within=300.0)
                     machine = await run_aggregator(charter, link, streams=streams)
                 await hub.emptied()
     (folder / "result").write_bytes(charter.codec.encode(machine.result))
