@@ -8,15 +8,18 @@ from dataclasses import replace
 from scenarios.report.page.association import association
 from scenarios.report.page.coalitions import graph
 from scenarios.report.page.page import statement_page
+from scenarios.report.page.panels import learned
 from scenarios.report.page.replay import replay
 from scenarios.report.page.rounds import traffic
 from scenarios.report.page.terms import terms
+from scenarios.report.page.words import words
 from scenarios.statement.audits.audit import facts, statement
 from scenarios.statement.audits.judged import Judged
 from scenarios.statement.statement import Statement
 from scenarios.surveys.watching.rounds import Round
 from scenarios.surveys.watching.standings import StandingWriter
 from scenarios.wording.formatting import cut
+from scenarios.wording.withstanding import together as conspiring
 
 BEGINS = b"<!doctype html>"
 """How such a file begins."""
@@ -29,7 +32,7 @@ def audit_page(
     *,
     said: Statement | None = None,
 ) -> str:
-    """An audit as a page: what was found and the verdicts first, then what they rest on.
+    """An audit as a page: the verdicts, what is wrong, what was learned, and all else folded.
 
     The same audit gives the same page. Lists are cut where they would make it long, and say so.
 
@@ -42,13 +45,16 @@ def audit_page(
     stated, survey = said or statement(judged), judged.audit.charter.variant.survey
     exchanged, flows = traffic(judged.audit, rounds)
     together = association(judged.estimate, judged.intervals)
-    extras = {exchanged.key: flows}
+    audit, who = judged.audit, conspiring(judged.observer)
+    doubted = any(each.about == "Privacy" and each.state == "open" for each in stated.verdicts)
+    extras = {exchanged.key: flows, "learned": learned(audit.ledger, who, least=doubted)}
     if together is not None:
         extras["association"] = together[1]
     if judged.coalition is not None:
         extras["coalition"] = graph(judged.coalition, "coalition")
     if judged.worst is not None:
         extras["worst"] = graph(judged.worst.finding, "worst")
+    heads = words()["result"]["source"]
     found, published, *others, integrity = stated.sections
     shown = [published, *(together or ())[:1]]
     if steps is not None:
@@ -59,12 +65,12 @@ def audit_page(
     sections = (*wrong, *shown, *others, exchanged, agreed, integrity)
     return statement_page(
         replace(stated, title=survey.title, facts=facts(judged, rounds), sections=sections),
-        kind=f"A {judged.audit.source}",
+        kind=words()["result"]["kinds"][audit.source],
         template="audit.html",
         extras=extras,
         script="replay.js" if extras.get("replay") else "",
         source=(
-            ("Variant", cut(judged.header.variant)),
-            ("File", cut(judged.file, 120)),
+            (heads["variant"], cut(judged.header.variant)),
+            (heads["file"], cut(judged.file, 120)),
         ),
     )

@@ -9,11 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise, zip_longest
+from typing import NamedTuple
 
 from markupsafe import Markup
 
+from protocol.estimators.usefulness import GRADES, ORDER, even_guess, least_exact
 from scenarios.report.page.svg import element, picture, text, width_of
+from scenarios.report.page.words import words
 from scenarios.statement.statement import Verdict
+from scenarios.statement.usefulness.verdict import UsefulnessVerdict
 from scenarios.wording.formatting import MINUS, TIMES, count
 
 _SCALE = 100.0
@@ -48,37 +53,96 @@ def bars(shares: Sequence[float | None]) -> Markup:
     )
 
 
+class Ruler(NamedTuple):
+    """The scale of a verdict, to be drawn.
+
+    Args:
+        of: what it is a scale of.
+        steps: names, the best first.
+        edges: what stands below their ends; the first at the left end of all.
+        place: where the verdict stands, from 0, the best end, to 1; None if that is not known.
+        goes_by: what the steps go by, in a clause; empty if they are words alone.
+    """
+
+    of: str
+    steps: tuple[str, ...]
+    edges: tuple[str, ...] = ()
+    place: float | None = None
+    goes_by: str = ""
+
+    @property
+    def named(self) -> tuple[tuple[str, str], ...]:
+        """Every step with the edge that it ends at; empty edges if there are none."""
+        return tuple(zip_longest(self.steps, self.edges[1:], fillvalue=""))
+
+
 def ruler(verdict: Verdict) -> Markup:
-    """Its scale as a ruler, the verdict's step filled, and a mark where it stands."""
-    scale = verdict.scale
+    """The scale of a verdict, its step filled and its place marked; empty if it has none."""
+    scale = _scale(verdict)
     if scale is None:
         return Markup()
-    width, height, top = 400.0, 22.0, 12.0
+    width, height, top = 340.0, 22.0, 12.0
     step_width = width / len(scale.steps)
     parts = []
     for place, step in enumerate(scale.steps):
-        x, here = place * step_width, step.name == verdict.word
+        x, here = place * step_width, step == verdict.word
         room = step_width - 2
         class_ = verdict.state if here else None
         parts.append(element("rect", x=x, y=top, width=room, height=height, rx=3, class_=class_))
-        middle = x + room / 2
-        parts.append(text(middle, top + 15.5, step.name, "here middle" if here else "middle"))
-        if place + 1 < len(scale.steps):
-            edge = f"{TIMES}{step.edge:,.0f}"
-            parts.append(text(x + step_width - 1, top + height + 14, edge, "tick middle"))
-    parts.append(text(0, top + height + 14, scale.measure, "tick"))
-    parts.append(text(width, top + height + 14, "no limit", "tick end"))
+        parts.append(text(x + room / 2, top + 15.5, step, "here middle" if here else "middle"))
+    for place, edge in enumerate(scale.edges):
+        side = " end" if place == len(scale.steps) else " middle" if place else ""
+        parts.append(text(place * step_width, top + height + 14, edge, f"tick{side}"))
     if scale.place is not None:
         x = scale.place * width
         points = f"{x:.1f},{top - 1:.1f} {x - 6:.1f},{top - 11:.1f} {x + 6:.1f},{top - 11:.1f}"
         parts.append(element("polygon", points=points))
-    steps = ", ".join(
-        f"{step.name} up to {step.edge:,.0f}" if math.isfinite(step.edge) else f"{step.name} beyond"
-        for step in scale.steps
+    known = words()["result"]["ruler"]
+    steps = [f"{step} ({edge})" if edge else step for step, edge in scale.named]
+    described = known["scale"].format(
+        steps=", ".join(steps), goes_by=scale.goes_by, word=verdict.word
     )
-    description = f"The scale, {scale.goes_by}: {steps}. The verdict: {verdict.word}."
-    title = f"Where this stands on the scale of {scale.of}"
-    return picture("ruler", title, description, (width, top + height + 18), parts, class_="ruler")
+    size = (width, top + height + (18 if scale.edges else 2))
+    title = known["title"].format(of=scale.of)
+    return picture(f"ruler-{verdict.key}", title, described, size, parts, class_="ruler")
+
+
+def _scale(verdict: Verdict) -> Ruler | None:
+    """The scale of a verdict as the page draws it; None if the page knows none."""
+    known = words()["result"]["ruler"]
+    if (scale := verdict.scale) is not None:
+        *edges, _ = (f"{TIMES}{step.edge:,.0f}" for step in scale.steps)
+        edges = [scale.measure, *edges, known["no_limit"]]
+        names = tuple(step.name for step in scale.steps)
+        return Ruler(scale.of, names, tuple(edges), scale.place, f" {scale.goes_by}")
+    if isinstance(verdict, UsefulnessVerdict):
+        worst = least_exact(verdict.of)
+        ends = [*(grade.edge(worst.cells) for grade in GRADES), even_guess(worst.cells)]
+        *edges, _ = (known["points"].format(points=f"{100 * end:.3g}") for end in ends)
+        names = tuple(word for word in ORDER if word != "unknown")
+        at = _between(worst.margin, ends)
+        return Ruler(
+            known["usefulness"],
+            names,
+            (known["margin"], *edges, known["guess"], ""),
+            None if at is None else at / len(names),
+            known["by_margin"],
+        )
+    if verdict.about == "Record":
+        middle = verdict.word if verdict.word not in ("sound", "broken") else known["undecided"]
+        names = ("sound", middle, "broken")
+        return Ruler(known["record"], names, place=(names.index(verdict.word) + 0.5) / 3)
+    return None
+
+
+def _between(margin: float, ends: Sequence[float]) -> float | None:
+    """The place of a margin of error, in steps that end at some; None if it is not known."""
+    if math.isnan(margin):
+        return None
+    for place, (low, high) in enumerate(pairwise((0.0, *ends))):
+        if margin <= high:
+            return place + min(max((margin - low) / (high - low), 0.04), 0.96)
+    return len(ends) + 0.5
 
 
 def _endless(y: int, height: int) -> Markup:
@@ -112,21 +176,25 @@ def intervals(
     *,
     percent: bool = True,
     limits: tuple[float, float] = (-0.5, 1.5),
+    whole: bool = False,
+    description: str = "",
 ) -> Markup:
-    """Points on their intervals, one below the other, and what they are in words.
+    """Bars or points with their intervals, one below the other, and what they are in words.
 
     Args:
         key: what its ids begin with.
         title: what the points are of.
         marks: the points; a value that is not finite is left blank.
-        percent: whether the axis is in percent.
+        percent: whether the axis is in percent, and bars lead to the points.
         limits: beyond them nothing is drawn, however wide an interval is.
+        whole: whether the axis goes from limit to limit, and bars begin at its left end.
+        description: what it shows; by default, so many estimates.
     """
     width, row = 360.0, 22.0
     # As much room as the longest words and the longest label take, so that a scale stays between.
     right = _room([mark.words for mark in marks], 11.5, 40.0, 136.0) + 12
     left = _room([mark.label for mark in marks], 12.5, 60.0, width - right - _SCALE) + 12
-    low, high, places = axis(marks, limits)
+    low, high, places = _whole(limits) if whole else axis(marks, limits)
     plot = width - left - right
 
     def x(value: float) -> float:
@@ -134,25 +202,52 @@ def intervals(
 
     bottom = 6 + row * len(marks)
     parts = ticks(places, x, bottom, percent=percent)
+    origin = x(low if whole else 0.0)
     for i, mark in enumerate(marks):
         y = 6 + row * (i + 0.5)
         parts.append(text(left - 10, y + 4, mark.label, "label end", room=left - 10))
         parts.append(text(width - 2, y + 4, mark.words, "words end", room=right - 10, size=11.5))
+        if percent and not math.isnan(mark.value):
+            start, end = sorted((origin, x(mark.value)))
+            kind = "endless" if math.isinf(mark.value) else "share"
+            parts.append(
+                element("rect", x=start, y=y - 6, width=end - start, height=12, class_=kind)
+            )
         if low <= mark.truth <= high:
             at = x(mark.truth)
-            parts.append(element("line", x1=at, x2=at, y1=y - 7, y2=y + 7, class_="truth"))
+            parts.append(element("line", x1=at, x2=at, y1=y - 9, y2=y + 9, class_="truth"))
         if not math.isfinite(mark.value):
             continue
         if mark.wide:
             ends = x(mark.low), x(mark.high)
             parts.append(element("line", x1=ends[0], x2=ends[1], y1=y, y2=y, class_="whisker"))
-        if low <= mark.value <= high:
+        if low <= mark.value <= high and not whole:
             parts.append(element("circle", cx=x(mark.value), cy=y, r=3.6, class_="dot"))
     what = count(len(marks), "estimate")
     with_intervals = " with intervals" if any(mark.wide for mark in marks) else ""
     beside = " beside the truth" if any(math.isfinite(mark.truth) for mark in marks) else ""
-    description = f"{what}{with_intervals}{beside}. The table below it holds the same."
+    description = description or f"{what}{with_intervals}{beside}. A table below holds the same."
     return picture(key, title, description, (width, bottom + 20), parts, class_="intervals")
+
+
+def _whole(limits: tuple[float, float]) -> tuple[float, float, tuple[float, ...]]:
+    """An axis from limit to limit, with ticks in tenths."""
+    low, high = limits
+    tenths = range(round(10 * low), round(10 * high) + 1)
+    return low, high, tuple(tenth / 10 for tenth in tenths)
+
+
+def swatch(kind: str) -> Markup:
+    """A mark as charts have it, 28 by 16, for their key."""
+    if kind == "share":
+        return element("rect", x=2, y=2, width=16, height=12, class_=kind) + element(
+            "circle", cx=18, cy=8, r=3.6, class_="dot"
+        )
+    if kind == "truth":
+        return element("line", x1=14, x2=14, y1=0, y2=16, class_=kind)
+    if kind == "dot":
+        return element("circle", cx=14, cy=8, r=3.6, class_=kind)
+    return element("line", x1=2, x2=26, y1=8, y2=8, class_=kind)
 
 
 def ticks(

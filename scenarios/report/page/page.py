@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -20,12 +21,16 @@ from markupsafe import Markup, escape
 
 from scenarios.errors import printable
 from scenarios.report.page import diagrams
-from scenarios.report.page.panels import panels
+from scenarios.report.page.panels import FIRST, legend, panels
+from scenarios.report.page.words import words
 from scenarios.statement.statement import WORDS, Bar, Statement
 from scenarios.wording.formatting import cut
 
 TEMPLATES = files("scenarios.report.page") / "templates"
 """The templates, style sheets and scripts of pages."""
+
+_AMONG_FINDINGS = frozenset({"estimate", "integrity", "members"})
+"""Sections with checks whose failures are among the findings."""
 
 _INTERVAL = re.compile(r"\[([^\[\], ]+), ([^\[\], ]+)\]")
 
@@ -40,7 +45,9 @@ def statement_page(
     script: str = "",
     **values: object,
 ) -> str:
-    """A statement as a page: what was found, the verdicts, the checks, then its sections.
+    """A statement as a page: the verdicts, what is wrong, charts, and all else folded.
+
+    A section that a failed check refers to, or with findings, stands open below the verdicts.
 
     Args:
         said: the statement.
@@ -52,7 +59,11 @@ def statement_page(
         values: what else the template takes.
     """
     drawn = {section.key: panels(section) for section in said.sections if section.panels}
-    scales = [verdict.scale for verdict in said.verdicts]
+    charts = [chart for each in drawn.values() for chart in each["panels"]]
+    failed = {check.link for check in said.checks if check.state == "bad"}
+    found = {each.key for each in said.sections if any(grid.key == "found" for grid in each.grids)}
+    there = {section.key for section in said.sections}
+    opened = (found | (failed - _AMONG_FINDINGS if found else failed)) & there
     style = (TEMPLATES / "style.css").read_text(encoding="utf-8")
     code = (TEMPLATES / script).read_text(encoding="utf-8") if script else ""
     rendered: str = (
@@ -64,7 +75,12 @@ def statement_page(
             script=Markup(code),
             policy=_policy(style, code),
             statement=said,
-            scales=" ".join(scale.says for scale in scales if scale is not None),
+            opened=opened,
+            failed=bool(failed) and not opened,
+            charts=charts,
+            first=FIRST,
+            legend=legend(said.sections),
+            scales=any(verdict.scale for verdict in said.verdicts),
             kind=kind,
             source=source,
             extras={**drawn, **extras},
@@ -84,8 +100,10 @@ def environment() -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    made.globals["words"] = WORDS
+    made.globals["words"] = words()["result"]
+    made.globals["states"] = WORDS
     made.globals["ruler"] = diagrams.ruler
+    made.globals["swatch"] = diagrams.swatch
     made.filters["unbroken"] = _unbroken
     return made
 
@@ -107,6 +125,11 @@ def _policy(style: str, script: str) -> str:
     """A content security policy that allows this style sheet, and this script if there is one."""
     ours = f"style-src {hashed(style)}" + (f"; script-src {hashed(script)}" if script else "")
     return f"default-src 'none'; {ours}; base-uri 'none'; form-action 'none'"
+
+
+def data(values: object) -> Markup:
+    """Values as JSON that may stand in a script element, which it cannot end."""
+    return Markup(json.dumps(values, ensure_ascii=False).replace("<", "\\u003c"))
 
 
 def hashed(content: str) -> str:

@@ -1,16 +1,20 @@
-"""The panels of a section for a page: a picture of each, and a table that repeats it."""
+"""Charts of a page: estimates of each attribute, with a table of each, and what was learned."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from itertools import chain, repeat
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
+from protocol.audit.ledger import Ledger
 from protocol.estimators.inference.words import bracketed
 from scenarios.report.page import diagrams
 from scenarios.report.page.diagrams import Mark
+from scenarios.report.page.words import words
+from scenarios.statement.privacy_verdict import sure
 from scenarios.statement.statement import Grid, Panel, Section
 from scenarios.wording.decimals import decimal, in_percent, legend_text
 from scenarios.wording.formatting import NONE, cut, rest
@@ -21,7 +25,14 @@ PANELS = 24
 LISTED = 600
 """The most rows of all tables of panels together, but for what is drawn."""
 
-_BESIDE = "A short upright line marks the truth, which is known here."
+FIRST = 6
+"""The most charts of a page that are not folded."""
+
+LEARNED = 8
+"""The most attributes of the chart of what was learned."""
+
+_ALMOST = 9.2
+"""At a larger loss in nats, an answer is almost sure: to more than 99.99 %."""
 
 
 class Drawn(NamedTuple):
@@ -32,14 +43,79 @@ class Drawn(NamedTuple):
     grid: Grid
 
 
-def panels(section: Section) -> dict[str, object]:
+def legend(sections: Iterable[Section]) -> list[tuple[str, str]]:
+    """The kinds of mark in the charts of estimates, each with its meaning."""
+    shown = [panel for section in sections for panel in section.panels[:PANELS]]
+    known = words()["result"]["legend"]
+    shares = any(panel.limits is None for panel in shown)
+    noisy = next((p for p in shown if any(each.low < each.high for each in p.figures)), None)
+    exact = all(each.exact for panel in shown for each in panel.figures)
+    marks = [("share" if shares else "dot", known["exact" if exact else "estimate"])]
+    if noisy is not None:
+        marks.append(("whisker", noisy.intervals.name))
+    if any(panel.truth for panel in shown):
+        marks.append(("truth", known["truth"]))
+    return marks
+
+
+def learned(ledger: Ledger, who: str, *, least: bool) -> dict[str, object]:
+    """A chart of what was learned: how sure somebody can be of an answer that was even before.
+
+    Args:
+        ledger: what was learned.
+        who: by whom.
+        least: whether more may have been told than is on record.
+
+    Returns:
+        What the template takes; empty if nothing was learned, or nothing bounds it.
+    """
+    losses, known = ledger.attribute_epsilon, words()["result"]["learned"]
+    if not ledger.record_epsilon or all(map(math.isinf, losses.values())):
+        return {}
+    if len(losses) > LEARNED and len(set(losses.values())) == 1:
+        rows = [(known["each"].format(count=f"{len(losses):,}"), *set(losses.values()))]
+    else:
+        rows = sorted(losses.items(), key=lambda item: -item[1])[:LEARNED]
+    if len(losses) > 1:
+        rows.append((known["together"], ledger.record_epsilon))
+    marks = [
+        Mark(cut(name), _sureness(loss), math.nan, math.nan, _sure_words(loss))
+        for name, loss in rows
+    ]
+    return {
+        "title": known["title"].format(who=who),
+        "about": known["least" if least else "most"].format(who=who),
+        "more": rest(len(losses), LEARNED, known["attributes"]) if len(rows) > LEARNED else "",
+        "picture": diagrams.intervals(
+            "learned",
+            known["title"].format(who=who),
+            marks,
+            limits=(0.5, 1.0),
+            whole=True,
+            description=known["described"],
+        ),
+    }
+
+
+def _sureness(loss: float) -> float:
+    """The largest probability of one of two answers that were equally likely before."""
+    return loss if math.isinf(loss) else 1 / (1 + math.exp(-loss))
+
+
+def _sure_words(loss: float) -> str:
+    known = words()["result"]["learned"]
+    if math.isinf(loss):
+        return str(known["unbounded"])
+    return str(known["almost"]) if loss > _ALMOST else sure(loss)
+
+
+def panels(section: Section) -> dict[str, Any]:
     """What the template draws of a section that has panels."""
     shown = section.panels[:PANELS]
     total = max(section.total, len(section.panels))
     return {
         "panels": tuple(_drawn(panel, most=LISTED // len(shown)) for panel in shown),
-        "beside": _BESIDE if any(panel.truth for panel in shown) else "",
-        "more": rest(total, len(shown), "attributes in the JSON report"),
+        "more": rest(total, len(shown), words()["result"]["panels"]["more"]),
     }
 
 
@@ -54,8 +130,8 @@ def _drawn(panel: Panel, *, most: int) -> Drawn:
     for label, row, true in zip(map(cut, panel.labels), rows, truth, strict=False):
         ends = bracketed(row, plain)
         value = f"{plain(row.value)}{unit}" if math.isfinite(row.value) else NONE
-        words = value if exact or value == NONE else f"{plain(row.value)} {ends}"
-        marks.append(Mark(label, row.value, row.low, row.high, words, true))
+        shown = value if exact or value == NONE else f"{plain(row.value)} {ends}"
+        marks.append(Mark(label, row.value, row.low, row.high, shown, true))
         cells.append(
             (
                 label,
@@ -65,7 +141,8 @@ def _drawn(panel: Panel, *, most: int) -> Drawn:
             )
         )
     name, (_, head, figure) = cut(panel.name), panel.heads
-    legend = "exact shares" if exact else f"estimates, {legend_text(panel.intervals)}"
+    known = words()["result"]["panels"]
+    about = known["exact"] if exact else known["noisy"].format(about=legend_text(panel.intervals))
     return Drawn(
         name,
         diagrams.intervals(
@@ -77,15 +154,15 @@ def _drawn(panel: Panel, *, most: int) -> Drawn:
         ),
         Grid(
             key=f"{panel.key}-table",
-            caption=f"{name}: {legend}",
+            caption=f"{name}: {about}",
             columns=(
                 head,
-                *(("#Truth",) if panel.truth else ()),
+                *((f"#{known['truth']}",) if panel.truth else ()),
                 f"#{figure}",
                 *(() if exact else (f"#{panel.intervals.name}",)),
             ),
             rows=tuple(cells),
-            more=rest(len(panel.figures), most, f"{panel.each} in the JSON report"),
+            more=rest(len(panel.figures), most, known["rows"].format(each=panel.each)),
             wide=bool(panel.truth),
         ),
     )

@@ -1,4 +1,4 @@
-"""A run as one page: its estimates beside the truth, what they cost, and what was said."""
+"""A run as one page: verdicts, charts of its estimates, what was learned, and all else folded."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from dataclasses import replace
 from protocol.estimators.inference.intervals import USUAL, Intervals
 from scenarios.report.page.association import association
 from scenarios.report.page.page import statement_page
+from scenarios.report.page.panels import learned
 from scenarios.report.page.rounds import traffic
 from scenarios.report.page.terms import terms
+from scenarios.report.page.words import words
 from scenarios.running.scenario import Finished
 from scenarios.statement.audits.audit import facts, statement
 from scenarios.statement.audits.judging import Asked, judge
@@ -17,13 +19,14 @@ from scenarios.statement.found import found
 from scenarios.statement.runs import state_run
 from scenarios.statement.usefulness.verdict import UsefulnessVerdict
 from scenarios.wording.formatting import cut
+from scenarios.wording.withstanding import together as conspiring
 
 _FIRST, _LAST = ("findings", "ledger", "claims"), ("members",)
 """The sections of an audit that stand before what was said, and after it."""
 
 
 def run_page(name: str, finished: Finished, intervals: Intervals = USUAL) -> str:
-    """A run as a page: estimates first, then privacy, traffic and terms.
+    """A run as a page: verdicts and charts first, then what they rest on, folded.
 
     Its record is judged as in an audit, and what that says is on the page.
 
@@ -61,7 +64,8 @@ def run_page(name: str, finished: Finished, intervals: Intervals = USUAL) -> str
         terms(judged.header, outcome.variant.survey),
         by_key["integrity"],
     )
-    source, called = judged.audit.source, {"trial": "Plan", "simulation": "Scenario"}
+    source, known = judged.audit.source, words()["result"]
+    heads = known["source"]
     there = {section.key for section in sections}
     return statement_page(
         replace(
@@ -77,14 +81,22 @@ def run_page(name: str, finished: Finished, intervals: Intervals = USUAL) -> str
             ),
             sections=sections,
         ),
-        kind=f"A {source}",
+        kind=known["kinds"][source],
         template="run.html",
-        extras={said.key: flows, **({} if together is None else {"association": together[1]})},
+        extras={
+            said.key: flows,
+            "learned": learned(
+                judged.audit.ledger,
+                conspiring(judged.observer),
+                least=audit.privacy.state == "open",
+            ),
+            **({} if together is None else {"association": together[1]}),
+        },
         name=cut(name),
         run=run,
         source=(
-            ("Variant", cut(outcome.variant.name)),
-            *(((called[source], cut(name)),) if source in called else ()),
-            ("File", cut(judged.file, 120)),
+            (heads["variant"], cut(outcome.variant.name)),
+            *(((heads[source], cut(name)),) if source in heads else ()),
+            (heads["file"], cut(judged.file, 120)),
         ),
     )

@@ -9,6 +9,7 @@ from typing import Any
 from protocol.crypto.randomness import WORDS
 from protocol.surveys.survey import Survey
 from protocol.transcript.entries import Header
+from scenarios.report.page.words import words
 from scenarios.statement.statement import Grid, Section
 from scenarios.wording.formatting import count, cut, rest, some
 
@@ -30,26 +31,27 @@ def terms(header: Header, survey: Survey) -> Section:
         )
         for categories, names in islice(alike.items(), PARAMETERS)
     )
+    known = words()["result"]["terms"]
     rules = [(cut(name), brief(value)) for name, value in header.parameters.items()]
-    lead = f"Variant {cut(header.variant)}, {count(len(attributes), 'attribute')}."
+    asks = count(len(attributes), *known["attribute"])
     return Section(
         key="terms",
-        title="What was agreed",
-        lead=lead,
+        title=known["title"],
+        lead=known["lead"].format(variant=cut(header.variant), attributes=asks),
         grids=(
             Grid(
                 key="asked",
-                caption="What was asked",
-                columns=("Attribute", "#Categories", "Which"),
+                caption=known["asked"],
+                columns=(known["name"], f"#{known['categories']}", known["which"]),
                 rows=asked,
-                more=rest(len(alike), PARAMETERS, "kinds of attribute"),
+                more=rest(len(alike), PARAMETERS, known["kinds"]),
             ),
             Grid(
                 key="rules",
-                caption="Parameters of the variant, known to everybody before the first message",
-                columns=("Parameter", "Value"),
+                caption=known["rules"],
+                columns=(known["parameter"], known["value"]),
                 rows=tuple(rules[:PARAMETERS]),
-                more=rest(len(rules), PARAMETERS, "parameters"),
+                more=rest(len(rules), PARAMETERS, known["parameters"]),
                 wide=False,
             ),
         ),

@@ -569,16 +569,17 @@ def checks_in_words(said: str) -> Said:
 
 def on_the_page(text: str) -> Said:
     verdicts = re.findall(
-        r'<div id="(record|privacy)" class="verdict (\w+)">.*?'
-        r"<span>(\w+)(?: of the design)?: (\w+)</span>(.*?)</div>",
+        r'<(div|details) id="(record|privacy)" class="verdict (\w+)"(?: open)?>.*?'
+        r"<span>(\w+)(?: of the design)?: (\w+)</span>(.*?)</\1>",
         text,
         re.DOTALL,
     )
-    assert [(key, about) for key, _, about, *_ in verdicts] == [
+    assert [(key, about) for _, key, _, about, *_ in verdicts] == [
         ("record", "Record"),
         ("privacy", "Privacy"),
     ]
-    assert all(STATES[word] == state for _, state, _, word, _ in verdicts)
+    assert all(STATES[word] == state for *_, state, _, word, _ in verdicts)
+    caveats = re.findall(r'<p class="caveat"><bdi>([^<]+)</bdi>', text)
     checks = re.findall(
         r'<li class="(\w+)">(?:(?!</li>).)*?aria-label="(\w+):"(?:(?!</li>).)*?'
         r"<strong>([^<]+)\.</strong> <bdi>([^<]+)</bdi>",
@@ -588,18 +589,19 @@ def on_the_page(text: str) -> Said:
     assert all(WORDS[state] == word for state, word, *_ in checks)
     return {
         **{
-            key: (word, html.unescape(_said(*_sentences(body))))
+            key: (word, html.unescape(_said(*_sentences(body, caveats if key == PRIVACY else []))))
             for key, (*_, word, body) in zip((RECORD, PRIVACY), verdicts, strict=True)
         },
         **{about: (state, html.unescape(says)) for state, _, about, says in checks},
     }
 
 
-def _sentences(body: str) -> list[str]:
-    """What is said of a verdict; a caveat stands above the rest on a page."""
-    caveat = re.findall(r'<p class="caveat"><bdi>([^<]+)</bdi>', body)
-    first, *others = re.findall(r"<bdi>([^<]+)</bdi>", body)[len(caveat) :]
-    return [first, *caveat, *others]
+def _sentences(body: str, caveats: list[str]) -> list[str]:
+    """What is said of a verdict; on a page its meaning stands above it, and a caveat below all."""
+    first, *others = re.findall(r"<bdi>([^<]+)</bdi>", body)
+    if '<p class="says">' in body:
+        first = others.pop(0)
+    return [first, *caveats, *others]
 
 
 def states_of(answer: object) -> set[str]:

@@ -8,10 +8,16 @@ import re
 
 import pytest
 
+from protocol.accounting.accountants import Loss
 from protocol.audit.coalition.finding import Component
-from protocol.messages import PartyId
+from protocol.audit.ledger import Account, Ledger
+from protocol.estimators.usefulness import MarginOfError
+from protocol.messages import AGGREGATOR, PartyId
 from scenarios.report.page.coalitions import around, masks
-from scenarios.report.page.diagrams import Mark, intervals
+from scenarios.report.page.diagrams import Mark, intervals, ruler
+from scenarios.report.page.panels import learned
+from scenarios.statement.statement import Verdict
+from scenarios.statement.usefulness.verdict import on_usefulness
 from scenarios.wording.formatting import count, cut, epsilon, odds, percent, ratio, size
 from tests.pages import Page, independent, page_of, style_of
 
@@ -65,6 +71,92 @@ def test_an_interval_is_drawn_where_it_is_and_not_around_the_point() -> None:
     assert first < float(drawn["x1"]) < second
     assert float(drawn["x2"]) == pytest.approx(second, abs=0.11)
     assert second < third
+
+
+def test_bars_begin_at_zero_and_the_truth_stands_where_it_is() -> None:
+    marks = [Mark("above", 0.4, 0.3, 0.5, "", 0.4), Mark("below", -0.1, 0.0, 0.1, "", 0.1)]
+    read = Page(intervals("key", "title", marks))
+    above, below = read.tags("rect")
+    first, second = read.tags("circle")
+    [zero] = [line for line in read.tags("line") if line["class"] == "zero"]
+    assert float(above["x"]) == pytest.approx(float(zero["x1"]), abs=0.11)
+    end = float(above["x"]) + float(above["width"])
+    assert end == pytest.approx(float(first["cx"]), abs=0.11)
+    assert float(below["x"]) == pytest.approx(float(second["cx"]), abs=0.11)
+    truths = [line["x1"] for line in read.tags("line") if line["class"] == "truth"]
+    assert truths[0] == first["cx"]
+    assert float(zero["x1"]) < float(truths[1]) < float(first["cx"])
+
+
+@pytest.mark.parametrize(
+    ("losses", "shown", "least"),
+    [
+        ({"a": 0.0, "b": math.log(3)}, ["75 %", "50 %", "80 %"], False),
+        ({"a": 20.0, "b": math.inf}, ["no bound", "almost sure", "80 %"], True),
+    ],
+)
+def test_what_was_learned_is_drawn_from_even_to_certain(
+    losses: dict[str, float], shown: list[str], least: bool
+) -> None:
+    party = PartyId("party-1")
+    account = Account(party, Loss(math.log(4), losses), ())
+    found = learned(Ledger(AGGREGATOR, {party: account}, ("a", "b")), "it", least=least)
+    assert ("at least" in str(found["about"])) == least
+    read = Page(str(found["picture"]))
+    drawn = [text for text in read.texts["text"] if text in shown]
+    assert drawn == shown
+    widths = [float(rect["width"]) for rect in read.tags("rect")]
+    if not least:
+        # From 50 to 100 %: three quarters are half of it, even odds nothing.
+        assert widths[0] / widths[2] == pytest.approx(0.25 / 0.3, abs=0.01)
+        assert widths[1] == 0
+
+
+def test_without_a_bound_nothing_is_drawn_of_what_was_learned() -> None:
+    party = PartyId("party-1")
+    account = Account(party, Loss(math.inf, {"a": math.inf}), ())
+    assert learned(Ledger(AGGREGATOR, {party: account}, ("a",)), "it", least=False) == {}
+    assert learned(Ledger(AGGREGATOR, {}, ("a",)), "it", least=False) == {}
+
+
+@pytest.mark.parametrize(
+    ("margin", "word", "step"),
+    [(0.015, "good", 0.5), (0.065, "fair", 1.5), (0.3, "poor", 2.0), (0.9, "none", 3.5)],
+)
+def test_usefulness_has_its_place_on_its_scale(margin: float, word: str, step: float) -> None:
+    [verdict] = on_usefulness([MarginOfError(("a",), 4, margin)])
+    assert verdict.word == word
+    read = Page(ruler(verdict))
+    assert "off by 3 points 10 points a guess" in read.said
+    place = float(read.tags("polygon")[0]["points"].partition(",")[0]) / 340 * 4
+    assert place == pytest.approx(step, abs=0.02) if word != "poor" else 2 < place < 3
+    # The step of the verdict alone is filled.
+    filled = [rect.get("class") for rect in read.tags("rect")]
+    assert [bool(kind) for kind in filled] == [i == int(step) for i in range(4)]
+
+
+def test_usefulness_that_is_not_known_has_no_place() -> None:
+    [verdict] = on_usefulness([MarginOfError(("a",), 4, math.nan)])
+    read = Page(ruler(verdict))
+    assert read.tags("polygon") == []
+    assert "The verdict: unknown." in read.said
+
+
+@pytest.mark.parametrize(
+    ("word", "steps"),
+    [
+        ("sound", "sound undecided broken"),
+        ("unfinished", "sound unfinished broken"),
+        ("broken", "sound undecided broken"),
+    ],
+)
+def test_the_record_has_its_place_too(word: str, steps: str) -> None:
+    verdict = Verdict(about="Record", word=word, state="note", says="So.")
+    read = Page(ruler(verdict))
+    assert " ".join(read.texts["text"]) == steps
+    [here] = [i for i, rect in enumerate(read.tags("rect")) if rect.get("class")]
+    assert steps.split()[here] == word
+    assert ruler(Verdict(about="Speed", word="sound", state="note", says="So.")) == ""
 
 
 def test_masks_are_drawn_between_parties_of_long_names() -> None:
@@ -134,7 +226,7 @@ def test_colours_can_be_told_from_what_they_stand_on() -> None:
         ]
         for ink, on in words:
             assert contrast(colour[ink], colour[on]) >= 4.5, (ink, on)
-        for mark in ("fill", "accent", "good", "bad", "care", "soft"):
+        for mark in ("fill", "accent", "less", "good", "bad", "care", "soft"):
             assert contrast(colour[mark], colour["sheet"]) >= 3, mark
         steps = {}
         for kind, tone, share in mixes:

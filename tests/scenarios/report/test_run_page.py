@@ -56,12 +56,13 @@ def test_figures_are_those_of_the_result(tmp_path: Path) -> None:
     assert "A simulation" in read.said
     assert "Scenario quickstart File transcript.svt.zst" in read.said
     assert "estimated from 8 of 8 parties, 80 respondents, over memory" in read.said
-    assert "A short upright line marks the truth" in read.said
+    assert "estimate 90 % interval truth" in read.said
     assert "whoever has the file can undo every randomization" in read.said
     assert f"at most ε = {result['privacy']['record_epsilon']:.4g}"[:18] in read.said
     assert result["transcript"]["digest"] in read.said
     drawn = [attrs for attrs in read.tags("line") if attrs.get("class") == "truth"]
-    assert len(drawn) == sum(len(cells) for cells in result["truth"]["marginals"].values())
+    # One more is in the key.
+    assert len(drawn) == 1 + sum(len(cells) for cells in result["truth"]["marginals"].values())
 
 
 @pytest.mark.slow

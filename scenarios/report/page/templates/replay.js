@@ -13,7 +13,7 @@ function show() {
     panel.querySelectorAll("td").forEach((cell, row) => (cell.textContent = words[row].textContent));
   }
   const event = document.querySelector(`.event[data-step="${slider.value}"]`).textContent;
-  says.textContent = `${slider.value} of ${slider.max}`;
+  says.textContent = says.dataset.says.replace("{step}", slider.value).replace("{steps}", slider.max);
   slider.setAttribute("aria-valuetext", `${says.textContent}. ${event}`);
 }
 function end() {
