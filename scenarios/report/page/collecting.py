@@ -2,15 +2,20 @@
 
 Its script checks what is asked, draws, signs and checks the receipt with the modules of the second
 verifier (``docs/verifier``), which shares no code with this program, and with modules of its own.
+Its words stand in the page as JSON, in all languages.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 from importlib.resources import files
 
+from markupsafe import Markup
+
 from scenarios.report.page.bundling import bundled, verifier
-from scenarios.report.page.page import hashed
+from scenarios.report.page.page import data, hashed
+from scenarios.report.page.words import LANGUAGES, direction, words
 
 ANSWERING = files("scenarios.report.page") / "answering"
 """The page's own modules, style sheet and frame."""
@@ -30,4 +35,17 @@ def collecting_page() -> tuple[bytes, str]:
         "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
         "frame-ancestors 'none'; require-trusted-types-for 'script'"
     )
-    return page.replace("STYLE", style).replace("SCRIPT", script).encode(), policy
+    parts = {
+        "TITLE": words()["frame"]["title"],
+        "STYLE": style,
+        "NOSCRIPT": "\n".join(map(_without_script, LANGUAGES)),
+        "WORDS": data({name: words(name)["answering"] for name in LANGUAGES}),
+        "SCRIPT": script,
+    }
+    return re.sub("|".join(parts), lambda part: parts[part[0]], page).encode(), policy
+
+
+def _without_script(language: str) -> Markup:
+    return Markup('<p lang="{}" dir="{}">{}</p>').format(
+        language, direction(language), words(language)["frame"]["script"]
+    )

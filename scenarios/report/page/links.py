@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import MappingProxyType
 from typing import NamedTuple
 
 from markupsafe import Markup, escape
@@ -13,43 +12,10 @@ from protocol.surveys.survey import Survey
 from protocol.surveys.texts import Texts
 from scenarios.errors import install_command
 from scenarios.report.page.page import TEMPLATES, environment, hashed
+from scenarios.report.page.words import LANGUAGES, direction, words
 from scenarios.surveys.enrolment.linking import Link
 
 _QUIET_ZONE = 4
-_RIGHT_TO_LEFT = frozenset(("ar", "ckb", "dv", "fa", "he", "ps", "sd", "ug", "ur", "yi"))
-
-
-class _Words(NamedTuple):
-    """Words of a card in one language, with a ``{}`` for the closing."""
-
-    scan: str
-    open: str
-    alone: str
-    until: str
-
-
-_WORDS = MappingProxyType(
-    {
-        "en": _Words(
-            "Scan the code with the camera of your phone, and answer there.",
-            "Open the link on your phone or computer, and answer there.",
-            "It is for you alone: whoever has it can answer in your place.",
-            "Answers are taken until {}.",
-        ),
-        "de": _Words(
-            "Scannen Sie den Code mit der Kamera Ihres Telefons und antworten Sie dort.",
-            "Öffnen Sie den Link auf Ihrem Telefon oder Computer und antworten Sie dort.",
-            "Er ist nur für Sie: Wer ihn hat, kann an Ihrer Stelle antworten.",
-            "Antworten werden bis {} angenommen.",
-        ),
-        "ar": _Words(
-            "امسح الرمز بكاميرا هاتفك وأجب هناك.",
-            "افتح الرابط على هاتفك أو حاسوبك وأجب هناك.",
-            "هو لك وحدك: من يملكه يستطيع أن يجيب مكانك.",
-            "تُقبل الإجابات حتى {}.",
-        ),
-    }
-)
 
 
 class _Said(NamedTuple):
@@ -72,6 +38,7 @@ def links_page(survey: Survey, links: Sequence[Link], draw: Callable[[str], Mark
         links: to be handed out, the spare ones last.
         draw: makes the QR code of a text, as ``qr_codes`` gives it; None for cards without.
     """
+    known = words()["links"]
     style = (TEMPLATES / "links.css").read_text(encoding="utf-8")
     rendered: str = (
         environment()
@@ -80,11 +47,12 @@ def links_page(survey: Survey, links: Sequence[Link], draw: Callable[[str], Mark
             policy=f"default-src 'none'; style-src {hashed(style)}; base-uri 'none'; "
             "form-action 'none'",
             style=Markup(style),
+            words=known,
             title=survey.title,
             said=[_said(survey, texts, coded=draw is not None) for texts in _texts(survey)],
             groups=[
-                ("Links", [link for link in links if not link.spare]),
-                ("Spare links", [link for link in links if link.spare]),
+                (known["links"], [link for link in links if not link.spare]),
+                (known["spare"], [link for link in links if link.spare]),
             ],
             draw=draw,
         )
@@ -121,16 +89,16 @@ def _texts(survey: Survey) -> Sequence[Texts]:
 
 def _said(survey: Survey, texts: Texts, *, coded: bool) -> _Said:
     main = texts.language.partition("-")[0].lower()
-    words = _WORDS.get(main, _WORDS["en"])
+    known = words(main if main in LANGUAGES else "en")["card"]
     closing = survey.closing
     assert closing is not None, "a survey that is answered by pages closes"
     date = Markup('<bdi dir="ltr">{}</bdi>').format(f"{closing:%Y-%m-%d %H:%M} UTC")
     return _Said(
         texts.language,
-        "rtl" if main in _RIGHT_TO_LEFT else "ltr",
+        direction(texts.language),
         escape(texts.title or survey.title),
         escape(texts.asks),
-        words.scan if coded else words.open,
-        words.alone,
-        Markup(words.until).format(date),
+        known["scan" if coded else "open"],
+        known["alone"],
+        Markup(known["until"]).format(closing=date),
     )

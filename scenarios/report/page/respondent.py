@@ -11,13 +11,15 @@ from importlib.metadata import version
 from markupsafe import Markup
 
 from scenarios.report.page.bundling import bundled, verifier
-from scenarios.report.page.page import TEMPLATES, environment, hashed
+from scenarios.report.page.page import TEMPLATES, data, environment, hashed
+from scenarios.report.page.words import words
 
 _SCRIPT = "respondent.js"
 
 
 def respondent_page() -> str:
     """The page as HTML. It allows its own style sheet and script alone."""
+    known = words()["receipt"]
     style = "".join(
         (TEMPLATES / name).read_text(encoding="utf-8") for name in ("style.css", "respondent.css")
     )
@@ -30,6 +32,8 @@ def respondent_page() -> str:
             policy=f"default-src 'none'; {policy}; base-uri 'none'; form-action 'none'",
             style=Markup(style),
             script=Markup(script),
+            words=known,
+            data=data(known),
             version=version("sottovoce"),
         )
     )

@@ -2,7 +2,7 @@
 
 import { hex, utf8 } from "./bytes.js";
 import { Visit } from "./visit.js";
-import { chosen, directionOf, filled, isAlike, localeOf, own, WORDS } from "./words.js";
+import { chosen, directionOf, filled, isAlike, localeOf, own, WORDS } from "./languages.js";
 
 const PEOPLE = 20;
 const BEFORE = 20; // of 100

@@ -4,6 +4,7 @@ import { hex, text } from "./bytes.js";
 import { parseCheckpoint } from "./notes.js";
 import { MAGIC, parseReceipt, problemsOf, wordOf } from "./receipts.js";
 
+const words = JSON.parse(document.getElementById("words").textContent);
 const answer = document.getElementById("answer");
 const known = document.getElementById("key");
 const inputs = { receipt: document.getElementById("receipt"), checkpoint: document.getElementById("checkpoint") };
@@ -28,6 +29,9 @@ function show(tone, title, ...inside) {
   answer.hidden = false;
 }
 
+/** The parts of a sentence, with its gaps filled. */
+const filled = (sentence, values) => sentence.split(/\{(\w+)\}/).map((part, i) => (i % 2 ? values[part] : part));
+
 const isReceipt = (bytes) => MAGIC.every((byte, i) => bytes[i] === byte);
 
 /** Whether this browser has Ed25519. */
@@ -40,57 +44,50 @@ async function canVerify() {
   }
 }
 
-const topicOf = ({ closed: [kind, round] }) => (round === -1 ? kind : `${kind}, round ${round}`);
+const topicOf = ({ closed: [kind, round] }) => (round === -1 ? kind : filled(words.round, { kind, round }).join(""));
 
-const ANSWERS = {
-  counted: ["yes", "Yes: it was counted", "All that you reported was counted, as far as this receipt goes."],
-  late: ["no", "No: it came too late", "The wait for a report of yours was over before it came, so that report was not counted. It is on record, and stays charged."],
-  "not yet known": ["open", "Not yet known", "Your words are on record. When this receipt was made, the survey had not yet closed the wait for them, so it could not say who is counted. The record that is published later will show it."],
-};
+const TONES = { counted: "yes", late: "no", "not yet known": "open" };
 
 function sayHolds(receipt, checkpoint) {
-  const [tone, title, meaning] = ANSWERS[wordOf(receipt)];
-  const topics = (reports) => reports.map(topicOf).join("; ");
-  const late = receipt.reports.filter(({ before }) => before);
-  const counted = receipt.reports.filter(({ before }) => !before);
-  const signed = receipt.head
-    ? ["What it said is signed with its own key ", code(receipt.key), ". Your device can tell you whether that is yours."]
-    : "What it said is not signed with its own key. Whoever keeps the record could have written it.";
+  const word = wordOf(receipt);
+  const { party, waiting, reports } = receipt;
+  const topics = (some) => some.map(topicOf).join("; ");
+  const late = reports.filter(({ before }) => before);
+  const counted = reports.filter(({ before }) => !before);
+  const { shows, not } = words;
   show(
-    tone,
-    title,
-    element("p", meaning),
-    element("h3", "What this shows"),
+    TONES[word],
+    words.answers[word],
+    element("p", words.meanings[word]),
+    element("h3", shows.title),
     list([
-      "The receipt holds.",
-      ...(counted.length ? [`In the survey's record, these messages of ${receipt.party} were counted: ${topics(counted)}.`] : []),
-      ...(late.length ? [`In the survey's record, these messages of ${receipt.party} came after the wait for them was over: ${topics(late)}. A checkpoint from before they came shows that.`] : []),
-      ...(receipt.last ? [`The record contains ${receipt.party}'s signed summary of everything it sent.`] : []),
-      signed,
-      `The checkpoint is over the first ${checkpoint.size} entries of the record. None of them can be changed or taken out without another checkpoint.`,
-      known.value.trim() === ""
-        ? ["The checkpoint is signed with the key ", code(checkpoint.key), ". Compare it with the aggregator's key."]
-        : "The checkpoint is signed with the aggregator's key that you gave.",
+      shows.holds,
+      ...(counted.length ? [filled(shows.counted, { party, reports: topics(counted) })] : []),
+      ...(late.length ? [filled(shows.late, { party, reports: topics(late) })] : []),
+      ...(receipt.last ? [filled(shows.last, { party })] : []),
+      receipt.head ? filled(shows.signed, { key: code(receipt.key) }) : shows.unsigned,
+      filled(shows.checkpoint, { size: checkpoint.size }),
+      known.value.trim() === "" ? filled(shows.key, { key: code(checkpoint.key) }) : shows.given,
     ]),
-    element("h3", "What this does not show"),
+    element("h3", not.title),
     list([
-      ...(BigInt(receipt.waiting) > 0n ? [`Whether ${receipt.waiting} more of its reports were counted.`] : []),
-      ...(late.length ? ["When your message left your device: an aggregator that did not take it in for a while could call it late."] : []),
-      "That a result was published, and that it follows from what was counted. Whoever has the whole record can check that.",
-      "That this checkpoint is the one which others have. Take it from where the survey publishes it.",
+      ...(BigInt(waiting) > 0n ? [filled(not.waiting, { waiting })] : []),
+      ...(late.length ? [not.late] : []),
+      not.result,
+      not.checkpoint,
     ]),
-    element("p", "Survey session: ", code(checkpoint.session)),
+    element("p", filled(words.session, { session: code(checkpoint.session) })),
   );
 }
 
 async function check() {
   const missing = Object.keys(inputs).filter((name) => !(name in files));
   if (missing.length) {
-    show("open", missing.length === 2 ? "Waiting for your files" : `Now the ${missing[0]}`);
+    show("open", missing.length === 2 ? words.waiting : words.now[missing[0]]);
     return;
   }
   if (!(await canVerify())) {
-    show("no", "This browser cannot check signatures", element("p", "It has no Ed25519. A newer browser has."));
+    show("no", words.browser, element("p", words.newer));
     return;
   }
   let receipt, checkpoint;
@@ -99,14 +96,14 @@ async function check() {
     checkpoint = parseCheckpoint(text(files.checkpoint));
   } catch {
     const which = receipt ? "checkpoint" : "receipt";
-    show("no", `This is not a ${which}`, element("p", `The file that you gave as the ${which} is damaged, or something else.`));
+    show("no", words.wrong[which], element("p", words.damaged[which]));
     return;
   }
   const problems = await problemsOf(receipt, checkpoint);
   const key = known.value.trim().toLowerCase();
-  if (key !== "" && key !== hex(checkpoint.key)) problems.push("the checkpoint is signed with another key than the aggregator's");
+  if (key !== "" && key !== hex(checkpoint.key)) problems.push(words.another);
   if (problems.length === 0) sayHolds(receipt, checkpoint);
-  else show("no", "The receipt does not hold", element("p", "It shows nothing:"), list(problems));
+  else show("no", words.refused, element("p", words.nothing), list(problems));
 }
 
 async function take(given, name) {
