@@ -250,7 +250,7 @@ class _Coder(dict[Cell, int]):
 
     def _listed(self, cell: str) -> set[str]:
         """The answers that a cell lists, as they are compared."""
-        separator = (self._question.separator or "").strip()
+        separator = (self._question.separator or "").strip() or None  # None cuts at blanks.
         return {self._comparable(part) for part in cell.split(separator)}
 
     def _comparable(self, answer: str) -> str:

@@ -39,7 +39,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         ticked: one of the answers that a cell may list: the second category is of cells that list
             it, the first of all others. An empty cell lists nothing, unless ``missing_cells`` has
             the empty text.
-        separator: with ``ticked``, what is between the answers in a cell.
+        separator: with ``ticked``, what is between the answers in a cell; a blank stands for any
+            number of them.
     """
 
     name: str
@@ -111,8 +112,13 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 f"{given}: expected ticked and separator, both or neither", column=name
             )
         if self.ticked is not None:
-            if not tidied(self.ticked) or not (self.separator or "").strip():
+            if not tidied(self.ticked) or not self.separator:
                 raise SurveyError("ticked: expected a text, and so for separator", column=name)
+            if not self.separator.strip() and len(self.ticked.split()) > 1:
+                raise SurveyError(
+                    f"ticked: {shown(self.ticked)} has a blank, which separates answers",
+                    column=name,
+                )
             if self.edges or self.other is not None:
                 raise SurveyError("ticked: expected neither edges nor other with it", column=name)
 

@@ -145,7 +145,8 @@ def test_the_order_of_dates_is_found() -> None:
         ),
         ('separator = ";"', "line 5, column 13: attribute 'x': separator: expected ticked and"),
         ('ticked = ""\nseparator = ";"', "ticked: expected a text, and so for separator"),
-        ('ticked = "a"\nseparator = " "', "ticked: expected a text, and so for separator"),
+        ('ticked = "a"\nseparator = ""', "ticked: expected a text, and so for separator"),
+        ('ticked = "a b"\nseparator = " "', "ticked: 'a b' has a blank, which separates"),
         ('ticked = "a"\nseparator = ";"\nedges = [1]', "ticked: expected neither edges nor other"),
         (
             'ticked = "a"\nseparator = ";"\ncategories = ["a", "b", "c"]',
