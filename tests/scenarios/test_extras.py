@@ -13,7 +13,7 @@ import pytest
 from scenarios.errors import install_command
 from tests.scenarios.command import ROOT
 
-EXTRAS = ("accounting", "metrics", "parquet", "plots", "ray", "web")
+EXTRAS = ("accounting", "metrics", "parquet", "plots", "ray", "readstat", "web", "xlsx")
 CODE = ("protocol", "parties", "transports", "scenarios", "docs")
 
 

@@ -16,7 +16,7 @@ from protocol.variants import PairCounts, RRIndependent, SecureSumVariant
 from protocol.variants.sums.tallies import Counted
 from scenarios.cli.numbers import Amount, Count
 from scenarios.cli.options import refuse
-from scenarios.cli.paths import READ_FILE, WRITTEN_FILE
+from scenarios.cli.paths import READ_PATH, WRITTEN_FILE
 from scenarios.data.own_tables.plan_text import USUAL, Terms, plan_text
 from scenarios.data.own_tables.proposing import BINS, MOST, RARE, propose
 from scenarios.designing.summing import EXACT, rests_on
@@ -33,14 +33,18 @@ COUNTING: Mapping[str, type[Counted]] = {cls.name: cls for cls in (SecureSumVari
 MOST_DECISIONS = 12
 """The most lines of what a person has to decide that are printed."""
 
+NOBODY_YET = "How useful the answers will be depends on how many answer: --n says for how many."
+"""The remark on a plan from a form, if no number of respondents was given."""
+
 
 @click.command(context_settings={"allow_extra_args": True})
 @click.option(
     "--from",
     "data",
-    type=READ_FILE,
-    help="A table of answers: a CSV file, whose delimiter and encoding are found, or a Parquet "
-    "file.  [required]",
+    type=READ_PATH,
+    help="A table of answers: a CSV file, whose delimiter and encoding are found, or a file of "
+    "Parquet, SPSS or Stata. Or a form: an XLSForm (.xlsx, or a folder with survey.csv and "
+    "choices.csv), or a data dictionary of REDCap.  [required]",
 )
 @click.option(
     "--variant",
@@ -85,7 +89,12 @@ MOST_DECISIONS = 12
     "many as the table has rows]",
 )
 @click.option("--out", type=WRITTEN_FILE, help="The TOML file for the plan.  [default: print it]")
-@click.option("--title", help="Of the survey.  [default: the name of the file]")
+@click.option("--title", help="Of the survey.  [default: that of the form, or its file's name]")
+@click.option(
+    "--language",
+    help="The language of the questions. In an XLSForm: one that it has, by its name or tag. "
+    "Elsewhere: the tag of its words, such as en.  [default: that of the form]",
+)
 @click.option(
     "--bins",
     type=click.IntRange(min=2),
@@ -131,13 +140,14 @@ def plan(
     people: int | None,
     out: Path | None,
     title: str | None,
+    language: str | None,
     bins: int,
     most: int,
     rare: int,
     keep_case: bool,
     header: bool | None,
 ) -> None:
-    """Propose a plan for a table of your own: attributes, their categories, ranges of numbers.
+    """Propose a plan for a table or a form of your own: attributes, categories, ranges.
 
     It is a text for a person to read and edit. 'sottovoce preflight PLAN --records FILE' then says
     what is wrong with it, by line and column, or with a table, by row and column. What is lost by a
@@ -153,9 +163,17 @@ def plan(
     if out is not None and out.exists():
         raise UsageError(f"{out}: exists; give another name, or delete it first")
     proposal = propose(
-        data, bins=bins, most=most, rare=rare, ignore_case=not keep_case, header=header
+        data,
+        bins=bins,
+        most=most,
+        rare=rare,
+        ignore_case=not keep_case,
+        header=header,
+        language=language,
     )
-    title = printable(title or data.stem)
+    if proposal.is_of_form:
+        refuse(("--rare", "--keep-case", "--header"), ": a form has no answers")
+    title = printable(title or proposal.title or data.stem)
     asked = [question for each in proposal.columns for question in each.questions]
     survey = Survey(title, tuple(question.attribute() for question in asked))
     made: Variant
@@ -166,7 +184,8 @@ def plan(
         refuse(("--noise", "--delta", "--parties"), f": expected --variant {' or '.join(COUNTING)}")
         terms = USUAL._replace(epsilon=epsilon)
         made = RRIndependent.with_epsilon(survey, epsilon)
-    remark = _as_proposed(made, people or max(proposal.rows, parties or 0), parties)
+    expected = people or max(proposal.rows, parties or 0)
+    remark = _as_proposed(made, expected, parties) if expected else NOBODY_YET
     text = plan_text(proposal, title, terms, remark)
     click.echo(printable(remark), err=True)
     _say_decisions(proposal.decisions(), out is not None)
@@ -176,10 +195,13 @@ def plan(
     write_whole(out, text)
     left = [each.column for each in proposal.columns if not each.questions]
     without = f", without {', '.join(left)}" if left else ""
-    found = f"{count(proposal.rows, 'row')}, {count(len(asked), 'attribute')}{without}"
-    click.echo(printable(found), err=True)
+    of = count(len(proposal.columns), "question")
+    if not proposal.is_of_form:
+        of = count(proposal.rows, "row")
+    click.echo(printable(f"{of}, {count(len(asked), 'attribute')}{without}"), err=True)
     click.echo(f"written: {out}")
-    tried = shlex.join(("sottovoce", "run", str(out), "--records", str(data)))
+    records = "EXPORTED.csv" if proposal.is_of_form else str(data)
+    tried = shlex.join(("sottovoce", "run", str(out), "--records", records))
     click.echo(f"once you have read it, try it: {tried}")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from protocol.errors import SurveyError, UsageError
 from protocol.surveys.dataframes import Cell, Frame, cells_of
 from scenarios.data.own_tables.sheets import BLOCK, Format, Sheet, Source, sheet_of
+from scenarios.data.own_tables.statistics_files import is_statistics_file, statistics_sheet
 from scenarios.data.own_tables.text_files import text_sheet
 from scenarios.files.budget import within_usual_budget
 from scenarios.files.parquet import load_pyarrow
@@ -25,7 +26,8 @@ def open_sheet(source: Source, given: Format | None = None) -> Sheet:
     """Find out what a table is, and read the names of its columns.
 
     Args:
-        source: the path of a text file or of a Parquet file, or a table in memory (``Frame.of``).
+        source: the path of a file of text, Parquet, SPSS or Stata, or a table in memory
+            (``Frame.of``).
         given: how it is written.
 
     Raises:
@@ -41,13 +43,15 @@ def open_sheet(source: Source, given: Format | None = None) -> Sheet:
     with _naming(str(path)):
         if path.suffix.lower() == ".parquet" or _begins(path) == _PARQUET:
             return _parquet_sheet(path)
+        if is_statistics_file(path):
+            return statistics_sheet(path)
         return text_sheet(path, given)
 
 
 def reading(source: Source) -> AbstractContextManager[object]:
     """Let the block read a table, within what a file of its length may take.
 
-    What a file of Parquet unpacks to does not follow from its length.
+    What a file of Parquet, SPSS or Stata unpacks to does not follow from its length.
 
     Raises:
         CannotFinishError: it takes more time or memory.

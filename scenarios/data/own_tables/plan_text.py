@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from protocol.surveys.limits import MAX_RECORDS
+from protocol.surveys.texts import Group, Wording
+from scenarios.data.own_tables.forms.form import UNKNOWN
 from scenarios.data.own_tables.proposals.columns import Proposed
-from scenarios.data.own_tables.proposing import Proposal
+from scenarios.data.own_tables.proposing import Proposal, concerned
 from scenarios.data.own_tables.question import Question, edge_text
+from scenarios.data.own_tables.sheets import Format
 from scenarios.errors import printable
-from scenarios.wording.formatting import count
 
 _WIDTH = 100
 EPSILON, DELTA = 2.0, 1e-6
@@ -55,24 +57,45 @@ def plan_text(
 
 
 def _lines(proposal: Proposal, title: str, terms: Terms, remark: str | None) -> Iterator[str]:
-    written = proposal.format
     asked = sum(bool(each.questions) for each in proposal.columns)
-    yield from _comment(
-        f"A first plan for {Path(proposal.source).name}: {proposal.rows:,} rows, {asked} of "
-        f"{len(proposal.columns)} columns. Read it, and change what does not fit."
-    )
-    yield from _comment(
-        "Categories, ranges and the comments below were made from the answers in that table, so "
-        "they reveal something of them. Where the answers are secret, write categories that follow "
-        "only from what is asked, and delete the comments before you hand this on."
-    )
+    name, of = Path(proposal.source).name, len(proposal.columns)
+    what = f"{proposal.rows:,} rows, {asked} of {of} columns"
+    if proposal.is_of_form:
+        what = f"{asked} of {of} questions"
+    yield from _comment(f"A first plan for {name}: {what}. Read it, and change what does not fit.")
+    if proposal.is_of_form:
+        yield from _comment(
+            "It was made from the questions alone, so it reveals nothing of any answers."
+        )
+    else:
+        yield from _revealing()
     yield ""
     yield f"title = {toml_text(title)}"
     if remark is not None:
         yield from _comment(remark)
     yield from _terms(terms)
-    yield f"max_records = {min(proposal.rows, MAX_RECORDS)}    # most respondents of one party"
+    if not proposal.is_of_form:
+        most = min(proposal.rows, MAX_RECORDS)
+        yield f"max_records = {most}    # most respondents of one party"
     yield ""
+    yield from _records(proposal.format)
+    for each in proposal.columns:
+        yield ""
+        yield from _column(each)
+    if proposal.words:
+        yield ""
+        yield from _texts(proposal, title)
+
+
+def _revealing() -> Iterator[str]:
+    yield from _comment(
+        "Categories, ranges and the comments below were made from the answers in that table, so "
+        "they reveal something of them. Where the answers are secret, write categories that follow "
+        "only from what is asked, and delete the comments before you hand this on."
+    )
+
+
+def _records(written: Format) -> Iterator[str]:
     yield "[records]                     # how tables of answers are written"
     if written.delimiter is not None:
         yield f"delimiter = {toml_text(written.delimiter)}"
@@ -84,9 +107,6 @@ def _lines(proposal: Proposal, title: str, terms: Terms, remark: str | None) -> 
         yield f"decimal = {toml_text(written.decimal)}"
     yield f"missing_cells = {_array(map(toml_text, written.missing_cells), 'missing_cells = ')}"
     yield from _comment("these cells stand for no answer, and so do empty ones")
-    for each in proposal.columns:
-        yield ""
-        yield from _column(each)
 
 
 def _column(proposed: Proposed) -> Iterator[str]:
@@ -103,7 +123,7 @@ def _column(proposed: Proposed) -> Iterator[str]:
             for note in proposed.notes:
                 yield from _comment(note)
             for decision in proposed.decisions:
-                asked = f"decide: {decision.said} ({count(decision.rows, 'row')})"
+                asked = f"decide: {decision.said}{concerned(decision.rows)}"
                 yield from _comment(f"{asked}. {decision.change}".rstrip())
         yield from _question(question)
 
@@ -150,6 +170,32 @@ def _question(question: Question) -> Iterator[str]:
         yield f"other = {toml_text(question.other)}"
     if question.ignore_case:
         yield "ignore_case = true"
+
+
+def _texts(proposal: Proposal, title: str) -> Iterator[str]:
+    """The words of the questions, as people read them."""
+    yield "[[texts]]                     # what people read; asks, consent and contact say who asks"
+    if proposal.language == UNKNOWN:
+        yield from _comment("decide: their language is not known; write its tag, such as en")
+    yield f"language = {toml_text(proposal.language)}"
+    yield f"title = {toml_text(title)}"
+    for words in proposal.words:
+        for wording in words.wordings:
+            yield from ("", "[[texts.questions]]", f"attribute = {toml_text(wording.attribute)}")
+            yield from _ask(wording)
+            if wording.labels:
+                yield f"labels = {_array(map(toml_text, wording.labels), 'labels = ')}"
+    for words in proposal.words:
+        if words.group is not None:
+            names = _array(map(toml_text, words.group.attributes), "attributes = ")
+            yield from ("", "[[texts.groups]]", f"attributes = {names}")
+            yield from _ask(words.group)
+
+
+def _ask(words: Wording | Group) -> Iterator[str]:
+    yield f"ask = {toml_text(words.ask)}"
+    if words.help:
+        yield f"help = {toml_text(words.help)}"
 
 
 def toml_text(text: str) -> str:

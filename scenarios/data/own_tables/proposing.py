@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -16,6 +18,8 @@ from protocol.surveys.dataframes import text_of
 from protocol.surveys.survey import Attribute, listed
 from scenarios.data.own_tables.coding import number_in
 from scenarios.data.own_tables.counting import counted, sampled
+from scenarios.data.own_tables.forms.form import UNKNOWN, Form, language_tag
+from scenarios.data.own_tables.forms.reading import form_in, is_form
 from scenarios.data.own_tables.opening import open_sheet, reading
 from scenarios.data.own_tables.proposals.columns import (
     LISTED,
@@ -24,14 +28,16 @@ from scenarios.data.own_tables.proposals.columns import (
     Limits,
     Matter,
     Proposed,
+    Words,
     left_out,
     unused,
 )
 from scenarios.data.own_tables.proposals.dated import of_dates
+from scenarios.data.own_tables.proposals.labelled import of_labels, with_labels
 from scenarios.data.own_tables.proposals.lists import of_lists
 from scenarios.data.own_tables.proposals.numbers import numbers_of, of_mixed, of_numbers
 from scenarios.data.own_tables.proposals.texts import of_texts
-from scenarios.data.own_tables.sheets import Format, Source, tidied
+from scenarios.data.own_tables.sheets import Format, Labels, Sheet, Source, tidied
 from scenarios.wording.formatting import count, some
 
 MISSING = frozenset(("na", "n/a", "#n/a", "nan", "null", "?", "-", "."))
@@ -50,12 +56,26 @@ class Proposal(NamedTuple):
         rows: how many it has.
         format: how it is written, with the cells that were taken for no answer.
         columns: what is proposed for each.
+        title: of the survey; empty if the source has none.
+        language: the tag of that of the words.
     """
 
     source: str
     rows: int
     format: Format
     columns: tuple[Proposed, ...]
+    title: str = ""
+    language: str = UNKNOWN
+
+    @property
+    def is_of_form(self) -> bool:
+        """Whether it is made from questions alone: a table without rows is refused."""
+        return self.rows == 0
+
+    @property
+    def words(self) -> tuple[Words, ...]:
+        """The words of its questions, as far as the source has any."""
+        return tuple(each.words for each in self.columns if each.words is not None)
 
     def decisions(self) -> list[str]:
         """Decisions that a person has to make, a line each, those first that concern most rows.
@@ -69,10 +89,18 @@ class Proposal(NamedTuple):
                 key = decision.matter, decision.said
                 columns.setdefault(key, []).append(each.column)
                 rows[key] = max(rows[key], decision.rows)
-        return [
-            f"{some(columns[key], len(columns[key]))}: {key[1]} ({count(rows[key], 'row')})"
+        lines = [
+            f"{some(columns[key], len(columns[key]))}: {key[1]}{concerned(rows[key])}"
             for key in sorted(columns, key=lambda key: (key[0], -rows[key]))
         ]
+        if self.words and self.language == UNKNOWN:
+            lines.append("texts: their language is not known; write its tag, such as en")
+        return lines
+
+
+def concerned(rows: int) -> str:
+    """The end of a line about so many rows; empty where there are none."""
+    return f" ({count(rows, 'row')})" if rows else ""
 
 
 def propose(
@@ -83,14 +111,16 @@ def propose(
     rare: int = RARE,
     ignore_case: bool = True,
     header: bool | None = None,
+    language: str | None = None,
 ) -> Proposal:
-    """Propose attributes for the columns of a table.
+    """Propose attributes for the columns of a table, or for the questions of a form.
 
-    What is proposed is made from the answers in the table, so it reveals something of them.
+    What is proposed for a table is made from the answers in it, so it reveals something of them.
     ``plan_text`` writes it down for a person to read and edit.
 
     Args:
-        source: the path of a CSV or Parquet file, or a table in memory, of pandas, polars or
+        source: the path of a table, a file of CSV, Parquet, SPSS or Stata; that of a form, an
+            XLSForm or a data dictionary of REDCap; or a table in memory, of pandas, polars or
             Arrow, or a mapping from names to columns.
         bins: into how many ranges numbers are cut, at least 2.
         most: the most categories of an attribute, at least 3; rarer answers are joined.
@@ -100,20 +130,50 @@ def propose(
             several.
         header: whether the first row of a CSV file names the columns; None if it should, and is
             to be refused where it looks like a record.
+        language: of the words: in an XLSForm one that it has, by its name or tag; else their tag.
 
     Raises:
-        UsageError: it cannot be read, its rows do not make a table, none of its columns can be
-            asked about, or a number is out of range.
+        UsageError: it cannot be read, its rows do not make a table, it is a malformed form, none of
+            its columns can be asked about, a number is out of range, or there are no words for a
+            language.
     """
     for name, given, least in (("bins", bins, 2), ("most", most, 3), ("rare", rare, 1)):
         if given < least:
             raise UsageError(f"{name} {given}: expected at least {least}")
     with reading(source):
-        return _proposal(source, Limits(bins, most, rare, ignore_case), header)
+        limits = Limits(bins, most, rare, ignore_case)
+        path = Path(source) if isinstance(source, str | PathLike) else None
+        if path is not None and is_form(path):
+            return _of_form(form_in(path, limits, language))
+        sheet = open_sheet(source, Format(header=header is not False))
+        if path is not None and is_form(path, sheet.names):
+            return _of_form(form_in(path, limits, language))
+        if language is not None and not sheet.labels:
+            raise UsageError(
+                f"{sheet.source}: language {language!r}: expected a form, or a file of SPSS or "
+                "Stata; a table has no words"
+            )
+        return _proposal(sheet, limits, header)._replace(language=language_tag(language))
 
 
-def _proposal(source: Source, limits: Limits, header: bool | None) -> Proposal:
-    sheet = open_sheet(source, Format(header=header is not False))
+def _of_form(form: Form) -> Proposal:
+    """The proposal for a form, of which no answers are known."""
+    _expect_questions(form.source, form.columns, "question")
+    return Proposal(form.source, 0, Format(), form.columns, form.title, form.language)
+
+
+def _expect_questions(source: str, columns: Sequence[Proposed], what: str = "column") -> None:
+    """Refuse a source without anything to ask about.
+
+    Raises:
+        UsageError: says why of the first columns.
+    """
+    if not any(each.questions for each in columns):
+        said = "; ".join(f"{each.column}: {each.decisions[-1].said}" for each in columns[:LISTED])
+        raise UsageError(f"{source}: no {what} to ask about ({said or 'it has none'})")
+
+
+def _proposal(sheet: Sheet, limits: Limits, header: bool | None) -> Proposal:
     decimal = "."
     if sheet.delimiter != ",":
         decimal = _decimal_of([_merged(counter) for counter in sampled(sheet)])
@@ -125,7 +185,7 @@ def _proposal(source: Source, limits: Limits, header: bool | None) -> Proposal:
         missing |= answers.missing.keys() - {""}
         if _is_answer(name, answers, decimal):
             alike_names.append(name)
-        proposed[name] = _proposed(name, answers, decimal, limits)
+        proposed[name] = _labelled(name, answers, decimal, limits, sheet.labels.get(name))
     if not rows:
         raise UsageError(f"{sheet.source}: has no records")
     if header is None and sheet.delimiter is not None and 2 * len(alike_names) > len(sheet.names):
@@ -135,9 +195,7 @@ def _proposal(source: Source, limits: Limits, header: bool | None) -> Proposal:
             "if these are the names)"
         )
     columns = tuple(_apart(proposed[name], sheet.names) for name in sheet.names)
-    if not any(each.questions for each in columns):
-        said = "; ".join(f"{each.column}: {each.decisions[-1].said}" for each in columns[:LISTED])
-        raise UsageError(f"{sheet.source}: no column to ask about ({said})")
+    _expect_questions(sheet.source, columns)
     written = Format(
         delimiter=sheet.delimiter,
         encoding=sheet.encoding,
@@ -198,6 +256,16 @@ def _decimal_of(columns: Sequence[Answers]) -> str:
     commas, points = numbers(","), numbers(".")
     thousands = any("." in cell for each in commas for cell in each.counts)
     return "," if len(commas) > len(points) or (thousands and len(commas) == len(points)) else "."
+
+
+def _labelled(
+    name: str, answers: Answers, decimal: str, limits: Limits, labels: Labels | None
+) -> Proposed:
+    """The proposal for a column, with its labels where it has any."""
+    if labels is None:
+        return _proposed(name, answers, decimal, limits)
+    proposed = of_labels(name, answers, labels, limits)
+    return with_labels(proposed or _proposed(name, answers, decimal, limits), labels)
 
 
 def _proposed(name: str, answers: Answers, decimal: str, limits: Limits) -> Proposed:

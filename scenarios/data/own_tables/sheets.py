@@ -1,11 +1,12 @@
-"""A person's table, wherever it is: a text file, a Parquet file, or a table in memory."""
+"""A person's table, wherever it is: a file of text, Parquet, SPSS or Stata, or in memory."""
 
 from __future__ import annotations
 
 import codecs
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -64,6 +65,25 @@ class Format(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 Source = str | PathLike[str] | object
 """A path, or a table in memory."""
 
+
+class Labels(NamedTuple):
+    """What a file says of a column.
+
+    Args:
+        ask: the question.
+        values: a label by cell, in the order of their codes; without cells for no answer.
+        missing: a label by cell that stands for no answer; empty where it has none.
+        ranges: of numbers that stand for no answer, as a person reads them.
+        ordinal: whether the order of the cells has a meaning.
+    """
+
+    ask: str = ""
+    values: Mapping[str, str] = MappingProxyType({})
+    missing: Mapping[str, str] = MappingProxyType({})
+    ranges: tuple[str, ...] = ()
+    ordinal: bool = False
+
+
 Blocks = Callable[[Sequence[int]], Iterator[list[Sequence[Cell]]]]
 """The cells of the columns in some places, from 0, ``BLOCK`` rows at a time."""
 
@@ -76,6 +96,7 @@ class Sheet(NamedTuple):
         names: of its columns, tidied.
         read: reads it.
         delimiter, encoding: how a text file is written, given or found; None for another source.
+        labels: of columns, by name, in a file that has them.
     """
 
     source: str
@@ -83,6 +104,7 @@ class Sheet(NamedTuple):
     read: Blocks
     delimiter: str | None = None
     encoding: str | None = None
+    labels: Mapping[str, Labels] = MappingProxyType({})
 
     def blocks(self, columns: Sequence[str]) -> Iterator[list[Sequence[Cell]]]:
         """The cells of some columns, ``BLOCK`` rows at a time.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from protocol.errors import SurveyError
 from protocol.surveys.survey import Attribute
+from protocol.surveys.texts import Group, Wording
 from scenarios.data.own_tables.question import Question, alike
 from scenarios.wording.formatting import some
 
@@ -79,7 +80,7 @@ class Decision(NamedTuple):
     Args:
         matter: what it is about.
         said: what was found, and what is proposed.
-        rows: how many it concerns.
+        rows: how many it concerns; 0 for a question that nobody has answered yet.
         change: how the plan is changed where that does not fit.
     """
 
@@ -87,6 +88,18 @@ class Decision(NamedTuple):
     said: str
     rows: int
     change: str = ""
+
+
+class Words(NamedTuple):
+    """The words of a column's questions, as people read them.
+
+    Args:
+        wordings: of questions.
+        group: the heading over them, if they are boxes to tick.
+    """
+
+    wordings: tuple[Wording, ...]
+    group: Group | None = None
 
 
 class Proposed(NamedTuple):
@@ -98,12 +111,14 @@ class Proposed(NamedTuple):
             what was ticked.
         notes: what was found, a line each.
         decisions: what a person has to decide.
+        words: of the questions; None where names stand.
     """
 
     column: str
     questions: tuple[Question, ...]
     notes: tuple[str, ...] = ()
     decisions: tuple[Decision, ...] = ()
+    words: Words | None = None
 
     def after(self, notes: Sequence[str], decisions: Sequence[Decision] = ()) -> Proposed:
         """The same, with something said before it."""
@@ -120,8 +135,11 @@ def left_out(column: str, why: str, rows: int, notes: Sequence[str] = ()) -> Pro
 def with_missing(question: Question, answers: Answers) -> Question:
     """The question with a category for no answer, if somebody gave none: it has no place in the
     order of the others."""
-    if not answers.missing and not question.missing_cells:
-        return question
+    return with_no_answer(question) if answers.missing or question.missing_cells else question
+
+
+def with_no_answer(question: Question) -> Question:
+    """The question with a category for no answer."""
     name = unused(NO_ANSWER, question.categories)
     categories = (*question.categories, name)
     return replace(question, categories=categories, missing=name, ordinal=False)
@@ -168,6 +186,28 @@ def of_scale(question: Question, ends: str, rows: int) -> Decision:
     said = f"{ends}: a scale, taken without its order, in which {further!r} has no place"
     change = "Where nobody gives such an answer, delete its category, and write ordinal = true."
     return Decision(Matter.MEANING, said, rows, change)
+
+
+def worded(question: Question, ask: str, hint: str, labels: Mapping[str, str]) -> Words | None:
+    """The words of a question; None where there are none.
+
+    Args:
+        question: as it is asked.
+        ask: its text.
+        hint: what explains it.
+        labels: of categories, as far as they have any.
+    """
+    if not ask and not labels:
+        return None
+    shown = tuple(labels.get(each) or each for each in question.categories)
+    twice = {label for label, times in Counter(shown).items() if times > 1}
+    shown = tuple(
+        f"{label} ({category})" if label in twice else label
+        for label, category in zip(shown, question.categories, strict=True)
+    )
+    named = () if shown == question.categories else shown
+    wording = Wording(attribute=question.name, ask=ask or question.name, help=hint, labels=named)
+    return Words((wording,))
 
 
 def unused(name: str, categories: Sequence[str]) -> str:

@@ -52,7 +52,7 @@ def of_dates(name: str, answers: Answers, limits: Limits) -> Proposed | None:
         times = sum(dated.pop(day) for day in none)
         change = "If it is a day, delete missing_cells."
         decisions.append(Decision(Matter.ANSWERS, said, times, change))
-    cut = _cut(dated, limits.ranges)
+    cut = cut_dates(dated, limits.ranges)
     rows = counts.total()
     if cut is None:
         return left_out(
@@ -125,7 +125,7 @@ def _no_dates(dated: Counter[datetime.date]) -> set[datetime.date]:
     return found
 
 
-def _cut(dated: Counter[datetime.date], most: int) -> tuple[Unit, list[int]] | None:
+def cut_dates(dated: Counter[datetime.date], most: int) -> tuple[Unit, list[int]] | None:
     """The shortest unit of which no more than so many ranges are needed, and their firsts.
 
     Where even years are too many, they are ranges of about as many rows. None if all is one month.

@@ -158,7 +158,7 @@ def test_nan_in_rows_is_no_answer() -> None:
     ],
 )
 def test_another_file_than_a_table_is_named(content: bytes, said: str, tmp_path: Path) -> None:
-    path = tmp_path / "own.xlsx"
+    path = tmp_path / "own.data"
     path.write_bytes(content)
     assert said in complaint(sottovoce("plan", "--from", path))
 

@@ -1,0 +1,1 @@
+"""Questionnaires that other programs hold: XLSForms and data dictionaries of REDCap."""
