@@ -136,6 +136,14 @@ class Inputs:
         return self._write("numbers.csv", "\n".join(lines) + "\n")
 
     @cached_property
+    def dictionary(self) -> Path:
+        """A data dictionary of REDCap."""
+        header = "Variable / Field Name,Field Type,Field Label"
+        choices = '"Choices, Calculations, OR Slider Labels"'
+        rows = ("number,text,Number,", "smokes,yesno,Do you smoke?,")
+        return self._write("dictionary.csv", "\n".join((f"{header},{choices}", *rows)) + "\n")
+
+    @cached_property
     def bare(self) -> Path:
         """A table whose first row looks like a record."""
         return self._write(

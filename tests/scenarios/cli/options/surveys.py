@@ -44,6 +44,7 @@ PLAN = (
         },
     ),
     Call("plan --from {bare}", {"--header": (None, code)}),
+    Call("plan --from {dictionary}", {"--language": ("pt-BR", out)}),
     Call(
         "plan --from {numbers} --variant secure-sum --parties 20",
         {
