@@ -43,11 +43,13 @@ class Page(NamedTuple):
 
     Args:
         source: what errors call it.
+        name: the end of that, where the form is named already.
         columns: names.
         rows: those that are not empty.
     """
 
     source: str
+    name: str
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
 
@@ -89,7 +91,7 @@ def text_page(path: Path, rename: Rename) -> Page:
     sheet = text_sheet(path, Format())
     blocks = sheet.blocks(sheet.names)
     rows = (row for block in blocks for row in zip(*map(tidied_cells, block), strict=True))
-    return _page(str(path), [*map(rename, sheet.names)], enumerate(rows, 2))
+    return _page(str(path), path.name, [*map(rename, sheet.names)], enumerate(rows, 2))
 
 
 def workbook_pages(path: Path, wanted: Iterable[str], rename: Rename) -> dict[str, Page]:
@@ -139,22 +141,25 @@ def _load_openpyxl(path: Path) -> Any:
 
 
 def _workbook_page(path: Path, sheet: Any, rename: Rename) -> Page:
-    source = f"{path}, sheet {sheet.title!r}"
+    name = f"sheet {sheet.title!r}"
+    source = f"{path}, {name}"
     sheet.reset_dimensions()  # Some programs write others than those of the cells.
     cells = sheet.iter_rows(max_row=_MOST_ROWS, values_only=True)
     rows = enumerate(([*map(_text, row[:_MOST_COLUMNS])] for row in cells), 1)
     for _, header in rows:
         if any(header):
-            return _page(source, [rename(name) if name else "" for name in header], rows)
+            return _page(source, name, [rename(each) if each else "" for each in header], rows)
     raise UsageError(f"{source}: is empty; expected a first row that names its columns")
 
 
-def _page(source: str, columns: Sequence[str], rows: Iterable[tuple[int, Sequence[str]]]) -> Page:
+def _page(
+    source: str, name: str, columns: Sequence[str], rows: Iterable[tuple[int, Sequence[str]]]
+) -> Page:
     places: dict[str, int] = {}
-    for place, name in enumerate(columns):
-        if name and places.setdefault(name, place) != place:
-            raise UsageError(f"{source}: two columns are called {shown(name)}")
-    return Page(source, (*places,), (*_filled(places, rows),))
+    for place, column in enumerate(columns):
+        if column and places.setdefault(column, place) != place:
+            raise UsageError(f"{source}: two columns are called {shown(column)}")
+    return Page(source, name, (*places,), (*_filled(places, rows),))
 
 
 def _filled(places: Mapping[str, int], rows: Iterable[tuple[int, Sequence[str]]]) -> Iterator[Row]:

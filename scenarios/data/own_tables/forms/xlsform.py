@@ -368,7 +368,7 @@ class _Reader:
         raise self._page.error(
             row,
             "type",
-            f"{kind.name} names the list {shown(kind.about)}, and {self._choices.source} has no "
+            f"{kind.name} names the list {shown(kind.about)}, and {self._choices.name} has no "
             f"such list; lists: {', '.join(self._lists) or 'none'}",
         )
 

@@ -232,8 +232,8 @@ def test_ranges_follow_from_limits(
         (
             [["select_one yn", "smokes"]],
             "sheet 'survey', row 2, column 'type': ",
-            "select_one names the list 'yn', and {path}, sheet 'choices' has no such list; lists: "
-            "sex, agree, often, ill",
+            "select_one names the list 'yn', and sheet 'choices' has no such list; lists: sex, "
+            "agree, often, ill",
         ),
         ([["select_one", "smokes"]], "row 2, column 'type': ", "select_one names no list"),
         ([[], ["selectone sex", "smokes"]], "row 3, column 'type': ", "did you mean 'select_one'?"),
@@ -252,7 +252,7 @@ def test_a_mistake_is_named_by_sheet_row_and_column(
     message = complaint(sottovoce("plan", "--from", path, "--out", tmp_path / "plan.toml"))
     assert message.startswith(f"{path}, sheet 'survey', row ")
     assert where in message
-    assert said.format(path=path) in message
+    assert said in message
     assert not (tmp_path / "plan.toml").exists()
 
 
