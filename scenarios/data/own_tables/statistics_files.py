@@ -70,15 +70,17 @@ def _read(path: Path, **given: Any) -> tuple[Mapping[str, list[Any]], Any]:
         said = str(error).partition("\n")[0]
         if "memory" in said:
             raise MemoryError(said) from error
-        raise UsageError(f"{path}: not a file of SPSS or Stata: {said}") from error
+        raise UsageError(f"{path}: cannot be read as a file of SPSS or Stata: {said}") from error
     return columns, meta
 
 
 def _labels(name: str, meta: Any) -> Labels:
     """What a file says of a column."""
-    values = meta.variable_value_labels.get(name, {})
-    numbers = all(isinstance(value, int | float) for value in values)
-    ordered = sorted(values) if numbers else [*values]
+    is_text = meta.readstat_variable_types.get(name) == "string"
+    # Beside numbers, Stata has labels for its kinds of no answer, which are letters.
+    labels = meta.variable_value_labels.get(name, {})
+    values = {value: labels[value] for value in labels if isinstance(value, str) == is_text}
+    ordered = [*values] if is_text else sorted(values)
     declared: list[tuple[Any, Any]] = [
         (each["lo"], each["hi"]) for each in meta.missing_ranges.get(name, ())
     ]

@@ -7,6 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -161,7 +162,8 @@ class Asked(NamedTuple):
         if not edges:
             return self.not_asked(f"a number from {between}; to ask it, write its edges")
         question = Question(name=self.name, edges=edges, ordinal=True, categories=named_bins(edges))
-        said = f"{between}, cut into {len(edges) + 1} ranges of one width; no answer was looked at"
+        cut = f"cut into {len(edges) + 1} ranges of about one width"
+        said = f"{between}, {cut}; no answer was looked at"
         change = "For other ranges change edges, and delete categories."
         decision = Decision(Matter.ANSWERS, said, 0, change)
         return self._proposed(self._optional(question), {}, [decision])
@@ -240,16 +242,23 @@ def references(pattern: re.Pattern[str], texts: Iterable[str]) -> tuple[Decision
 
 
 def _even_edges(low: float, high: float, most: int, *, whole: bool) -> tuple[float, ...]:
-    """Edges between ranges of one width, of which there are no more than this; short numbers."""
+    """Short numbers between ranges of about one width, of which there are no more than this."""
     raw = (high - low) / most
-    if not math.isfinite(raw) or raw <= 0:
+    power = 10.0 ** math.floor(math.log10(raw)) if 0 < raw < math.inf else 0.0
+    if not power:
         return ()
-    power = 10.0 ** math.floor(math.log10(raw))
     for step in (nice * power * ten for ten in (1, 10) for nice in _NICE):
         if whole and step < 1:
             continue
         first, last = math.floor(low / step) + 1, math.ceil(high / step) - 1
         if last - first + 2 <= most:
             digits = max(0, -math.floor(math.log10(step)))
-            return tuple(round(place * step, digits) for place in range(first, last + 1))
+            edges = [round(place * step, digits) for place in range(first, last + 1)]
+            # A range at an end is not much narrower than the others.
+            if len(edges) > 1 and edges[0] - low < step / 2:
+                edges = edges[1:]
+            if len(edges) > 1 and high - edges[-1] < step / 2:
+                edges = edges[:-1]
+            rising = all(below < above for below, above in pairwise((low, *edges, high)))
+            return tuple(edges) if rising else ()
     return ()

@@ -80,6 +80,11 @@ def redcap_dictionary(path: Path, limits: Limits, language: str | None = None) -
     """
     tag = language_tag(language)
     page = text_page(path, _renamed)
+    seen = set[str]()
+    for row in page.rows:
+        if row(_NAME) in seen:
+            raise page.error(row, _NAME, f"{shown(row(_NAME))} is there twice")
+        seen.add(row(_NAME))
     columns = [_proposed(page, row, limits) for row in page.rows[1:]]
     first = [left_out(row(_NAME), "the number of the record", 0) for row in page.rows[:1]]
     return Form(str(path), "", tag, (*first, *columns))

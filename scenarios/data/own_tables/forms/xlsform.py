@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -58,6 +57,7 @@ _TYPES = {
     "end group": "end_group",
     "begin repeat": "begin_repeat",
     "end repeat": "end_repeat",
+    "odk:rank": "rank",
 }
 
 _LEFT_OUT = {
@@ -86,6 +86,11 @@ _LEFT_OUT = {
     **dict.fromkeys(("geopoint", "geotrace", "geoshape"), "a place, which may identify people"),
     **dict.fromkeys(("image", "audio", "video", "file", "barcode"), "a file or a code"),
     **dict.fromkeys(("acknowledge", "trigger"), "a confirmation"),
+    **dict.fromkeys(
+        ("begin_score", "score__row", "end_score", "begin_rank", "rank__level", "end_rank"),
+        "a table of questions",
+    ),
+    **dict.fromkeys(("begin_kobomatrix", "end_kobomatrix"), "a table of questions"),
     "time": "a time of day",
     "rank": "a ranking",
 }
@@ -98,6 +103,7 @@ _KNOWN = (*_SELECTS, *_FROM_FILE, *_NUMBERS, *_DATES, *_GROUPS, *_LEFT_OUT)
 
 _OTHER = Choice("other", "Other")
 _YES = ("yes", "true", "true()", "1")
+_OR_OTHER = re.compile(" (or_other|or other|or specify other)$", re.IGNORECASE)
 _RANGE = {"start": 1.0, "end": 10.0, "step": 1.0}
 _REFERENCE = re.compile(r"\$\{[^}]*\}")
 
@@ -128,7 +134,8 @@ def xlsform(path: Path, limits: Limits, language: str | None = None) -> Form:
     lists = {} if choices is None else _lists(choices, spoken, settings)
     title = settings[0]("form_title") if settings else ""
     reader = _Reader(survey, choices, lists, spoken, limits)
-    tag = tag_in(spoken) if spoken else language_tag(language)
+    usual = spoken or _default(settings)
+    tag = tag_in(usual) if usual else language_tag(language)
     return Form(str(path), title, tag, tuple(reader.proposals()))
 
 
@@ -168,7 +175,7 @@ def _language(
     """
     named = [name for page in pages.values() for name in page.columns]
     there = [*dict.fromkeys(name[7:] for name in named if name.startswith("label::"))]
-    usual = settings[0]("default_language") if settings else ""
+    usual = _default(settings)
     if wanted is None:
         if usual in there:
             return usual
@@ -181,6 +188,11 @@ def _language(
     if not there and not usual:
         return ""
     raise UsageError(f"{path}: no language {shown(wanted)}; it has {listed(there or [usual])}")
+
+
+def _default(settings: Sequence[Row]) -> str:
+    """The language in which a form is shown unless another is chosen; empty if it names none."""
+    return settings[0]("default_language") if settings else ""
 
 
 def _spoken(row: Row, column: str, language: str) -> str:
@@ -229,9 +241,8 @@ class _Type(NamedTuple):
 
 def _type(text: str) -> _Type:
     words = " ".join(text.split())
-    has_other = words.lower().endswith((" or_other", " or specify other"))
-    if has_other:
-        words = re.sub(r"(?i) (or_other|or specify other)$", "", words)
+    stem = _OR_OTHER.sub("", words)
+    has_other, words = stem != words, stem
     for spelling, name in _TYPES.items():
         if re.match(rf"{re.escape(spelling)}( |$)", words, re.IGNORECASE):
             rest = words[len(spelling) :].strip()
@@ -257,7 +268,7 @@ class _Reader:
         self._language = language
         self._limits = limits
         self._groups: list[Row] = []
-        self._named: Counter[str] = Counter()
+        self._named = set[str]()
 
     def proposals(self) -> Iterator[Proposed]:
         """What is proposed for each question.
@@ -300,19 +311,18 @@ class _Reader:
                 raise self._page.error(row, "type", f"no type {shown(kind.name)}{hint}")
             return left_out(row("name") or kind.name, f"type {shown(kind.name)} is not read", 0)
         name = row("name")
-        if not name and kind.name == "note":
-            name = f"row {row.number}"
+        if kind.name in _LEFT_OUT:
+            return left_out(name or f"row {row.number}", _LEFT_OUT[kind.name], 0)
         if not name:
             raise self._page.error(row, "name", "is empty")
-        groups = [each("name") for each in self._groups]
-        self._named[name.casefold()] += 1
-        if self._named[name.casefold()] > 1:
-            # Groups may have questions of one name; data have their groups' names, then.
-            name = "/".join((*groups, name))
+        if name.casefold() in self._named:
+            # Groups may have questions of one name, which data have with those of the groups.
+            name = "/".join((*(each("name") for each in self._groups), name))
+        if name.casefold() in self._named:
+            raise self._page.error(row, "name", f"{shown(name)} is there twice")
+        self._named.add(name.casefold())
         if kind.name in _FROM_FILE:
             return left_out(name, "choices from another file", 0)
-        if kind.name in _LEFT_OUT:
-            return left_out(name, _LEFT_OUT[kind.name], 0)
         if kind.name in _SELECTS:
             return self._select(row, name, kind)
         if kind.name in _DATES:

@@ -121,6 +121,20 @@ def test_stata_says_what_spss_says(tmp_path: Path) -> None:
     assert texts.questions[0].labels == ("Female", "Male", "Another", "refused", "no answer")
 
 
+def test_kinds_of_no_answer_of_stata_are_no_categories(tmp_path: Path) -> None:
+    path = tmp_path / "own.dta"
+    table = pd.DataFrame({"sex": [1, 2, 2, "a"] * 20})
+    pyreadstat.write_dta(
+        table,
+        str(path),
+        variable_value_labels={"sex": {1: "Female", 2: "Male", "a": "refused"}},
+        missing_user_values={"sex": ["a"]},
+    )
+    plan = plan_of(path, tmp_path)
+    assert plan.variant.survey.attribute("sex").categories == ("1", "2", "no answer")
+    assert plan.records(path).counts(["sex"]).tolist() == [20, 40, 20]
+
+
 def test_answers_without_labels_are_planned_as_those_of_any_table(tmp_path: Path) -> None:
     labels = {"mood": {1.0: "Bad"}, "age": {18.0: "young"}}
     path = write_spss(tmp_path / "own.sav", variable_value_labels=labels, missing_ranges={})
@@ -169,7 +183,7 @@ def test_another_file_by_that_name_is_named(name: str, content: bytes, tmp_path:
     path = tmp_path / name
     path.write_bytes(content)
     said = complaint(sottovoce("plan", "--from", path))
-    assert said.startswith(f"{path}: not a file of SPSS or Stata: ")
+    assert said.startswith(f"{path}: cannot be read as a file of SPSS or Stata: ")
 
 
 def test_a_cut_or_changed_file_is_named_or_read(tmp_path: Path) -> None:

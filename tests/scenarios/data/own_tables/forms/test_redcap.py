@@ -142,6 +142,7 @@ def test_what_programs_fetch_says_the_same(dictionary: Path, tmp_path: Path) -> 
         (field("a", "checkbox", "", "1, x | 1, y"), HEADER[5], "code '1' is there twice"),
         (field("a", "radoi"), HEADER[3], "no type 'radoi'; did you mean 'radio'?"),
         (field("", "radio"), HEADER[0], "is empty"),
+        (field("record_id", "text"), HEADER[0], "'record_id' is there twice"),
     ],
 )
 def test_a_mistake_is_named_by_row_and_column(

@@ -174,6 +174,32 @@ def test_what_a_person_decides_is_said(form: Path) -> None:
     assert "sex, age: in a group; the plan expects data without the names of groups" in said
 
 
+@pytest.mark.parametrize(("low", "high"), [("0", "5e-324"), ("-1e308", "1e308"), ("3", "3")])
+def test_limits_that_cannot_be_cut_are_said(low: str, high: str, tmp_path: Path) -> None:
+    constraint = f". >= {low} and . <= {high}"
+    sheets = asked(["decimal", "n", "", "", "", constraint], ["select_one sex", "sex"])
+    said = left_out(propose(write_book(tmp_path / "form.xlsx", sheets)))
+    assert said["n"].startswith("left out: a number from ")
+
+
+def test_the_default_language_is_that_of_words_without_one(tmp_path: Path) -> None:
+    sheets = {
+        **asked(["select_one sex", "sex", "Sexe ?"]),
+        "settings": [["default_language"], ["fr"]],
+    }
+    assert propose(write_book(tmp_path / "form.xlsx", sheets)).language == "fr"
+
+
+def test_tables_of_questions_are_left_out(tmp_path: Path) -> None:
+    rows: list[list[object]] = [["begin_score", "q"], ["score__row", "a"], ["end_score"]]
+    path = write_book(tmp_path / "form.xlsx", asked(*rows, ["select_one sex or other", "sex"]))
+    proposal = propose(path)
+    assert left_out(proposal) == dict.fromkeys(
+        ("q", "a", "row 4"), "left out: a table of questions"
+    )
+    assert "other" in proposal.columns[-1].questions[0].categories
+
+
 def test_a_scale_that_everybody_answers_has_its_order(tmp_path: Path) -> None:
     sheets = asked(["select_one often", "often", "How often?", "TRUE"], ["integer", "n", "", "yes"])
     [often, _] = propose(write_book(tmp_path / "form.xlsx", sheets)).columns
@@ -214,6 +240,8 @@ def test_limits_of_dates(tmp_path: Path) -> None:
         ("integer", ". >= 0 and . <= 1000000", (200000, 400000, 600000, 800000), 5),
         ("decimal", ". >= 0 and . <= 1", (0.2, 0.4, 0.6, 0.8), 5),
         ("decimal", ". >= -40 and . <= 60", (-20, 0, 20, 40), 5),
+        ("integer", ". >= 18 and . <= 99", (40, 60, 80), 4),
+        ("integer", ". >= 1 and . <= 101", (20, 40, 60, 80), 5),
     ],
 )
 def test_ranges_follow_from_limits(
@@ -241,6 +269,11 @@ def test_ranges_follow_from_limits(
         ([["", "smokes"]], "row 2, column 'type': ", "is empty"),
         ([["begin repeat", "child"]], "row 2, column 'type': ", "begin_repeat 'child': a repeat"),
         ([["begin group", "g"], ["text", "a"]], "row 2, column 'type': ", "has no end_group"),
+        (
+            [["begin group", "g"], ["integer", "a"], ["decimal", "a"], ["integer", "a"]],
+            "row 5, column 'name': ",
+            "'g/a' is there twice",
+        ),
         ([["end_group"]], "row 2, column 'type': ", "no group has begun"),
         ([["range", "n", "", "", "", "", "start=a"]], "column 'parameters': ", "start 'a' is not"),
     ],
@@ -353,7 +386,7 @@ def refit(path: Path, bomb: Path, more: bytes) -> Path:
     return bomb
 
 
-def test_a_workbook_that_unpacks_to_gigabytes_is_refused(form: Path, tmp_path: Path) -> None:
+def test_a_workbook_that_unpacks_to_too_much_is_refused(form: Path, tmp_path: Path) -> None:
     row = b'<row r="%d"><c r="A%d" t="inlineStr"><is><t>%s</t></is></c></row>'
     long = b"x" * (20 << 20)
     rows = b"".join(row % (place, place, long) for place in range(100, 130))
