@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from protocol.errors import ProtocolError, UsageError
 from protocol.estimators.inference.laws import About
+from protocol.estimators.usefulness import MarginOfError, Usefulness, least_exact
 from protocol.session.variant import Variant
 from protocol.surveys.survey import Survey
 from protocol.variants import BUILT_IN
@@ -22,13 +25,17 @@ from scenarios.designing.costs import (
     trust_in,
 )
 from scenarios.designing.predicting import NotEstimatedError, Prediction, predicted
-from scenarios.designing.simulating import RUNS, simulated
+from scenarios.designing.simulating import MOST_RUNS, RUNS, Simulation
 from scenarios.designing.targets import Target
+from scenarios.running.making import ANSWERED_BY_PAGES
 
 Rests: TypeAlias = Literal["nothing", "honest", "no bound"]
 """What the epsilon of a way to ask rests on: figures are compared only where that is the same."""
 
 RESTS: tuple[Rests, ...] = get_args(Rests)
+
+FEW, FAR = 3, 2.0
+"""The place of a simulated error does not matter if it exceeds the least few others so far."""
 
 
 class Setup(NamedTuple):
@@ -43,7 +50,7 @@ class Setup(NamedTuple):
         shares: assumed of the answers.
         about: whose shares are estimated: the respondents' who answer, or a population's.
         delta: the probability with which the epsilon at a delta may not hold.
-        runs: how many are simulated of a variant without a closed form.
+        runs: how many are simulated at most of a variant without a closed form.
     """
 
     survey: Survey
@@ -54,7 +61,7 @@ class Setup(NamedTuple):
     dropout: float = 0.0
     about: About = "respondents"
     delta: float = 1e-6
-    runs: int = RUNS
+    runs: int = MOST_RUNS
 
     @property
     def answering(self) -> int:
@@ -79,8 +86,11 @@ class Row(NamedTuple):
         traffic: what travels; None if that could not be tried.
         trusted: who must be trusted with what.
         dropouts: whether it ends if parties vanish.
+        by_page: whether people can answer by a page, without a program.
         best: whether no other way to set up the same variant has a smaller error, of those whose
             epsilon rests on the same.
+        simulation: its runs; None of a closed form.
+        certain: whether no other error lies within what simulated runs leave open of this one.
     """
 
     epsilon: float
@@ -91,7 +101,31 @@ class Row(NamedTuple):
     traffic: Traffic | None
     trusted: str
     dropouts: Dropouts
+    by_page: bool
     best: bool = True
+    simulation: Simulation | None = None
+    certain: bool = True
+
+    @property
+    def cost(self) -> float:
+        """A respondent's epsilon as far as what it rests on holds; infinite for exact counts.
+
+        It is what was allowed where no more than a thousandth is left of that.
+        """
+        cost = self.spent if self.candidate.among is None else self.candidate.among.epsilon
+        return self.epsilon if math.isclose(cost, self.epsilon, rel_tol=1e-3) else cost
+
+    @property
+    def least_exact(self) -> MarginOfError | None:
+        """The least useful table of the target; None if no errors of tables are known."""
+        variant = self.candidate.variant
+        margins = () if variant is None else self.prediction.margins(variant.survey)
+        return least_exact(margins) if margins else None
+
+    @property
+    def usefulness(self) -> Usefulness | None:
+        """The usefulness of that table."""
+        return None if self.least_exact is None else self.least_exact.word
 
     @property
     def rests_on(self) -> Rests:
@@ -146,13 +180,11 @@ def designed(
     for done, (epsilon, candidate) in enumerate(every):
         progress(done, len(every))
         try:
-            rows.append(row_of(setup, epsilon, candidate, traffic))
+            with _refusing(candidate):
+                rows.append(row_of(setup, epsilon, candidate, traffic))
         except _RefusedError as error:
             refused[epsilon, candidate.name] = str(error)
-        except Exception as error:
-            if candidate.family in BUILT_IN:
-                raise
-            refused[epsilon, candidate.name] = f"its code fails: {type(error).__name__}: {error}"
+    rows = _placed(setup, rows, refused)
     progress(len(every), len(every))
     if not rows:
         raise UsageError(
@@ -164,6 +196,19 @@ def designed(
 
 class _RefusedError(Exception):
     """Why a way to ask does not apply."""
+
+
+@contextlib.contextmanager
+def _refusing(candidate: Candidate) -> Iterator[None]:
+    """Refuse a variant of a person's own if its code fails."""
+    try:
+        yield
+    except _RefusedError:
+        raise
+    except Exception as error:
+        if candidate.family in BUILT_IN:
+            raise
+        raise _RefusedError(f"its code fails: {type(error).__name__}: {error}") from error
 
 
 def _of(setup: Setup, epsilon: float, own: Maker | None) -> list[Candidate]:
@@ -193,7 +238,7 @@ def row_of(
     if variant is None:
         raise _RefusedError(candidate.why)
     try:
-        prediction = prediction_of(setup, variant)
+        prediction, simulation = prediction_of(setup, variant)
     except NotEstimatedError as error:
         raise _RefusedError(f"it does not estimate {setup.target.says}: {error}") from error
     except (ProtocolError, ValueError) as error:
@@ -214,11 +259,13 @@ def row_of(
         traffic=known[candidate.name],
         trusted=trust_in(variant, setup.parties, candidate.among),
         dropouts=dropouts,
+        by_page=candidate.family in ANSWERED_BY_PAGES and setup.parties == setup.respondents,
+        simulation=simulation,
     )
 
 
-def prediction_of(setup: Setup, variant: Variant) -> Prediction:
-    """The error of a variant, from closed forms or else from simulated runs.
+def prediction_of(setup: Setup, variant: Variant) -> tuple[Prediction, Simulation | None]:
+    """The error of a variant, from closed forms, or else from simulated runs, with these.
 
     Raises:
         NotEstimatedError: its result says nothing of one of the target's tables.
@@ -227,8 +274,60 @@ def prediction_of(setup: Setup, variant: Variant) -> Prediction:
     target, shares, n = setup.target, setup.shares, setup.answering
     found = predicted(variant, n, target, shares, about=setup.about, parties=setup.staying)
     if found is not None:
-        return found
-    return simulated(variant, n, target, shares, runs=setup.runs, about=setup.about)
+        return found, None
+    simulation = Simulation(variant, n, target, shares, setup.about)
+    return simulation.run(min(RUNS, setup.runs)), simulation
+
+
+def _placed(setup: Setup, rows: Sequence[Row], refused: dict[tuple[float, str], str]) -> list[Row]:
+    """Rows with as many simulated runs as it takes for their places to be certain.
+
+    Args:
+        refused: variants whose code fails in a later run are added.
+    """
+    placed: list[Row] = []
+    for _, group in itertools.groupby(sorted(rows, key=_order), key=lambda row: _order(row)[:-1]):
+        placed += _placed_among([*group], setup, refused)
+    return placed
+
+
+def _placed_among(
+    rows: list[Row], setup: Setup, refused: dict[tuple[float, str], str]
+) -> list[Row]:
+    """The same of rows that are ranked among each other."""
+    while row := next((row for row in rows if _is_open(row, rows, setup.runs)), None):
+        rows.remove(row)
+        done = row.prediction.runs
+        try:
+            with _refusing(row.candidate):
+                assert row.simulation is not None
+                found = row.simulation.run(min(setup.runs, done + max(2, done // 2)))
+                rows.append(row._replace(prediction=found))
+        except _RefusedError as error:
+            refused[row.epsilon, row.candidate.name] = str(error)
+    return [row._replace(certain=not _mistakable(row, rows)) for row in rows]
+
+
+def _is_open(row: Row, rows: Sequence[Row], most: int) -> bool:
+    """Return whether more runs are worth their time: the place of a row among others may change."""
+    if not 0 < row.prediction.runs < most or row.rests_on == "no bound":
+        return False
+    others = sorted(each.prediction.interval[1] for each in rows if each is not row)
+    few = others[:FEW]
+    hopeless = bool(few) and row.prediction.interval[0] > FAR * few[-1]
+    return not hopeless and _mistakable(row, rows)
+
+
+def _mistakable(row: Row, rows: Sequence[Row]) -> bool:
+    """Return whether another error lies within the interval of a simulated one."""
+    if not any(each.prediction.runs for each in rows):
+        return False
+    low, high = row.prediction.interval
+    return any(
+        low <= each.prediction.interval[1] and each.prediction.interval[0] <= high
+        for each in rows
+        if each is not row and (row.prediction.runs or each.prediction.runs)
+    )
 
 
 def _traffic(setup: Setup, variant: Variant) -> Traffic | None:

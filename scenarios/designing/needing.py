@@ -83,6 +83,22 @@ def respondents_needed(
     return Needed(candidate, epsilon, math.ceil(answering / (1 - setup.dropout)))
 
 
+def sized(setup: Setup, cls: type[Variant], needed: Needed) -> Needed:
+    """The same way to ask, set up for as many parties as it takes respondents.
+
+    Args:
+        setup: as many parties as respondents are one each; else they are as many as it has.
+        cls: the variant.
+        needed: what was found for any number of parties.
+    """
+    if setup.parties != setup.respondents:
+        return needed
+    whole = setup._replace(respondents=needed.respondents, parties=needed.respondents)
+    ways = ways_of(whole, cls)(needed.epsilon)
+    alike = [one for one in ways if one.name == needed.candidate.name and one.variant is not None]
+    return needed._replace(candidate=alike[0]) if alike else needed
+
+
 def coins_needed(
     setup: Setup, cls: type[Counted], epsilon: float, error: float, level: float
 ) -> Needed | None:

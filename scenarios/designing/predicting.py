@@ -36,6 +36,9 @@ LEAST = 50
 """Where respondents report on one thing of several, drawn by lot: fewer reports on each are too few
 for a closed form, since how many there are of each is drawn too."""
 
+SURE = 0.99
+"""The level of the interval of a simulated error."""
+
 
 class NotEstimatedError(ValueError):
     """A variant's result says nothing of a table; the message says why."""
@@ -46,11 +49,12 @@ class Prediction(NamedTuple):
 
     Args:
         rmse: the root mean squared error of the raw shares, over all cells of the target.
-        tables: the same over the cells of each of its tables; empty if it was measured.
+        tables: the same over the cells of each of its tables.
         largest: the standard error of the cell that has the largest; NaN if that is unknown.
         runs: how many simulated runs it was measured in; 0 of a closed form.
         monte_carlo: the standard error of ``rmse``, if it was measured; else 0.
-        widest: the largest standard error of the cells of each table; empty if it was measured.
+        widest: the largest standard error of the cells of each table; if it was measured, that of
+            all its cells.
     """
 
     rmse: float
@@ -60,8 +64,19 @@ class Prediction(NamedTuple):
     monte_carlo: float = 0.0
     widest: Mapping[Names, float] = MappingProxyType({})
 
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The ends between which ``rmse`` is known to lie: both are ``rmse`` of a closed form."""
+        if not self.monte_carlo:
+            return self.rmse, self.rmse
+        # Imported late: most errors have a closed form.
+        from scipy.special import stdtrit
+
+        half = float(stdtrit(self.runs - 1, (1 + SURE) / 2)) * self.monte_carlo
+        return max(0.0, self.rmse - half), self.rmse + half
+
     def margins(self, survey: Survey) -> tuple[MarginOfError, ...]:
-        """The margins of error of the tables, by normal intervals; none if it was measured."""
+        """The margins of error of the tables, by normal intervals."""
         cells = {names: cells_of(survey, names) for names in self.widest}
         return tuple(
             MarginOfError(names, cells[names], critical(level_of_each(cells[names])) * error)

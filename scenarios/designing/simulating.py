@@ -1,4 +1,4 @@
-"""The error of a variant without a closed form, measured in a few simulated runs."""
+"""The error of a variant without a closed form, measured in simulated runs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from protocol.estimators.inference.laws import About
 from protocol.session.variant import Variant
 from scenarios.designing.assumed import Shares
 from scenarios.designing.predicting import NotEstimatedError, Prediction, sampling_variances
-from scenarios.designing.targets import Target
+from scenarios.designing.targets import Target, cells_of
 from scenarios.designing.trying import Piece, is_by_law, missed_in
 from scenarios.designing.trying import Setup as Held
 
 RUNS = 4
-"""How many runs are simulated, if nothing else is asked for."""
+"""The fewest runs of a variant, if so many are allowed."""
+
+MOST_RUNS = 40
+"""The most runs of a variant, if nothing else is asked for."""
 
 PEOPLE, LIVE_PEOPLE = 100_000, 5_000
 """Of how many respondents a run is at most, by law or among live parties: more are reckoned from
@@ -26,49 +29,74 @@ PARTIES = 4
 """How many live parties speak for them, where nobody answers by herself."""
 
 
-def simulated(
-    variant: Variant,
-    n: int,
-    target: Target,
-    shares: Shares,
-    *,
-    runs: int = RUNS,
-    about: About = "respondents",
-) -> Prediction:
-    """The error that simulated runs have, with its Monte Carlo error.
+class Simulation:
+    """A variant's simulated runs, which can be continued.
 
-    Errors are taken to fall with the root of the number of respondents, if there are more than
-    ``PEOPLE`` (``LIVE_PEOPLE`` where nobody answers by herself).
+    The runs have the seeds 1, 2, ..., so how many there are is all that a result depends on. Errors
+    are taken to fall with the root of the number of respondents, if there are more than ``PEOPLE``
+    (``LIVE_PEOPLE`` where nobody answers by herself).
 
     Args:
         variant: with its parameters.
         n: how many respondents report.
         target: whose cells count.
         shares: of the answers; of several cases the first counts.
-        runs: how many, at least 2.
         about: whose shares are estimated. About a population, what a sample varies by is added.
 
     Raises:
-        NotEstimatedError: its result says nothing of one of the target's tables.
-        ProtocolError: a run fails.
+        LocalProtocolError: as of the variant's own code.
     """
-    by_law = is_by_law(variant, n)
-    records = shares.cases[0].records(min(n, PEOPLE if by_law else LIVE_PEOPLE))
-    piece = Piece(
-        variant=variant,
-        records=records,
-        setup=Held(tables=target.tables, parties=min(PARTIES, len(records))),
-        by_law=by_law,
-        runs=tuple((seed, False) for seed in range(1, runs + 1)),
-    )
-    try:
-        squares = np.array([missed.raw for missed in missed_in(piece)])
-    except UsageError as error:
-        raise NotEstimatedError(str(error)) from error
-    squares *= len(records) / n
-    if about == "population":
-        sampled = [sampling_variances(names, n, shares.cases[0]) for names in target.tables]
-        squares += np.concatenate([each.reshape(-1) for each in sampled]).mean()
-    rmse = math.sqrt(squares.mean())
-    spread = float(np.std(squares, ddof=1)) / math.sqrt(runs)
-    return Prediction(rmse, {}, runs=runs, monte_carlo=spread / (2 * rmse) if rmse else 0.0)
+
+    def __init__(
+        self, variant: Variant, n: int, target: Target, shares: Shares, about: About = "respondents"
+    ) -> None:
+        self._by_law = is_by_law(variant, n)
+        self._variant = variant
+        most = PEOPLE if self._by_law else LIVE_PEOPLE
+        self._records = shares.cases[0].records(min(n, most))
+        self._tables = target.tables
+        # By run and table, the mean squared error over cells.
+        self._squares = np.empty((0, len(self._tables)))
+        self._part = len(self._records) / n
+        self._cells = np.array([cells_of(variant.survey, names) for names in self._tables])
+        self._sampled = np.zeros(len(self._tables))
+        if about == "population":
+            case = shares.cases[0]
+            found = (sampling_variances(names, n, case).mean() for names in self._tables)
+            self._sampled = np.array([*found])
+
+    def run(self, runs: int) -> Prediction:
+        """The error that the runs have, with its Monte Carlo error.
+
+        Args:
+            runs: how many there are to be, at least 2; those that there are already count.
+
+        Raises:
+            NotEstimatedError: the variant's result says nothing of one of the target's tables.
+            ProtocolError: a run fails.
+        """
+        piece = Piece(
+            variant=self._variant,
+            records=self._records,
+            setup=Held(tables=self._tables, parties=min(PARTIES, len(self._records))),
+            by_law=self._by_law,
+            runs=tuple((seed, False) for seed in range(len(self._squares) + 1, runs + 1)),
+        )
+        try:
+            found = [missed.tables for missed in missed_in(piece)]
+        except UsageError as error:
+            raise NotEstimatedError(str(error)) from error
+        self._squares = np.concatenate([self._squares, np.reshape(found, (-1, len(self._tables)))])
+        squares = self._squares * self._part + self._sampled
+        whole = np.average(squares, axis=1, weights=self._cells)
+        rmse = math.sqrt(whole.mean())
+        spread = float(np.std(whole, ddof=1)) / math.sqrt(len(whole))
+        each = np.sqrt(squares.mean(axis=0)).tolist()
+        tables = dict(zip(self._tables, each, strict=True))
+        return Prediction(
+            rmse,
+            tables,
+            runs=len(whole),
+            monte_carlo=spread / (2 * rmse) if rmse else 0.0,
+            widest=tables,
+        )

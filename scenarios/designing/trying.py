@@ -83,6 +83,7 @@ class Missed(msgspec.Struct, frozen=True, array_like=True):
         known: how many intervals were judged.
         cells: how many cells they are of, including those whose interval is unknown.
         failed: why the run gave no estimate, and all else says nothing; empty if it gave one.
+        tables: the mean over the cells of each table of the squared error.
     """
 
     raw: float = math.nan
@@ -91,6 +92,7 @@ class Missed(msgspec.Struct, frozen=True, array_like=True):
     known: int = 0
     cells: int = 0
     failed: str = ""
+    tables: tuple[float, ...] = ()
 
 
 def is_by_law(variant: Variant, people: int) -> bool:
@@ -184,6 +186,7 @@ def _missed(piece: Piece, seed: int, truths: dict[Names, Floats], *, judged: boo
         held=held,
         known=known,
         cells=sum(map(len, raw)) if judged else 0,
+        tables=tuple(float(each.mean()) for each in raw),
     )
 
 

@@ -18,6 +18,12 @@ from scenarios.wording.hints import parameter_hint
 MAKERS: Mapping[str, str] = {"noise": "with_noise", "p": "with_keep", "epsilon": "with_epsilon"}
 """Parameters that a constructor turns into others, if the class has it and no such field."""
 
+ANSWERED_BY_PAGES = (
+    *("rr-independent", "rr-joint", "rr-ind-joint", "spl", "smp", "rs-fd", "numeric-mean"),
+    *("inp-rr", "inp-ps", "inp-ht", "marg-rr", "marg-ps", "marg-ht", "privkv"),
+)
+"""The variants that a page can answer."""
+
 
 def make_variant(
     cls: type[Variant], survey: Survey, given: Mapping[str, Any], *, strict: bool, hint: str = ""

@@ -16,7 +16,7 @@ import pytest
 
 from protocol.messages import AGGREGATOR
 from protocol.transcript.entries import Departed
-from scenarios.surveys.enrolment.linking import ANSWERED_BY_PAGES
+from scenarios.running.making import ANSWERED_BY_PAGES
 from tests.scenarios.command import ROOT, sottovoce
 from tests.scenarios.linked_surveys import in_days, written_links
 from tests.scenarios.programs import Program

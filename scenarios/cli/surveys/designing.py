@@ -26,16 +26,22 @@ from scenarios.designing.needing import (
     coins_needed,
     epsilon_needed,
     respondents_needed,
+    sized,
     ways_of,
 )
-from scenarios.designing.simulating import RUNS
+from scenarios.designing.recommending import recommend
+from scenarios.designing.simulating import MOST_RUNS
 from scenarios.designing.targets import target_of
 from scenarios.errors import printable
 from scenarios.files.comma_separated import CsvText, csv_text, write_csv
 from scenarios.report.beside import Beside
 from scenarios.running.loading import find_variant
+from scenarios.running.making import ANSWERED_BY_PAGES
 from scenarios.running.tabulating import MAX_PEOPLE
-from scenarios.statement.designs import Values, row_values, state_designs, state_needed
+from scenarios.statement.designs.needed import state_needed
+from scenarios.statement.designs.ranked import state_designs
+from scenarios.statement.designs.setting import Values
+from scenarios.statement.designs.values import row_values
 from scenarios.surveys.survey_plan import Questions, read_questions
 from scenarios.wording.formatting import count
 
@@ -120,9 +126,10 @@ class DesignOptions:
     runs: int = option(
         "--runs",
         type=click.IntRange(2, 10_000),
-        default=RUNS,
+        default=MOST_RUNS,
         show_default=True,
-        help="How many runs are simulated of a variant whose error has no formula.",
+        help="The most runs that are simulated of a variant whose error has no formula: as many "
+        "as it takes for its rank to be certain.",
     )
     every: bool = option("--all", is_flag=True, help="Show every way to set up a variant.")
     out: Path | None = option("--out", type=WRITTEN_FILE, help="A .csv file for all that is found.")
@@ -228,7 +235,9 @@ def _design(
     with ongoing("design", silent=options.as_json) as progress:
         found = designed(setup, epsilons, own=own, progress=progress)
     if options.out is not None:
-        write_csv(options.out, _csv(map(row_values, found.rows), setup))
+        picks = recommend(found.rows)
+        rows = ({**row_values(row), "picked": " ".join(picks.named(row))} for row in found.rows)
+        write_csv(options.out, _csv(rows, setup))
     if options.plot is not None:
         _draw(found, options.plot)
     print_statement(state_designs(found, every=options.every), as_json=options.as_json)
@@ -281,14 +290,20 @@ def _need(setup: Setup, error: float, options: DesignOptions) -> None:
     needed = [one for each in found.values() for one in each]
     if not needed:
         raise UsageError(f"no variant with a closed form estimates {setup.target.says} so well")
-    # What holds whoever conspires comes first.
-    needed.sort(key=lambda one: (one.candidate.among is not None, one.epsilon, one.respondents))
+    needed.sort(key=_order)
     without = [name for name, each in found.items() if not each]
     said = state_needed(setup, error, level, needed, without)
     if options.out is not None:
         write_csv(options.out, _csv(said.values["needed"], setup))
     print_statement(said, as_json=options.as_json)
     _say_written(options)
+
+
+def _order(one: Needed) -> tuple[bool, float, int, bool]:
+    """Order what holds whoever conspires first, and by a page link before a program."""
+    candidate = one.candidate
+    page = candidate.family in ANSWERED_BY_PAGES
+    return candidate.among is not None, one.epsilon, one.respondents, not page
 
 
 def _needed(
@@ -309,5 +324,6 @@ def _needed(
     found = []
     for epsilon in epsilons:
         each = [respondents_needed(setup, way, epsilon, error, level) for way in ways(epsilon)]
-        found += sorted(filter(None, each), key=lambda one: one.respondents)[:1]
+        best = min(filter(None, each), key=lambda one: one.respondents, default=None)
+        found += [] if best is None else [sized(setup, cls, best)]
     return found

@@ -24,6 +24,7 @@ from protocol.session.charter import Charter
 from protocol.session.roster import Identity, Roster
 from protocol.session.variant import Variant
 from protocol.surveys.survey import Survey
+from scenarios.running.making import ANSWERED_BY_PAGES
 from scenarios.surveys.enrolment.agreed import Agreed, CharterFile, check_parties
 from scenarios.surveys.enrolment.folders import (
     appearing_in,
@@ -50,12 +51,6 @@ from scenarios.surveys.members import (
 from scenarios.surveys.survey_plan import Plan
 from transports.certificates import private_pem
 from transports.tls import server_context
-
-ANSWERED_BY_PAGES = (
-    *("rr-independent", "rr-joint", "rr-ind-joint", "spl", "smp", "rs-fd", "numeric-mean"),
-    *("inp-rr", "inp-ps", "inp-ht", "marg-rr", "marg-ps", "marg-ht", "privkv"),
-)
-"""The variants that a page can answer."""
 
 LINKS, PARTIES = "links", "parties"
 """The folders of what is handed out: links, and the folders of parties that have none."""

@@ -13,7 +13,7 @@ from scenarios.designing.comparing.choosing import chosen, named
 from scenarios.designing.designing import Setup
 from scenarios.designing.needing import epsilon_needed, respondents_needed, ways_of
 from scenarios.designing.predicting import NotEstimatedError, predicted
-from scenarios.designing.simulating import simulated
+from scenarios.designing.simulating import Simulation
 from scenarios.designing.targets import Target, target_of
 from tests.scenarios.designing.surveys import answers, survey_of
 from tests.tiers import thinned
@@ -34,7 +34,7 @@ def check_agreement(candidate: Candidate, target: Target, *, people: int, runs: 
         return False
     if expected is None:
         return False
-    measured = simulated(candidate.variant, people, target, shares, runs=runs)
+    measured = Simulation(candidate.variant, people, target, shares).run(runs)
     assert abs(measured.rmse - expected.rmse) <= ERRORS * measured.monte_carlo, (
         candidate.name,
         target.says,

@@ -32,7 +32,7 @@ from scenarios.designing.comparing.choosing import chosen, named
 from scenarios.designing.costs import traffic_of
 from scenarios.designing.expected import rounded
 from scenarios.designing.predicting import NotEstimatedError, predicted
-from scenarios.designing.simulating import simulated
+from scenarios.designing.simulating import Simulation
 from scenarios.designing.targets import mostly_one, target_of
 from tests.scenarios.designing.surveys import answers, survey_of
 
@@ -247,9 +247,7 @@ def test_a_sample_varies_about_its_population_whatever_is_asked() -> None:
         assert found is not None
         assert found.rmse == pytest.approx(error)
     joint = RRJoint.with_epsilon(survey, 3.0)
-    within, around = (
-        simulated(joint, 500, target, shares, runs=2, about=about) for about, _ in expected
-    )
+    within, around = (Simulation(joint, 500, target, shares, about).run(2) for about, _ in expected)
     assert around.rmse**2 - within.rmse**2 == pytest.approx(sampled**2)
 
 

@@ -10,7 +10,7 @@ from scenarios.designing.assumed import Uniform, Worst
 from scenarios.designing.candidates import Wanted, of_variant, own_candidate
 from scenarios.designing.designing import Setup, row_of
 from scenarios.designing.targets import target_of
-from scenarios.statement.designs import row_values
+from scenarios.statement.designs.values import row_values
 from tests.scenarios.designing.surveys import survey_of
 
 SURVEY = survey_of(3, 2, 2)

@@ -21,10 +21,10 @@ from protocol.errors import UsageError
 from protocol.messages import PartyId
 from protocol.session.roster import Identity, Roster
 from protocol.transcript.checkpoints import origin_of
+from scenarios.running.making import ANSWERED_BY_PAGES
 from scenarios.surveys.enrolment.agreed import CharterFile
 from scenarios.surveys.enrolment.folders import files_of, new_authority
 from scenarios.surveys.enrolment.linking import (
-    ANSWERED_BY_PAGES,
     Link,
     Places,
     address_of_page,
