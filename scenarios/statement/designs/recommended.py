@@ -65,8 +65,8 @@ def recommended_sections(found: Designed, picks: Recommendation) -> Iterator[Sec
             key="recommended",
             title="None can be recommended",
             notes=(
-                "Every design that holds whoever conspires ends without a result if so many "
-                "parties vanish.",
+                "Every design that holds whoever conspires is likely to end without a result. "
+                f"{found.rows[0].candidate.name} {found.rows[0].dropouts.says}.",
             ),
             place="result",
         )

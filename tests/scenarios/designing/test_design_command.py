@@ -185,6 +185,9 @@ def test_dropouts_leave_fewer_and_end_what_needs_all(plan: Path) -> None:
     assert few["rr-joint"]["rmse"] == pytest.approx(all_["rr-joint"]["rmse"] / 0.4**0.5)
     assert all_["rr-joint"]["withstands_dropouts"]
     assert not few["rr-joint"]["withstands_dropouts"]
+    text = " ".join(sottovoce(*arguments[:-1], "--dropout", "0.6").out.split())
+    assert "None can be recommended Every design that holds whoever conspires" in text
+    assert "fails: 400 parties stay, and the quorum is" in text
 
 
 @pytest.mark.slow
