@@ -142,6 +142,7 @@ def test_a_recommendation_is_in_the_json(plan: Path) -> None:
     assert "least epsilon that is good" in said["rule"]
 
 
+@pytest.mark.slow
 def test_nothing_useful_is_said_to_be_so(plan: Path) -> None:
     design = ("design", plan, "--n", "200", "--epsilon", "0.5")
     text = " ".join(sottovoce(*design).out.split())
