@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections.abc import Iterable, Iterator
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
 from docutils import nodes
@@ -30,7 +32,7 @@ class Face(SphinxDirective):
 
 def described(face: ModuleType) -> Iterator[str]:
     """A face as reStructuredText: a section for each room that its names come from."""
-    homes = {name: home for home, names in getattr(face, "_HOMES", {}).items() for name in names}
+    homes = _homes(face)
     rooms: dict[str, list[str]] = {}
     for name in sorted(face.__all__, key=str.lower):
         home = homes.get(name, face.__name__)
@@ -43,6 +45,18 @@ def described(face: ModuleType) -> Iterator[str]:
         yield from _listed(face, names)
         for name in names:
             yield from _entry(face, name, homes.get(name, face.__name__))
+
+
+def _homes(face: ModuleType) -> dict[str, str]:
+    """The module of each name, as the face's stub imports it; empty for a face without one."""
+    stub = Path(face.__file__ or "").with_suffix(".pyi")
+    tree = ast.parse(stub.read_text(encoding="utf-8") if stub.exists() else "")
+    return {
+        alias.name: f"{face.__name__}.{node.module}"
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
 
 
 def _listed(face: ModuleType, names: Iterable[str]) -> Iterator[str]:

@@ -82,12 +82,6 @@ FLOORS = {
 }
 """The rooms of a package, ground up: each imports from the floors below its own, and itself."""
 
-FACE = PROJECT / "protocol" / "__init__.py"
-"""What users import from. It imports a room when it is asked, and no room uses it."""
-
-LATE = (FACE, PROJECT / "protocol" / "variants" / "__init__.py")
-"""What imports by a table of names, when one of them is asked for."""
-
 MOST_FILES = 16
 """The most files in one folder, its ``__init__`` aside."""
 
@@ -169,9 +163,7 @@ def breaches(package: str, source: str) -> list[str]:
 @pytest.mark.parametrize("package", PACKAGES)
 def test_imports_keep_to_their_layer(package: str) -> None:
     found = {shown(path): breaches(package, text_of(path)) for path in modules_of(package)}
-    late = LATE if package == "protocol" else ()
-    allowed = {shown(path): ["import of importlib"] for path in late}
-    assert {path: names for path, names in found.items() if names} == allowed
+    assert {path: names for path, names in found.items() if names} == {}
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -263,7 +255,8 @@ def test_rooms_are_few_and_small() -> None:
             if folder.name == "__pycache__":
                 continue
             files = [path for path in folder.iterdir() if path.is_file()]
-            beside = [path for path in files if path.name not in ("__init__.py", "py.typed")]
+            face = ("__init__.py", "__init__.pyi", "py.typed")
+            beside = [path for path in files if path.name not in face]
             assert len(beside) <= MOST_FILES, folder
     assert len(list((PROJECT / "scenarios").glob("*.py"))) <= 11
 

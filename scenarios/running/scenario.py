@@ -1,4 +1,7 @@
-"""What a scenario is: a named experiment with typed parameters that runs and reports."""
+"""What a scenario is: a named experiment with typed parameters that runs and reports.
+
+Names imported as themselves are part of ``scenarios``, which takes names from its own modules only.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,11 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import msgspec
 
 from protocol.crypto.randomness import Stream, secret_of
-from protocol.errors import UsageError
+from protocol.errors import UsageError as UsageError
 from protocol.estimators.analysis import Analysis
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.intervals import USUAL, Intervals
+from protocol.estimators.inference.intervals import USUAL
+from protocol.estimators.inference.intervals import Intervals as Intervals
 from protocol.estimators.projection import Projection
 from protocol.session.variant import V, Variant
 from protocol.simulation.populations.population import Population
@@ -27,7 +31,12 @@ from scenarios.running.parameters import Positive, description, helps_of, made, 
 from scenarios.running.reproduction import Reproduced, Runs
 from scenarios.running.simulation import TransportName, Watch, simulate
 from scenarios.wording.hints import parameter_hint
-from transports.faults import Fault, crash
+from transports.faults import Fault as Fault
+from transports.faults import crash as crash
+from transports.faults import cut as cut
+from transports.faults import delay as delay
+from transports.faults import drop as drop
+from transports.faults import duplicate as duplicate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -17,6 +17,7 @@ import protocol
 import protocol.testing
 import protocol.variants
 import scenarios
+import sottovoce
 from tests.scenarios.command import python
 from tests.test_docs import PAGES, blocks_of
 
@@ -44,15 +45,16 @@ def folder_of(face: ModuleType) -> Path:
 
 def typed(face: ModuleType) -> dict[str, str]:
     """What a type checker is told: the module that each name is imported from."""
-    tree = ast.parse((folder_of(face) / "__init__.py").read_text(encoding="utf-8"))
-    [block] = (
-        node
-        for node in tree.body
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-    )
-    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
-    assert len(imports) == len(block.body)
-    return {alias.name: str(node.module) for node in imports for alias in node.names}
+    tree = ast.parse((folder_of(face) / "__init__.pyi").read_text(encoding="utf-8"))
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    assert len(imports) == len(tree.body)
+    homes = {}
+    for node in imports:
+        for alias in node.names:
+            assert alias.asname == alias.name, "a type checker takes it for private"
+            assert alias.name not in homes
+            homes[alias.name] = f"{face.__name__}.{node.module}"
+    return homes
 
 
 @pytest.mark.parametrize("face", FACES)
@@ -61,7 +63,6 @@ def test_a_name_is_what_a_type_checker_is_told(face: ModuleType) -> None:
     assert sorted(homes) == sorted(face.__all__)
     for name, home in homes.items():
         assert getattr(face, name) is getattr(importlib.import_module(home), name), name
-    assert {name: home for home, names in face._HOMES.items() for name in names} == homes
 
 
 @pytest.mark.parametrize("face", FACES)
@@ -77,16 +78,20 @@ def test_names_are_listed(face: ModuleType) -> None:
 
 @pytest.mark.parametrize("face", [*FACES, protocol.variants])
 def test_other_names_are_unknown(face: ModuleType) -> None:
-    with pytest.raises(AttributeError, match=f"module '{face.__name__}' has no attribute 'nosuch'"):
+    with pytest.raises(AttributeError, match=f"{face.__name__} attribute nosuch"):
         _ = face.nosuch
     with pytest.raises(ImportError, match="cannot import name 'nosuch'"):
         exec(f"from {face.__name__} import nosuch")
 
 
+def test_the_name_of_the_project_leads_to_both_faces() -> None:
+    assert (sottovoce.protocol, sottovoce.scenarios) == FACES
+
+
 def test_a_variant_is_what_a_type_checker_is_told() -> None:
     homes = typed(protocol.variants)
-    assert homes.pop("Variant") == "protocol.session.variant"
-    assert sorted([*homes, "BUILT_IN"]) == sorted(protocol.variants.__all__)
+    assert sorted(homes) == sorted(protocol.variants.__all__)
+    assert homes.pop("BUILT_IN") == "protocol.variants.built_in"
     for name, cls in protocol.variants.BUILT_IN.items():
         assert name == cls.name
         assert homes.pop(cls.__name__) == cls.__module__
@@ -101,7 +106,9 @@ def test_to_look_for_a_variant_imports_none() -> None:
         "print(*(name for name in sys.modules if name.startswith('protocol.')))"
     )
     said = python("-c", program)
-    assert said.out == "20 True False rr-independent\nprotocol.variants\n", said
+    assert said.out == (
+        "20 True False rr-independent\nprotocol.variants protocol.variants.built_in\n"
+    ), said
 
 
 @pytest.mark.parametrize("face", [*FACES, protocol.variants])

@@ -87,13 +87,13 @@ def files_of(*folders: str) -> set[str]:
     }
 
 
-def test_the_wheel_holds_the_four_packages_with_their_data(installed: Installed) -> None:
+def test_the_wheel_holds_the_packages_with_their_data(installed: Installed) -> None:
     with zipfile.ZipFile(installed.wheel) as wheel:
         names = set(wheel.namelist())
         [about] = (name for name in names if name.endswith(".dist-info/METADATA"))
         metadata = wheel.read(about)
     beside = {name for name in names if name.startswith("sottovoce-")}
-    assert names - beside == files_of(*PACKAGES) | VERIFIER
+    assert names - beside == files_of(*PACKAGES) | VERIFIER | {"sottovoce.py"}
     assert names > DATA
     assert {name.partition("/")[2] for name in beside} == {
         *("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"),
@@ -114,7 +114,7 @@ def test_the_source_distribution_holds_the_project_and_nothing_else(installed: I
     assert {name.partition("/")[0] for name in names} == {
         *(*PACKAGES, "benchmarks", "docs", "tests"),
         *("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "README.md", "SECURITY.md"),
-        *("Makefile", "PKG-INFO", "hatch_build.py", "pyproject.toml"),
+        *("Makefile", "PKG-INFO", "hatch_build.py", "pyproject.toml", "sottovoce.py"),
         *(".gitattributes", ".gitignore", ".pre-commit-config.yaml"),
     }
     assert names >= files_of(*PACKAGES)
@@ -126,6 +126,12 @@ def test_the_packages_are_those_of_the_environment(installed: Installed, tmp_pat
     script = f"import {', '.join(PACKAGES)}; print(*(m.__file__ for m in ({', '.join(PACKAGES)})))"
     for file in installed.run("python", "-c", script, home=tmp_path).split():
         assert Path(file).is_relative_to(installed.scripts.parent)
+
+
+def test_the_name_of_the_project_leads_to_both_faces(installed: Installed, tmp_path: Path) -> None:
+    script = "import sottovoce as s; print(s.protocol.Survey, s.scenarios.simulate)"
+    said = installed.run("python", "-c", script, home=tmp_path)
+    assert said.startswith("<class 'protocol.surveys.survey.Survey'> <function simulate at")
 
 
 def test_the_page_of_a_respondent_is_made_outside_the_repository(

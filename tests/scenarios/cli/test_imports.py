@@ -77,6 +77,7 @@ def test_a_list_imports_no_scenario() -> None:
         "protocol.surveys",
         "protocol.surveys.limits",
         "protocol.variants",
+        "protocol.variants.built_in",
     }
     rooms = {name.split(".")[1] for name in ours(found) if name.startswith("scenarios.")}
     expected = {"cli", "data", "errors", "files", "report", "running", "streams", "wording"}
