@@ -1,16 +1,16 @@
 """Bayesian networks as sources of records: the law of a survey's answers, and draws from it.
 
 Survey, Alarm and Child are those of the Bayesian Network Repository (M. Scutari), on which RRBA
-reports its experiments. Copies come with this package; raw files are read from a folder.
+reports its experiments. They come with this package, as JSON; others in their place are read from a
+folder.
 """
 
 from __future__ import annotations
 
 import graphlib
-import gzip
 import math
-import zlib
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -24,16 +24,35 @@ from numpy.typing import NDArray
 from protocol.crypto.randomness import WORDS, Stream
 from protocol.simulation.populations.population import Law, Population
 from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
+from protocol.surveys.survey import Attribute, Survey, shown
 from scenarios.data import DatasetError
-from scenarios.data.bif import Variable, read_bif
 from scenarios.data.raw_files import packaged, raw_file
 
 MAX_BYTES = 2**24
-"""The longest file that is read from a folder, unpacked."""
+"""The longest file that is read from a folder."""
+
+ROW_TOLERANCE = Fraction(1, 10**6)
+"""How far a row of a file may be from a sum of 1: thirds are written with seven digits."""
 
 MAX_CELLS = 2**22
 """The largest table that is made on the way to an exact distribution."""
+
+
+class Variable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One variable of a network and its law given its parents.
+
+    Attributes:
+        name: unlike any other.
+        categories: at least 2 of them.
+        parents: the names of the variables that it depends on directly.
+        rows: one distribution of exact fractions per combination of the parents' categories, in
+            row-major order of the parents as listed; a single one without parents.
+    """
+
+    name: str
+    categories: tuple[str, ...]
+    parents: tuple[str, ...]
+    rows: tuple[tuple[Fraction, ...], ...]
 
 
 class _Factor(NamedTuple):
@@ -60,7 +79,8 @@ class Network(msgspec.Struct, frozen=True, dict=True):
     Raises:
         SurveyError: no variable, an invalid or repeated name or category, or an unknown or repeated
             parent.
-        ValueError: the parents form a cycle.
+        ValueError: the parents form a cycle, or the rows of a variable are not one distribution for
+            each combination of its parents' categories.
     """
 
     title: str
@@ -69,6 +89,20 @@ class Network(msgspec.Struct, frozen=True, dict=True):
     def __post_init__(self) -> None:
         # Refused at once, not when somebody samples.
         _ = self.survey, self._order
+        for variable, parents in zip(self.variables, self._parents, strict=True):
+            wanted = math.prod(self.survey.sizes[place] for place in parents)
+            if len(variable.rows) != wanted:
+                raise ValueError(
+                    f"variable {shown(variable.name)}: {len(variable.rows)} rows, expected one for "
+                    "each combination of its parents' categories"
+                )
+            size = len(variable.categories)
+            for number, row in enumerate(variable.rows, 1):
+                if len(row) != size or min(row) < 0 or sum(row) != 1:
+                    raise ValueError(
+                        f"variable {shown(variable.name)}, row {number}: expected {size} "
+                        "probabilities with a sum of 1"
+                    )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -236,7 +270,7 @@ def survey_network(data: Path | str | None) -> Network:
     Raises:
         DatasetError: as ``alarm_network``.
     """
-    return _loaded("Survey", "survey.bif", data)
+    return _loaded("Survey", "survey.json", data)
 
 
 def alarm_network(data: Path | str | None) -> Network:
@@ -246,15 +280,16 @@ def alarm_network(data: Path | str | None) -> Network:
     written as three times 0.3333333 and become exact thirds.
 
     Args:
-        data: a folder that holds ``alarm.bif`` or ``bnlearn/alarm.bif``, with or without ``.gz``.
-            None means the folder that the environment variable SOTTOVOCE_DATA names, if it has such
-            a file; else the copy that comes with this package is read. A file in a folder may be
-            another version: its checksum is not asked for.
+        data: a folder that holds ``alarm.json``: a list of objects with the fields of ``Variable``.
+            Every row is divided by its exact sum. None means the folder that the environment
+            variable SOTTOVOCE_DATA names, if it has such a file; else the copy that comes with this
+            package is read. A file in a folder may be another network: its checksum is not asked
+            for.
 
     Raises:
-        DatasetError: no such file in ``data``, not BIF, or a packaged copy that is damaged.
+        DatasetError: no such file in ``data``, not a network, or a packaged copy that is damaged.
     """
-    return _loaded("Alarm", "alarm.bif", data)
+    return _loaded("Alarm", "alarm.json", data)
 
 
 def child_network(data: Path | str | None) -> Network:
@@ -266,22 +301,45 @@ def child_network(data: Path | str | None) -> Network:
     Raises:
         DatasetError: as ``alarm_network``.
     """
-    return _loaded("Child", "child.bif", data)
+    return _loaded("Child", "child.json", data)
 
 
 def _loaded(title: str, file: str, data: Path | str | None) -> Network:
-    names = [f"{below}{name}" for name in (file, f"{file}.gz") for below in ("", "bnlearn/")]
-    path = raw_file(data, names)
+    path = raw_file(data, [file])
     if path is None:
-        return Network(title, read_bif(packaged(file).decode()))
+        return _decoded(title, packaged(file))
     try:
-        with path.open("rb") as packed:
-            unpacked = gzip.GzipFile(fileobj=packed) if path.suffix == ".gz" else packed
-            content = unpacked.read(MAX_BYTES + 1)
+        with path.open("rb") as opened:
+            content = opened.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
-            raise DatasetError(f"more than {MAX_BYTES} bytes")
-        return Network(title, read_bif(content.decode()))
+            raise ValueError(f"more than {MAX_BYTES} bytes")
+        return _decoded(title, content)
     except OSError as error:
         raise DatasetError(f"{path} cannot be read: {error.strerror or error}") from error
-    except (DatasetError, EOFError, ValueError, zlib.error) as error:
-        raise DatasetError(f"{path} is not a network in BIF format: {error}") from error
+    except ValueError as error:
+        raise DatasetError(f"{path} is not a network: {error}") from error
+    except RecursionError as error:
+        raise DatasetError(f"{path} is not a network: nested too deeply") from error
+
+
+def _decoded(title: str, content: bytes) -> Network:
+    variables = msgspec.json.decode(content, type=tuple[Variable, ...], dec_hook=_probability)
+    return Network(
+        title,
+        tuple(
+            msgspec.structs.replace(variable, rows=tuple(map(_normalized, variable.rows)))
+            for variable in variables
+        ),
+    )
+
+
+def _probability(kind: type, written: object) -> Fraction:
+    """The exact value of a decimal; nothing that is as long as its exponent says."""
+    if isinstance(written, int | float) and 0 <= written <= 1:
+        return Fraction(str(written))
+    raise ValueError("expected a probability")
+
+
+def _normalized(row: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
+    total = sum(row)
+    return tuple(entry / total for entry in row) if abs(total - 1) <= ROW_TOLERANCE else row

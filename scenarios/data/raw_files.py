@@ -20,9 +20,9 @@ PACKAGED = files("scenarios.data") / "packaged"
 
 SHA256 = {
     "adult.codes.gz": "87e9ba242c5e8dc13aada6addaa8a3c4dee1a47048790937c27215852737bc5c",
-    "survey.bif": "3698ccc0f1f74b9f935617d91989e4cdb39edb5360b558216af64047fc88b3b0",
-    "alarm.bif": "701e6c561f71b55669070c29614f0724b761289aa2c4a35bcc97b638ee881fa2",
-    "child.bif": "432c22e661cd0e8235c8d95599ac22ccc261002459f5c4e6e7235b057908fe6e",
+    "survey.json": "6ef3f4e478e6e703aff25e4769c43f3efc0dcdbbefdb0756516fc49b58c321e8",
+    "alarm.json": "32b3f2d82ce96eae02c54bce25056653ad327e5ece5e8c639a45342af8a39712",
+    "child.json": "559ea2006ca0aa62f3da1251565ae6ecfc72da40a93f0614774096056e3e1231",
 }
 """The SHA-256 of the packaged files, decompressed: compressors differ between versions."""
 

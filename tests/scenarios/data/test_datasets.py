@@ -183,7 +183,7 @@ def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in raw_files.SHA256:
         (folder / name).write_bytes((raw_files.PACKAGED / name).read_bytes())
     monkeypatch.setattr(raw_files, "PACKAGED", folder)
-    assert packaged("child.bif") == (folder / "child.bif").read_bytes()
+    assert packaged("child.json") == (folder / "child.json").read_bytes()
     return folder
 
 
@@ -199,9 +199,9 @@ def refused(load: Callable[[Path | None], object]) -> str:
     [
         ("adult.codes.gz", adult),
         ("adult.codes.gz", adult_with_age),
-        ("survey.bif", survey_network),
-        ("alarm.bif", alarm_network),
-        ("child.bif", child_network),
+        ("survey.json", survey_network),
+        ("alarm.json", alarm_network),
+        ("child.json", child_network),
     ],
 )
 def test_damaged_files_are_refused(
@@ -242,9 +242,9 @@ def test_damaged_compression_is_refused(copied: Path, place: int) -> None:
 
 
 def test_a_damaged_file_is_one_line_on_the_command_line(copied: Path) -> None:
-    (copied / "survey.bif").write_text("network unknown { }")
+    (copied / "survey.json").write_text("[]")
     said = complaint(sottovoce("run", "rrba-survey"))
-    assert said.startswith(f"{copied / 'survey.bif'} is damaged: ")
+    assert said.startswith(f"{copied / 'survey.json'} is damaged: ")
 
 
 def test_the_readme_of_the_files_has_their_checksums_and_licences() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 import itertools
 import math
+import re
 from collections.abc import Callable
 from fractions import Fraction
+from hashlib import sha256
 from pathlib import Path
 
 import msgspec
@@ -19,9 +20,14 @@ from numpy.typing import NDArray
 from protocol.crypto.randomness import WORDS, Stream
 from protocol.errors import SurveyError
 from scenarios.data import DatasetError
-from scenarios.data.bif import Variable, read_bif
-from scenarios.data.networks import Network, alarm_network, child_network, survey_network
-from scenarios.data.raw_files import VARIABLE, packaged
+from scenarios.data.networks import (
+    Network,
+    Variable,
+    alarm_network,
+    child_network,
+    survey_network,
+)
+from scenarios.data.raw_files import PACKAGED, VARIABLE
 from tests.raw_data import RAW, needs
 from tests.scripted import Scripted, seeded
 from tests.statistical import ALPHA, WRONG, chi_square_p_value
@@ -36,15 +42,28 @@ LOADERS: dict[str, Loader] = {
 
 HALVES = (Fraction(1, 2), Fraction(1, 2))
 
-TINY = """\
-network tiny { }
-variable B { type discrete [ 3 ] { b0, b1, b2 }; }
-variable A { type discrete [ 2 ] { a0, a1 }; }
-probability ( B | A ) { (a0) 0.5, 0.25, 0.25; (a1) 0, 0.125, 0.875; }
-probability ( A ) { table 0.75, 0.25; }
-"""
+TINY = """[
+{"name": "B", "categories": ["b0", "b1", "b2"], "parents": ["A"],
+ "rows": [[0.5, 0.25, 0.25], [0, 0.125, 0.875]]},
+{"name": "A", "categories": ["a0", "a1"], "parents": [], "rows": [[0.75, 0.25]]}
+]"""
 
-CIRCLE = TINY.replace("( A ) { table", "( A | B ) { (b0) 1, 0; (b1) 1, 0; (b2)")
+CIRCLE = TINY.replace('[], "rows": [', '["B"], "rows": [[1, 0], [1, 0], ')
+
+
+def fractions(*decimals: str) -> tuple[Fraction, ...]:
+    return tuple(map(Fraction, decimals))
+
+
+CHILD, PARENT = TINY_VARIABLES = (
+    Variable(
+        name="B",
+        categories=("b0", "b1", "b2"),
+        parents=("A",),
+        rows=(fractions("0.5", "0.25", "0.25"), fractions("0", "0.125", "0.875")),
+    ),
+    Variable(name="A", categories=("a0", "a1"), parents=(), rows=(fractions("0.75", "0.25"),)),
+)
 
 
 # Small networks against enumeration
@@ -118,7 +137,7 @@ class Shared(Scripted):
 
 
 def test_words_map_to_categories_by_exact_cumulative_thresholds() -> None:
-    network = Network("tiny", read_bif(TINY))
+    network = Network("tiny", TINY_VARIABLES)
     assert network.survey.names == ("B", "A")
     # A comes first: it is the parent. 0.75 of the words are a0.
     threes = 3 * WORDS // 4
@@ -145,7 +164,7 @@ def test_a_category_of_probability_zero_is_never_drawn(row: tuple[str | int, ...
 
 
 def test_a_sample_depends_on_nothing_but_the_stream() -> None:
-    network = Network("tiny", read_bif(TINY))
+    network = Network("tiny", TINY_VARIABLES)
     records = network.sample(50, seeded(3))
     assert network.sample(80, seeded(3)).take(50) == records
     assert network.sample(50, seeded(4)) != records
@@ -161,7 +180,7 @@ def test_a_sample_depends_on_nothing_but_the_stream() -> None:
 
 
 def test_views_of_a_tiny_network() -> None:
-    network = Network("tiny", read_bif(TINY))
+    network = Network("tiny", TINY_VARIABLES)
     assert network.names == ("B", "A")
     assert network.categories == (("b0", "b1", "b2"), ("a0", "a1"))
     assert network.variables[1].rows == ((Fraction(3, 4), Fraction(1, 4)),)
@@ -202,12 +221,16 @@ def test_a_distribution_that_is_too_large_is_refused() -> None:
         ({"categories": ("b",)}, "fewer than 2 categories"),
         ({"categories": ("b", "b", "c")}, "repeated"),
         ({"categories": ("b", "\x01", "c")}, "unprintable"),
+        ({"parents": ()}, "variable 'B': 2 rows, expected one for each combination"),
+        ({"rows": CHILD.rows[:1]}, "variable 'B': 1 rows, expected one for each combination"),
+        ({"rows": (HALVES, HALVES)}, "variable 'B', row 1: expected 3 probabilities"),
+        ({"rows": (CHILD.rows[0], (Fraction(1, 3),) * 2 + (Fraction(1, 4),))}, "'B', row 2: exp"),
+        ({"rows": ((Fraction(2), Fraction(-1), Fraction(0)),) * 2}, "'B', row 1: expected 3"),
     ],
 )
 def test_what_is_no_network_is_refused(changes: dict[str, object], message: str) -> None:
-    child, parent = read_bif(TINY)
     with pytest.raises(ValueError, match=message):
-        Network("wrong", (msgspec.structs.replace(child, **changes), parent))
+        Network("wrong", (msgspec.structs.replace(CHILD, **changes), PARENT))
 
 
 def test_cycles_and_nothing_are_refused() -> None:
@@ -277,45 +300,82 @@ def test_samples_follow_the_exact_distribution(name: str) -> None:
 # Where the files are found
 
 
-@pytest.mark.parametrize("below", ["", "bnlearn"])
-@pytest.mark.parametrize("packed", [False, True])
-def test_a_file_in_a_folder_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, below: str, packed: bool
-) -> None:
-    (tmp_path / below).mkdir(exist_ok=True)
-    path = tmp_path / below / ("alarm.bif.gz" if packed else "alarm.bif")
-    path.write_bytes(gzip.compress(TINY.encode()) if packed else TINY.encode())
+def test_a_file_in_a_folder_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "alarm.json").write_text(TINY)
     network = alarm_network(tmp_path)
-    assert network == Network("Alarm", read_bif(TINY))
+    assert network == Network("Alarm", TINY_VARIABLES)
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     assert alarm_network(None) == network
-    with pytest.raises(DatasetError, match=r"expected a file child\.bif or bnlearn/child\.bif or"):
+    with pytest.raises(DatasetError, match=r"expected a file child\.json; without --data"):
         child_network(tmp_path)
-    assert child_network(None) == Network("Child", read_bif(packaged("child.bif").decode()))
+    assert child_network(None).title == "Child"
+
+
+def test_a_row_is_divided_by_its_exact_sum(tmp_path: Path) -> None:
+    written = "0.3333333, 0.3333333, 0.3333333"
+    (tmp_path / "child.json").write_text(TINY.replace("0.5, 0.25, 0.25", written))
+    assert child_network(tmp_path).variables[0].rows[0] == (Fraction(1, 3),) * 3
 
 
 @pytest.mark.parametrize(
-    ("file", "content", "message"),
+    ("old", "new", "message"),
     [
-        ("child.bif", TINY.replace("0.75", "0.7").encode(), "line 5: '0.7, 0.25': expected 2 prob"),
-        ("child.bif", TINY.replace("b1, b2", "b1, b1").encode(), "'b1' is repeated"),
-        ("child.bif", CIRCLE.encode(), "the parents form a cycle"),
-        ("child.bif", b"\xff\xfe", "not a network in BIF format"),
-        ("child.bif.gz", TINY.encode(), "cannot be read"),
-        ("child.bif.gz", gzip.compress(TINY.encode())[:-20], "not a network in BIF format"),
-        ("child.bif.gz", gzip.compress(b" " * (2**24 + 1)), "more than 16777216 bytes"),
+        ("0.75", "0.749998", "variable 'A', row 1: expected 2 probabilities with a sum of 1"),
+        ("0.75, 0.25", "1.75, -0.75", r"expected a probability - at `\$\[1\].rows\[0\]\[0\]`"),
+        ("0.75", '"0.75"', "expected a probability"),
+        ("0.75", "1e999999999", "out of range"),
+        ("0.75", "9" * 5000, "JSON is malformed|out of range|expected a probability"),
+        ('"a1"', '"a0"', "'a0' is repeated"),
+        ('"a1"', "1", "Expected `str`, got `int`"),
+        ('"parents": []', '"parent": []', "unknown field `parent`"),
+        (', "rows": [[0.75, 0.25]]', "", "missing required field `rows`"),
+        (TINY, CIRCLE, "the parents form a cycle"),
+        (TINY, "[]", "at least one attribute"),
+        (TINY, TINY[:-1], "Input data was truncated"),
+        (TINY, "[" * 100_000, "Expected `object`"),
+        ("0.75", "[" * 100_000, "nested too deeply"),
+        ("0.75", '{"a": 1}', "expected a probability"),
+        (TINY, " " * (2**24 + 1), "more than 16777216 bytes"),
+        (TINY, "network unknown { }", "JSON is malformed"),
     ],
 )
-def test_another_file_is_refused(tmp_path: Path, file: str, content: bytes, message: str) -> None:
-    (tmp_path / file).write_bytes(content)
+def test_another_file_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert old in TINY
+    path = tmp_path / "child.json"
+    path.write_text(TINY.replace(old, new))
     with pytest.raises(DatasetError, match=message) as caught:
         child_network(tmp_path)
-    assert str(tmp_path / file) in str(caught.value)
+    assert str(caught.value).startswith(f"{path} is not a network: ")
     assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 250 + len(str(path))
+
+
+def of_bif(text: str) -> list[tuple[str, list[str], list[str], list[list[str]]]]:
+    """Name, categories, parents and rows of each variable, in the layout of the public files."""
+    categories = {
+        name: listed.split(", ")
+        for name, listed in re.findall(r"variable (\S+) \{\s*type discrete .*? \{ (.*?) \};", text)
+    }
+    tables = {}
+    for head, body in re.findall(r"probability \( (.*?) \) \{(.*?)\n\}", text, re.DOTALL):
+        name, *parents = re.split(" \\| |, ", head)
+        rows = dict(re.findall(r"(?:\((.*?)\)|table) (.*?);", body))
+        wanted = itertools.product(*(categories[parent] for parent in parents))
+        tables[name] = parents, [rows.pop(", ".join(given)).split(", ") for given in wanted]
+        assert not rows
+    return [(name, listed, *tables[name]) for name, listed in categories.items()]
 
 
 @needs(*(f"bnlearn/{name}.bif" for name in LOADERS))
 @pytest.mark.parametrize("name", LOADERS)
 def test_the_packaged_network_is_the_raw_one(name: str) -> None:
-    assert packaged(f"{name}.bif") == (RAW / "bnlearn" / f"{name}.bif").read_bytes()
-    assert LOADERS[name](None) == LOADERS[name](RAW)
+    raw = (RAW / "bnlearn" / f"{name}.bif").read_bytes()
+    assert sha256(raw).hexdigest() in (PACKAGED / "README.md").read_text(encoding="utf-8")
+    expected = []
+    for of_raw in of_bif(raw.decode()):
+        rows = [[Fraction(entry) for entry in row] for row in of_raw[3]]
+        expected.append((*of_raw[:3], [[entry / sum(row) for entry in row] for row in rows]))
+    assert expected == [
+        (v.name, [*v.categories], [*v.parents], [[*row] for row in v.rows])
+        for v in LOADERS[name](None).variables
+    ]

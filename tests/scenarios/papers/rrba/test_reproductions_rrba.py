@@ -26,16 +26,16 @@ from tests.scenarios.reproduced import measured, reproduce
 from tests.statistical import ALPHA, WRONG, mean_p_value
 from tests.tiers import thinned
 
-BIF = """network unknown {{ }}
-variable A {{ type discrete [ 3 ] {{ rare, common, other }}; }}
-variable T {{ type discrete [ 2 ] {{ yes, no }}; }}
-variable PRESS {{ type discrete [ 3 ] {{ low, normal, high }}; }}
-variable VENTALV {{ type discrete [ 2 ] {{ low, high }}; }}
-probability ( A ) {{ table {rare}, 0.5, {other}; }}
-probability ( T | A ) {{ (rare) 0.7, 0.3; (common) 0.4, 0.6; (other) 0.2, 0.8; }}
-probability ( PRESS ) {{ table 0.05, 0.85, 0.1; }}
-probability ( VENTALV | PRESS ) {{ (low) 0.9, 0.1; (normal) 0.1, 0.9; (high) 0.5, 0.5; }}
-"""
+SMALL = """[
+{{"name": "A", "categories": ["rare", "common", "other"], "parents": [],
+  "rows": [[{rare}, 0.5, {other}]]}},
+{{"name": "T", "categories": ["yes", "no"], "parents": ["A"],
+  "rows": [[0.7, 0.3], [0.4, 0.6], [0.2, 0.8]]}},
+{{"name": "PRESS", "categories": ["low", "normal", "high"], "parents": [],
+  "rows": [[0.05, 0.85, 0.1]]}},
+{{"name": "VENTALV", "categories": ["low", "high"], "parents": ["PRESS"],
+  "rows": [[0.9, 0.1], [0.1, 0.9], [0.5, 0.5]]}}
+]"""
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def data(tmp_path: Path) -> Path:
     """Small networks in the place of the public ones, so that no test needs these."""
     for name, rare in (("survey", "0.03"), ("alarm", "0.1"), ("child", "0.2")):
         other = f"{0.5 - float(rare):.2f}"
-        (tmp_path / f"{name}.bif").write_text(BIF.format(rare=rare, other=other))
+        (tmp_path / f"{name}.json").write_text(SMALL.format(rare=rare, other=other))
     return tmp_path
 
 
