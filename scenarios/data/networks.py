@@ -341,5 +341,5 @@ def _probability(kind: type, written: object) -> Fraction:
 
 
 def _normalized(row: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
-    total = sum(row)
+    total = sum(row, Fraction())
     return tuple(entry / total for entry in row) if abs(total - 1) <= ROW_TOLERANCE else row
