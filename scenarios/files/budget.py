@@ -1,4 +1,7 @@
-"""What a command may take for files from somebody else: seconds, and memory."""
+"""What a command may take for files from somebody else: seconds, and memory.
+
+It is kept in this process. A child would cost its start, and the way back of what it has read.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """How a task travels to a worker, and what became of it back, both as bytes.
 
 Functions and classes travel by the names of their modules. Files that a person named are not
-installed as modules, so their source travels with the task.
+installed as modules, so their source travels with the task. Pickled by value, as cloudpickle does
+it, a class of msgspec would lose its fields.
 """
 
 from __future__ import annotations
