@@ -18,6 +18,7 @@ from parties.keeping.writing import naming, sync_folder
 from protocol.accounting.spending import Cost, largest, left_of, together
 from protocol.errors import RemoteProtocolError, UsageError
 from protocol.session.terms import MOST_ATTEMPTS
+from protocol.wire.undecoded import Undecoded
 
 ATTEMPTS = "attempts"
 """The file in a member's folder, locked while the member takes part. It only ever grows."""
@@ -293,7 +294,7 @@ def restored_attempt(folder: Path) -> int | None:
     try:
         return msgspec.json.decode(content, type=Attempt)
     except msgspec.DecodeError as error:
-        raise UsageError(f"{path}: {error}") from error
+        raise UsageError(f"{path}: {Undecoded.of(error)}") from error
 
 
 class Answers:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from parties.keeping.record_names import CHECKPOINT, checkpoint_path
-from parties.keeping.writing import not_regular, write_whole
+from parties.keeping.writing import not_regular, reason, write_whole
 from protocol.errors import UsageError
 from protocol.transcript.checkpoints import SignedCheckpoint, read_note
 from protocol.transcript.evidence import Equivocation
@@ -83,6 +83,8 @@ def checkpoint_note(path: Path | str) -> str:
     try:
         note = read_small(path).decode()
         read_note(note)
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: not a checkpoint, which is a text") from error
     except ValueError as error:
         raise UsageError(f"{path}: not a checkpoint: {error}") from error
     return note
@@ -144,7 +146,9 @@ def evidence_of(content: bytes, path: Path) -> Equivocation:
             raise UsageError(f"{path}: not evidence")
         return msgspec.convert({k: _bytes(v) for k, v in values.items()}, Equivocation)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise UsageError(f"{path}: not evidence: {error}") from error
+        from protocol.wire.undecoded import Undecoded
+
+        raise UsageError(f"{path}: not evidence: {Undecoded.of(error)}") from error
 
 
 def _once(content: bytes) -> dict[str, Any]:
@@ -179,7 +183,7 @@ def read_small(path: Path) -> bytes:
         with path.open("rb") as file:
             content = file.read(_LARGEST + 1)
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
+        raise UsageError(f"{path}: {reason(error)}") from error
     if len(content) > _LARGEST:
         raise UsageError(f"{path}: too large for a checkpoint, a receipt, a proof or evidence")
     return content

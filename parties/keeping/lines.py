@@ -11,6 +11,7 @@ import msgspec
 
 from parties.keeping.writing import GrowingFile, locked_growing, naming, not_regular, whole_lines
 from protocol.errors import UsageError
+from protocol.wire.undecoded import Undecoded
 
 L = TypeVar("L")
 
@@ -88,4 +89,4 @@ def _decoded(content: bytes, decoder: msgspec.json.Decoder[L], path: Path, lost:
     try:
         return [decoder.decode(line) for line in content.splitlines()]
     except (msgspec.DecodeError, ValueError) as error:
-        raise unknown(path, error, lost) from error
+        raise unknown(path, Undecoded.of(error), lost) from error

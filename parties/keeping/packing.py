@@ -99,7 +99,7 @@ class Unpacked:
                     if not content and not any(map(any, itertools.chain([rest], slices))):
                         self.torn = True  # Zeros, in the place of what a crash has lost.
                         return
-                    message = f"malformed zstandard frame: {error}"
+                    message = "damaged: it cannot be unpacked (zstandard)"
                     raise UnopenedError(message, offset=self.stored) from error
                 held += len(content[-1])
                 left = frame.unused_data if frame.eof else b""

@@ -15,6 +15,7 @@ from parties.keeping.writing import naming
 from protocol.errors import UsageError
 from protocol.messages import PartyId
 from protocol.session.charter import Charter
+from protocol.wire.undecoded import Undecoded
 
 LINK: Final = "link"
 """Word in a charter for keys that came through links."""
@@ -85,7 +86,7 @@ def spares(folder: Path) -> tuple[PartyId, ...]:
     try:
         return _NAMES.decode(content)
     except (msgspec.DecodeError, ValueError) as error:
-        raise UsageError(f"{path}: {error}") from error
+        raise UsageError(f"{path}: {Undecoded.of(error)}") from error
 
 
 def withdrawals(folder: Path) -> Sequence[Withdrawal]:

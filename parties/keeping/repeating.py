@@ -32,6 +32,7 @@ from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 from protocol.variants.reports.one_report import OneReport
 from protocol.wire.codec import decode_envelope, encode_envelope
+from protocol.wire.undecoded import Undecoded
 
 GIVEN = "given"
 """What a party's file begins with that says which earlier answer it gives again in a session."""
@@ -229,7 +230,7 @@ def noted_given(folder: Path, session: bytes) -> Given | None:
     try:
         return msgspec.json.decode(path.read_bytes(), type=Given)
     except (msgspec.DecodeError, ValueError) as error:
-        raise UsageError(f"{path}: {error}") from error
+        raise UsageError(f"{path}: {Undecoded.of(error)}") from error
 
 
 def _masked(key: bytes, own: bytes, session: bytes) -> bytes:

@@ -28,6 +28,25 @@ _OTHERS = 0o077
 _START = 64
 
 
+_REASONS = {
+    errno.ENOENT: "no such file or folder",
+    errno.EACCES: "no permission",
+    errno.EPERM: "no permission",
+    errno.EISDIR: "a folder; expected a file",
+    errno.ENOTDIR: "a part of this path is a file; expected a folder",
+    errno.EEXIST: "exists",
+    errno.ENOSPC: "the disk is full",
+    errno.EROFS: "nothing can be written there",
+    errno.ENAMETOOLONG: "the name is too long",
+}
+
+
+def reason(error: OSError) -> str:
+    """The reason of an error of the operating system, for a person."""
+    known = _REASONS.get(error.errno) if error.errno is not None else None
+    return known or error.strerror or str(error)
+
+
 @contextmanager
 def naming(path: Path) -> Generator[None]:
     """Make an error of the operating system in the block name this file.
@@ -434,7 +453,7 @@ def chunks_of(path: Path, progress: Callable[[int], object] | None = None) -> It
                     progress(len(chunk))
                 yield chunk
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
+        raise UsageError(f"{path}: {reason(error)}") from error
 
 
 def chunks_in(file: BinaryIO) -> Iterator[bytes]:

@@ -121,8 +121,9 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
     max_records: int = 1
 
     def __post_init__(self) -> None:
-        if (self.quorum is not None and self.quorum < 1) or self.max_records < 1:
-            raise ValueError("quorum and max_records: expected at least 1")
+        for name, number in (("quorum", self.quorum), ("max_records", self.max_records)):
+            if number is not None and number < 1:
+                raise ValueError(f"{name} {number}: expected at least 1")
         if self.patience is not None and not self.patience > 0:
             raise ValueError(f"patience {self.patience}: expected more than 0 seconds")
         check_roles(self)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import click
 
-from scenarios.cli.group import LazyGroup, Place
+from scenarios.cli.group import LazyGroup, Place, option_hint
 from scenarios.cli.numbers import extra_hint
 from scenarios.data import DatasetError
 from scenarios.errors import (
@@ -165,6 +165,10 @@ def _run(arguments: Sequence[str] | None) -> None:
     except click.exceptions.NoArgsIsHelpError as help_wanted:
         help_wanted.show()
         sys.exit(2)
+    except click.NoSuchOption as error:
+        hint = "" if error.ctx is None else option_hint(error, error.ctx)
+        _complain(f"no option {error.option_name!r}{hint}")
+        sys.exit(2)
     except click.ClickException as error:
         given = sys.argv[1:] if arguments is None else arguments
         _complain(error.format_message() + extra_hint(error, given))
@@ -192,8 +196,10 @@ def _run(arguments: Sequence[str] | None) -> None:
         _complain("out of memory")
         sys.exit(2)
     except OSError as error:
+        from parties.keeping.writing import reason
+
         where = f"{error.filename}: " if error.filename else ""
-        _complain(f"{where}{error.strerror or error}")
+        _complain(f"{where}{reason(error)}")
         sys.exit(2)
     sys.exit(code if isinstance(code, int) else 0)
 

@@ -11,7 +11,7 @@ from protocol.accounting.losses import MOST_DRAWS
 from protocol.accounting.shuffling import MOST_RESPONDENTS
 from protocol.errors import UsageError
 from protocol.randomizers import KeepUniform
-from scenarios.cli.numbers import Amount
+from scenarios.cli.numbers import Amount, Whole
 from scenarios.cli.options import delta_option, json_option, print_statement
 from scenarios.errors import install_command
 from scenarios.wording.formatting import rest
@@ -33,7 +33,7 @@ _EXAMPLE = "such as k=16,epsilon=1 or k=2,p=0.75"
 )
 @click.option(
     "--times",
-    type=click.IntRange(1, MOST_DRAWS),
+    type=Whole(1, MOST_DRAWS),
     default=1,
     show_default=True,
     help="Number of answers by each mechanism.",
@@ -92,9 +92,7 @@ def compose(mechanisms: tuple[str, ...], times: int, delta: float, as_json: bool
 
 
 @click.command()
-@click.option(
-    "--n", type=click.IntRange(1, MOST_RESPONDENTS), required=True, help="Number of respondents."
-)
+@click.option("--n", type=Whole(1, MOST_RESPONDENTS), required=True, help="Number of respondents.")
 @click.option(
     "--epsilon",
     type=Amount(min=0, min_open=True),
@@ -102,9 +100,7 @@ def compose(mechanisms: tuple[str, ...], times: int, delta: float, as_json: bool
     help="Epsilon of each respondent's own randomizer.",
 )
 @delta_option
-@click.option(
-    "--k", type=click.IntRange(2, 2**32), help="Also bound randomized response over K categories."
-)
+@click.option("--k", type=Whole(2, 2**32), help="Also bound randomized response over K categories.")
 @json_option
 def shuffle(n: int, epsilon: float, delta: float, k: int | None, as_json: bool) -> None:
     """Compute what N reports cost each respondent if nobody can tell whose is whose.

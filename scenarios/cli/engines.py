@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from parties.keeping.writing import make_folder, not_regular, write_whole
+from scenarios.cli.numbers import Whole
 from scenarios.cli.values import frozen_options, option
 from scenarios.errors import printable
 from scenarios.files.pieces import PIECES
@@ -36,7 +37,7 @@ class EngineChoice:
     )
     jobs: int | None = option(
         "--jobs",
-        type=click.IntRange(min=1),
+        type=Whole(min=1),
         help="How many tasks run at a time.  [default: one for each processor]",
     )
     address: str | None = option(

@@ -12,6 +12,13 @@ from click.shell_completion import CompletionItem
 from scenarios.wording.hints import did_you_mean
 
 
+def option_hint(error: click.NoSuchOption, context: click.Context) -> str:
+    """The end of an error about an unknown option: the nearest one, or where all are listed."""
+    known = [name for each in context.command.params for name in each.opts if name[:2] == "--"]
+    asked = f"sottovoce {context.info_name}" if context.parent else "sottovoce"
+    return did_you_mean(error.option_name, known, similar=0.7) or f"; '{asked} --help' lists all"
+
+
 class Place(NamedTuple):
     """Where a command is defined, and a one-line summary.
 

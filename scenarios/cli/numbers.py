@@ -13,13 +13,6 @@ _MOST_EPSILON = 100.0
 _NUMBER = re.compile(r"[0-9]*[.,]?[0-9]+")
 
 
-def _dotted(text: str) -> str:
-    """The end of an error about a number that may have a comma for its point."""
-    if re.fullmatch(r"\s*\d*,\d+\s*", text) is None:
-        return ""
-    return f"; did you mean {text.strip().replace(',', '.')}?"
-
-
 def extra_hint(error: click.ClickException, arguments: Sequence[str]) -> str:
     """The end of an error about a number that stands after an option's value, beside it."""
     given = error.ctx if isinstance(error, click.UsageError) else None
@@ -36,19 +29,45 @@ def extra_hint(error: click.ClickException, arguments: Sequence[str]) -> str:
     return ""
 
 
+def _hint(text: str, *, whole: bool = False) -> str:
+    """The end of an error about a number: as it is written here, or a full stop."""
+    from scenarios.wording.numbers import number_hint
+
+    return number_hint(text, whole=whole) or "."
+
+
 class Amount(click.FloatRange):
-    """A number within bounds; NaN is refused, though it is beyond no bound."""
+    """A finite number within bounds."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        hint = _dotted(str(value))
-        if hint:
-            self.fail(f"{value!r} is not a number{hint}", param, ctx)
-        number: float = super().convert(value, param, ctx)
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
         if math.isnan(number):
-            self.fail(f"{value!r} is not a number.", param, ctx)
-        return number
+            self.fail(f"{value!r} is not a number{_hint(str(value))}", param, ctx)
+        if math.isinf(number):
+            self.fail(f"{value!r}: expected a finite number.", param, ctx)
+        if self.max == 1 < number <= 100:
+            meant = f"did you mean {number / 100:g}?"
+            self.fail(
+                f"{value!r} is not in the range {self._describe_range()}; {meant}", param, ctx
+            )
+        return float(super().convert(value, param, ctx))
+
+
+class Whole(click.IntRange):
+    """A whole number within bounds."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            number = int(value)
+        except ValueError:
+            hint = _hint(str(value), whole=True)
+            self.fail(f"{value!r} is not a whole number{hint}", param, ctx)
+        return int(super().convert(number, param, ctx))
 
 
 class Count(click.ParamType):  # type: ignore[type-arg]  # takes none before click 8.4
@@ -69,8 +88,18 @@ class Count(click.ParamType):  # type: ignore[type-arg]  # takes none before cli
         except (OverflowError, ValueError):
             exact = 0.5
         if not math.isfinite(exact) or exact != int(exact) or not 1 <= exact <= self._most:
-            self.fail(f"{value!r}: expected an integer from 1 to {self._most:,}.", param, ctx)
+            hint = _hint(str(value), whole=True)
+            expected = f"expected an integer from 1 to {self._most:,}"
+            self.fail(f"{value!r}: {expected}{hint}", param, ctx)
         return int(exact)
+
+
+def _epsilons_hint(text: str) -> str:
+    """The end of an error about epsilons with another sign between them, or one with a comma."""
+    several = re.split(r"[;\s]+", text.strip())
+    if len(several) > 1 and all(map(_NUMBER.fullmatch, several)):
+        return f"; did you mean {','.join(several)}?"
+    return _hint(text)
 
 
 class Epsilons(click.ParamType):  # type: ignore[type-arg]  # takes none before click 8.4
@@ -90,7 +119,7 @@ class Epsilons(click.ParamType):  # type: ignore[type-arg]  # takes none before 
             if not 0 < epsilon <= _MOST_EPSILON:
                 self.fail(
                     f"{text.strip()!r}: expected numbers above 0 and up to {_MOST_EPSILON:g}, with "
-                    f"commas between them{_dotted(str(value)) or '.'}",
+                    f"commas between them{_epsilons_hint(str(value))}",
                     param,
                     ctx,
                 )

@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from protocol.errors import UsageError
-from scenarios.cli.numbers import Amount
+from scenarios.cli.numbers import Amount, Whole
 from scenarios.cli.paths import READ_FILE, READ_PATH, TEXT_WITH_FILE, WrittenFolder
 from scenarios.cli.values import F, frozen_options, option, shared
 from scenarios.errors import printable, say
@@ -83,13 +83,13 @@ def budget_options(command: F) -> F:
 
     @click.option(
         "--seconds",
-        type=click.FloatRange(min=0, min_open=True),
+        type=Amount(min=0, min_open=True),
         help=f"How long it may take, by default {SECONDS} s and one more for every "
         f"{BYTES_PER_SECOND:,} bytes of the files.",
     )
     @click.option(
         "--memory",
-        type=click.IntRange(min=1),
+        type=Whole(min=1),
         metavar="MB",
         help=f"How much memory it may take beyond what it begins with, by default {MEGABYTES} MB "
         f"and {BYTES_PER_BYTE} for every MB of the files above {SMALL // 2**20}.",
@@ -143,7 +143,7 @@ digest_option = click.option(
 )
 witnesses_option = click.option(
     "--witnesses",
-    type=click.IntRange(min=1),
+    type=Whole(min=1),
     metavar="N",
     help="How many of the witnesses are enough, by default all.",
 )
@@ -166,7 +166,7 @@ delta_option = click.option(
     required=True,
     help="The probability with which epsilon may not hold.",
 )
-SEEDS = click.IntRange(0, 2**64 - 1)
+SEEDS = Whole(0, 2**64 - 1)
 """What a seed can be."""
 
 seed_option = click.option(
@@ -318,8 +318,11 @@ def address_of(text: str) -> tuple[str, int]:
         UsageError: it is not an address.
     """
     host, colon, port = text.rpartition(":")
-    if not colon or not host or not (port.isascii() and port.isdecimal()) or int(port) > 65535:
-        raise UsageError(f"{text!r}: expected HOST:PORT")
+    is_port = port.isascii() and port.isdecimal()
+    if not colon or not host or "://" in text or not is_port or int(port) > 65535:
+        high = ", with a port up to 65535" if is_port else ""
+        hint = ", without ://" if "://" in text else high
+        raise UsageError(f"{text!r}: expected HOST:PORT{hint}")
     try:
         host.encode("idna")
     except UnicodeError as error:

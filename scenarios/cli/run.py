@@ -18,6 +18,7 @@ from protocol.errors import UsageError
 from protocol.estimators.inference.intervals import Intervals
 from scenarios.cli.engines import EngineChoice, going_on_from
 from scenarios.cli.estimates import beside_options, calibration_options, interval_options
+from scenarios.cli.numbers import Whole
 from scenarios.cli.options import (
     clear,
     force_option,
@@ -57,13 +58,13 @@ class RunOptions:
     )
     workers: int | None = option(
         "--workers",
-        type=click.IntRange(min=1),
+        type=Whole(min=1),
         help="Spread the live parties over this many workers, which connect to this process by TCP "
         "or TLS. They are processes of this machine, or of --engine; the result is the same.",
     )
     parties: int | None = option(
         "--parties",
-        type=click.IntRange(min=1),
+        type=Whole(min=1),
         metavar="N",
         help="Over how many live parties the records are spread: the parameter of that name.",
     )

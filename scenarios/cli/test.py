@@ -12,6 +12,7 @@ from protocol.errors import UsageError
 from scenarios.cli.completion import complete_variant
 from scenarios.cli.engines import EngineChoice, sweeping, write_found
 from scenarios.cli.example_variants import ExampleOptions
+from scenarios.cli.numbers import Whole
 from scenarios.cli.options import json_option, json_text, print_json, seed_option
 from scenarios.cli.paths import TEXT_WITH_FILE, WrittenFolder
 from scenarios.cli.values import takes
@@ -31,14 +32,14 @@ RESPONDENTS = 10
 @click.argument("variant", type=TEXT_WITH_FILE, shell_complete=complete_variant)
 @click.option(
     "--schedules",
-    type=click.IntRange(1, 10**6),
+    type=Whole(1, 10**6),
     default=20,
     show_default=True,
     help="Number of fault schedules, each worse than the one of its sort before.",
 )
 @click.option(
     "--parties",
-    type=click.IntRange(1, RESPONDENTS),
+    type=Whole(1, RESPONDENTS),
     help=f"Over how many parties the {RESPONDENTS} records are spread.  [default: one each]",
 )
 @click.option(

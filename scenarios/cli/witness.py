@@ -9,6 +9,7 @@ import click
 import trio
 
 from protocol.errors import UsageError
+from scenarios.cli.numbers import Whole
 from scenarios.cli.options import trusted_option
 from scenarios.cli.paths import READ_FILE, READ_FOLDER
 from scenarios.errors import printable
@@ -47,7 +48,7 @@ from transports.admission import Network
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
 @click.option(
     "--port",
-    type=click.IntRange(0, 65535),
+    type=Whole(0, 65535),
     default=8089,
     show_default=True,
     help="The port to listen at; 0 takes a free one, which is printed.",

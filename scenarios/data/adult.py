@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from parties.keeping.writing import reason
 from protocol.errors import SurveyError
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
@@ -169,6 +170,6 @@ def _parsed(survey: Survey, path: Path) -> Records:
         with path.open(encoding="utf-8", newline="") as lines:
             return Records.from_csv(survey, chain([f"{HEADER}\n"], lines))
     except OSError as error:
-        raise DatasetError(f"{path} cannot be read: {error.strerror}") from error
+        raise DatasetError(f"{path} cannot be read: {reason(error)}") from error
     except SurveyError as error:
         raise DatasetError(f"{path} is not Adult's {FILE}: {error}") from error

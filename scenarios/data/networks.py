@@ -21,6 +21,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from parties.keeping.writing import reason
 from protocol.crypto.randomness import WORDS, Stream
 from protocol.simulation.populations.population import Law, Population
 from protocol.surveys.records import Records
@@ -315,7 +316,7 @@ def _loaded(title: str, file: str, data: Path | str | None) -> Network:
             raise ValueError(f"more than {MAX_BYTES} bytes")
         return _decoded(title, content)
     except OSError as error:
-        raise DatasetError(f"{path} cannot be read: {error.strerror or error}") from error
+        raise DatasetError(f"{path} cannot be read: {reason(error)}") from error
     except ValueError as error:
         raise DatasetError(f"{path} is not a network: {error}") from error
     except RecursionError as error:

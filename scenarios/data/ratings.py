@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from parties.keeping.user_folders import cache_folder
-from parties.keeping.writing import write_whole
+from parties.keeping.writing import reason, write_whole
 from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.variants.keyvalue.records import key_survey
@@ -157,7 +157,7 @@ def movielens(data: Path | str | None) -> Ratings:
     try:
         return read_movielens(path.read_bytes(), str(path))
     except OSError as error:
-        raise DatasetError(f"{path} cannot be read: {error.strerror}") from error
+        raise DatasetError(f"{path} cannot be read: {reason(error)}") from error
 
 
 def read_movielens(content: bytes, where: str) -> Ratings:
@@ -211,7 +211,7 @@ def downloaded() -> bytes:
         kept.parent.mkdir(parents=True, exist_ok=True)
         write_whole(kept, content, private=True)
     except OSError as error:
-        raise DatasetError(f"{error.filename}: {error.strerror}; {advice}") from error
+        raise DatasetError(f"{error.filename}: {reason(error)}; {advice}") from error
     return content
 
 

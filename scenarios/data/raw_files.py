@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
+from parties.keeping.writing import reason
 from scenarios.data import DatasetError
 
 VARIABLE = "SOTTOVOCE_DATA"
@@ -68,7 +69,7 @@ def packaged(name: str) -> bytes:
         if name.endswith(".gz"):
             content = gzip.decompress(content)
     except (OSError, EOFError, zlib.error) as error:
-        why = getattr(error, "strerror", None) or error
+        why = reason(error) if isinstance(error, OSError) else error
         raise DatasetError(f"{path} cannot be read: {why}; install sottovoce again") from error
     found = hashlib.sha256(content).hexdigest()
     if found != SHA256[name]:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parties.keeping.writing import reason
 from protocol.crypto.randomness import WORDS, Stream, secret_of
 from protocol.simulation.populations.population import Law, Population
 from protocol.surveys.records import Records
@@ -221,7 +222,7 @@ def taxi_trips(path: Path | str) -> Records:
         with path.open(encoding="utf-8", newline="") as lines:
             blocks = list(_blocks(path, csv.reader(lines)))
     except OSError as error:
-        raise DatasetError(f"{path} cannot be read: {error.strerror}") from error
+        raise DatasetError(f"{path} cannot be read: {reason(error)}") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise DatasetError(f"{path} is not a table of trips: {error}") from error
     if not sum(map(len, blocks)):

@@ -12,7 +12,6 @@ from protocol.errors import UsageError
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.intervals import Intervals
 from protocol.surveys.records import Records
-from scenarios.files.comma_separated import records_text, write_csv
 from scenarios.running.reproduction import Reproduced
 from scenarios.running.scenario import Finished
 
@@ -49,6 +48,15 @@ class Beside(NamedTuple):
             from scenarios.report.pictures.drawing import check_plot
 
             check_plot(self.plot)
+        if self.synthetic is not None or self.html is not None:
+            from scenarios.files.kinds import PAGES, check_ending
+
+            for option, path, endings in (
+                ("--synthetic", self.synthetic, (".csv",)),
+                ("--html", self.html, PAGES),
+            ):
+                if path is not None:
+                    check_ending(option, path, endings)
         for path in self.options.values():
             prepare_output(path)
 
@@ -74,6 +82,8 @@ class Beside(NamedTuple):
             write_whole(self.plot, rendered(plot_of(name, done, intervals), self.plot.suffix))
             yield self.plot
         if self.csv is not None and isinstance(done, Reproduced):
+            from scenarios.files.comma_separated import write_csv
+
             write_csv(self.csv, done.csv())
             yield self.csv
         if self.synthetic is not None and isinstance(done, Finished):
@@ -100,6 +110,8 @@ def write_synthetic(path: Path, estimate: Estimate, digest: bytes) -> None:
         OSError: the file cannot be written.
     """
     records = _synthetic(estimate, Stream(digest).derive("synthetic"))
+    from scenarios.files.comma_separated import records_text, write_csv
+
     write_csv(path, records_text(records))
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from parties.keeping.writing import reason
 from protocol.errors import OtherCodeError, UsageError
 from protocol.randomizers import Randomizer
 from protocol.randomizers.vetting import is_randomizer
@@ -197,7 +198,7 @@ def load_module(path: Path) -> types.ModuleType:
     try:
         source = path.read_bytes()
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+        raise UsageError(f"{path}: cannot be read: {reason(error)}") from error
     return run_module(user_module(path.stem, str(path), source))
 
 

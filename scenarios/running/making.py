@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_type_hints
 
 import msgspec
 
-from protocol.errors import UsageError
+from protocol.errors import SurveyError, UsageError
 from protocol.session.variant import Variant, parameters_of
 from protocol.surveys.survey import Survey
-from scenarios.running.parameters import parameters_checked
+from protocol.wire.undecoded import Undecoded
+from scenarios.running.parameters import choices, parameters_checked
 from scenarios.wording.hints import parameter_hint
+from scenarios.wording.numbers import number_hint
 
 MAKERS: Mapping[str, str] = {"noise": "with_noise", "p": "with_keep", "epsilon": "with_epsilon"}
 """Parameters that a constructor turns into others, if the class has it and no such field."""
@@ -66,14 +69,33 @@ def make_variant(
                 name: _converted(name, value, types[name], strict=strict)
                 for name, value in taken.items()
             }
-            values = {**parameters_of(maker(survey, **converted)), **values}
+            _check_epsilon(short, converted[short])
+            try:
+                values = {**parameters_of(maker(survey, **converted)), **values}
+            except ValueError as error:
+                if isinstance(error, SurveyError):
+                    raise
+                raise UsageError(f"parameter {short!r} = {given[short]!r}: {error}") from error
         elif shorts and not is_enough(cls, values):
             raise UsageError(f"variant {cls.name!r}: expected {' or '.join(shorts)}{hint}")
         try:
             described = {**values, "survey": msgspec.to_builtins(survey)}
             return msgspec.convert(described, cls, strict=strict)
         except msgspec.ValidationError as error:
-            raise UsageError(f"variant {cls.name!r} cannot be made: {error}{hint}") from error
+            why, name = Undecoded.of(error)
+            if name not in given:
+                raise UsageError(f"variant {cls.name!r} cannot be made: {why}{hint}") from error
+            raise UsageError(f"parameter {name!r} = {given[name]!r}: {why}") from error
+
+
+def _check_epsilon(name: str, value: Any) -> None:
+    """Refuse an epsilon that is none, before it is divided among attributes.
+
+    Raises:
+        UsageError: says what is expected.
+    """
+    if name == "epsilon" and isinstance(value, int | float) and not 0 < value < math.inf:
+        raise UsageError(f"parameter {name!r} = {value!r}: expected a positive finite number")
 
 
 def shorthands(cls: type[Variant]) -> list[str]:
@@ -107,6 +129,7 @@ def _converted(name: str, value: Any, kind: Any, *, strict: bool) -> Any:
     try:
         return msgspec.convert(value, kind, strict=strict)
     except msgspec.ValidationError as error:
-        named = {float: "a number", int: "a whole number", int | None: "a whole number"}
-        expected = named.get(kind) or " or ".join(map(str, get_args(kind))) or str(error)
-        raise UsageError(f"parameter {name!r} = {value!r}: expected {expected}") from None
+        allowed = choices(kind)
+        why = f"expected {allowed}" if allowed else Undecoded.of(error).why
+        hint = number_hint(str(value), whole="whole number" in why)
+        raise UsageError(f"parameter {name!r} = {value!r}: {why}{hint}") from None

@@ -10,7 +10,7 @@ import inspect
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any, NamedTuple, TypeVar, cast, get_type_hints
+from typing import Annotated, Any, NamedTuple, TypeVar, cast, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -142,6 +142,13 @@ def description(annotation: object) -> str:
     """What an annotation's ``msgspec.Meta`` says of it, or an empty text."""
     metas = [m for m in getattr(annotation, "__metadata__", ()) if isinstance(m, Meta)]
     return next((meta.description for meta in metas if meta.description), "")
+
+
+def choices(annotation: object) -> str:
+    """The texts that an annotation allows, with ``or`` between them; empty if it allows others."""
+    parts = [annotation, *get_args(annotation)]
+    texts = [text for part in parts for text in get_args(part) if isinstance(text, str)]
+    return " or ".join(dict.fromkeys(texts))
 
 
 def _parameters(source: Callable[..., object]) -> dict[str, _Parameter]:

@@ -16,12 +16,13 @@ import msgspec
 from msgspec import Meta
 
 from protocol.session.variant import Variant
-from scenarios.files.comma_separated import CsvText, csv_text
 from scenarios.running.outcomes import Outcome
 from scenarios.wording.formatting import as_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from scenarios.files.comma_separated import CsvText
 
 Runs = Annotated[int, Meta(ge=1, le=1_000_000, description="how often the experiment is repeated")]
 """The parameter ``runs`` that makes a scenario a reproduction."""
@@ -255,6 +256,8 @@ class Reproduced:
             for row in self.rows
             for figure in row.figures()
         )
+        from scenarios.files.comma_separated import csv_text
+
         return csv_text((*names, *columns, "remark"), lines)
 
 

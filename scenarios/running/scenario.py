@@ -27,7 +27,7 @@ from scenarios.running.calibrating import UNCALIBRATED, Calibration
 from scenarios.running.engines.engine import Engine
 from scenarios.running.engines.sweep import Sweep
 from scenarios.running.outcomes import Outcome
-from scenarios.running.parameters import Positive, description, helps_of, made, settable
+from scenarios.running.parameters import Positive, choices, description, helps_of, made, settable
 from scenarios.running.reproduction import Reproduced, Runs
 from scenarios.running.simulation import TransportName, Watch, simulate
 from scenarios.wording.hints import parameter_hint
@@ -282,7 +282,8 @@ class Scenario(Generic[P]):
         Raises:
             UsageError: names the parameter that is unknown or out of range, and what was expected.
         """
-        known = [f.encode_name for f in msgspec.structs.fields(self.parameters)]
+        types = {f.encode_name: f.type for f in msgspec.structs.fields(self.parameters)}
+        known = [*types]
         for name in given:
             if name not in known:
                 hint = parameter_hint(name, known)
@@ -292,11 +293,20 @@ class Scenario(Generic[P]):
         try:
             parameters = msgspec.convert(dict(given), self.parameters, strict=False)
         except msgspec.ValidationError as error:
-            what, _, place = str(error).partition(" - at `$.")
-            name = place.rstrip("`")
+            from protocol.wire.undecoded import Undecoded
+            from scenarios.wording.numbers import number_hint
+
+            why, name = Undecoded.of(error)
             if not name:
-                raise UsageError(f"scenario {self.name!r}: {what}") from error
-            raise UsageError(f"parameter {name!r} = {given.get(name)!r}: {what}") from error
+                raise UsageError(f"scenario {self.name!r}: {why}") from error
+            value = given.get(name)
+            hint = number_hint(str(value), whole="whole number" in why)
+            if isinstance(value, str):
+                # A text is what a number is read from here.
+                why = why.removesuffix(", not a text")
+            if allowed := choices(types.get(name)):
+                why = f"expected {allowed}"
+            raise UsageError(f"parameter {name!r} = {value!r}: {why}{hint}") from error
         except UnicodeEncodeError as error:
             raise UsageError(
                 f"scenario {self.name!r}: {error.object!r}: not text in UTF-8"

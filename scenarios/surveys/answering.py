@@ -37,6 +37,7 @@ from parties.keeping.repeating import (
     noted_given,
 )
 from parties.keeping.session_keys import known_session_key, mark_of, role_stream, session_key
+from parties.keeping.writing import reason
 from protocol.accounting.spending import DELTA, Cost, largest
 from protocol.errors import PrivacyError, ProtocolError, RemoteProtocolError, UsageError
 from protocol.messages import AGGREGATOR, DONE, Envelope, Head
@@ -241,7 +242,7 @@ async def answer_survey(
         if not is_of_machine(error):
             raise
         where = f"{error.filename}: " if error.filename else ""
-        why = f"{where}{error.strerror or error}"
+        why = f"{where}{reason(error)}"
         return _cut_short(answers_in(member.folder), MACHINE_FAILED, why)
 
 

@@ -13,6 +13,7 @@ from parties.keeping.members import Member, key_secret
 from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.roster import Identity, Roster
+from protocol.wire.undecoded import Undecoded
 from scenarios.surveys.enrolment.agreed import CharterFile, PlaceFile, RosterFile
 
 CHARTER, AUTHORITY = "charter.json", "authority.pem"
@@ -67,7 +68,7 @@ def decoded(content: bytes, kind: type[S], path: Path) -> S:
     try:
         return msgspec.json.decode(content, type=kind)
     except (msgspec.DecodeError, ValueError) as error:
-        raise UsageError(f"{path}: {error!s:.400}") from error
+        raise UsageError(f"{path}: {Undecoded.of(error)!s:.400}") from error
     except RecursionError as error:
         raise UsageError(f"{path}: nested too deeply") from error
 
@@ -126,7 +127,7 @@ def tls_context(
         return make(**files)
     except OSError as error:
         what = ", ".join(file.name for file in files.values())
-        raise UsageError(f"{folder}: {what} do not belong together: {error}") from error
+        raise UsageError(f"{folder}: {what} do not belong together, or one is damaged") from error
 
 
 def _content_of(path: Path) -> bytes:

@@ -18,7 +18,7 @@ from parties.keeping.members import Member
 from parties.keeping.paying.payers import Payers
 from parties.keeping.paying.recalling import recalled_in
 from parties.keeping.purse import purse_in, usual_purse
-from parties.keeping.writing import naming
+from parties.keeping.writing import naming, reason
 from protocol.accounting.spending import Cost, assumed
 from protocol.errors import PrivacyError, UsageError
 from protocol.estimators.analysis import Analysis
@@ -333,7 +333,7 @@ def _address(host: str, port: int) -> Known:
     try:
         socket.create_connection((host, port), CONNECTING).close()
     except OSError as error:
-        why = error.strerror or error
+        why = reason(error)
         return Known("address", f"{host}:{port} cannot be connected to: {why}.", ready=False)
     return Known(
         "address", f"something listens at {host}:{port}; its identity was not checked.", ready=True

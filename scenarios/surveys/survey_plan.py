@@ -50,7 +50,7 @@ _ABOUT = (
     (r"(?:no )?parameter '([\w-]+)'", ""),
     (r"at `\$\.([\w-]+)", ""),
     (r"no (variant) ", ""),
-    (r"^(quorum|max_records|title|closes|patience)\b", ""),
+    (r"(?:^|made: )(quorum|max_records|title|closes|patience)\b", ""),
 )
 """How errors name a field, and in which table it is, if in any."""
 
@@ -196,9 +196,12 @@ def _check_names(path: Path, common: Mapping[str, object], further: Mapping[str,
         lacking["title"] = str
     if "attributes" not in common and "keys" not in common:
         lacking |= {"attributes": list, "keys": list}
+    several = {"attributes": list, "keys": list}
     for name, value in further.items():
         likely = [each for each in lacking if isinstance(value, lacking[each])]
-        hint = did_you_mean(name, [each for each in likely if each not in common])
+        likely = [each for each in likely if each not in common]
+        likely += [each for each in several if each in common and isinstance(value, several[each])]
+        hint = did_you_mean(name, likely)
         if hint:
             raise UsageError(f"{path}: {where(path, name)}no {name!r} in a plan{hint}")
 
@@ -246,9 +249,13 @@ def _survey(path: Path, planned: Asked) -> Survey:
         UsageError: an attribute is malformed, with the line on which it begins.
         SurveyError: as ``Asked.survey``.
     """
+    names = set[str]()
     for number, question in enumerate(planned.attributes):
         try:
-            question.attribute()
+            name = question.attribute().name
+            if name in names:
+                raise SurveyError("the name is there twice; expected another", column=name)
+            names.add(name)
         except SurveyError as error:
             said = str(error).removeprefix(f"column {error.column!r}: ")
             field = next((_FIELDS[word] for word in _FIELDS if word in said), None)

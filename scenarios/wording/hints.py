@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of an error about an unknown name: the nearest known one, or an empty text."""
+def did_you_mean(name: str, known: Iterable[str], *, similar: float = 0.6) -> str:
+    """The end of an error about an unknown name: the nearest known one, or an empty text.
+
+    Args:
+        name: the unknown one.
+        known: the others.
+        similar: how similar a name must be, from 0 to 1.
+    """
     from difflib import get_close_matches
 
-    near = get_close_matches(name, list(known), n=1)
+    names = list(known)
+    near = [each for each in names if each.casefold() == name.casefold()]
+    near = near or get_close_matches(name, names, n=1, cutoff=similar)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

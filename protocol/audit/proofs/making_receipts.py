@@ -37,6 +37,7 @@ from protocol.session.heads import heard_leaf
 from protocol.session.roles import Topic
 from protocol.session.variant import Variant, event_of
 from protocol.surveys.limits import Held
+from protocol.surveys.survey import listed
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.entries import Delivered, Departed, Sent
 from protocol.transcript.header import charter_of
@@ -119,7 +120,10 @@ def prove_each(
     for party in asked:
         if party not in roster or party == AGGREGATOR:
             number = len(roster.parties)
-            raise SurveyError(f"{party!r:.80} is not on the roster of {number} parties")
+            raise SurveyError(
+                f"{party!r:.80} is not on the roster of {number} parties: "
+                f"{listed(roster.parties, 3)}"
+            )
     covering = _checked(verification, next(iter(asked), AGGREGATOR), checkpoint)
     reader = TranscriptReader(chunks())
     held = Held(lambda: reader.stored)

@@ -17,6 +17,7 @@ from protocol.messages import AGGREGATOR, PartyId
 from protocol.simulation.setting import names_of
 from protocol.surveys.survey import shown
 from protocol.variants import BUILT_IN
+from protocol.wire.undecoded import Undecoded
 from scenarios.cli.attacks.options import ACTIVE, AttackOptions
 from scenarios.cli.engines import sweeping, write_found
 from scenarios.cli.options import json_text, print_json, print_statement
@@ -189,7 +190,7 @@ def replayed(text: str, path: Path, *, as_json: bool) -> int:
     try:
         script = msgspec.convert(kept.script, Script)
     except msgspec.ValidationError as error:
-        raise UsageError(f"{path}: not a script: {error}") from error
+        raise UsageError(f"{path}: not a script: {Undecoded.of(error)}") from error
     try:
         made = build(cls, parameters=kept.parameters, survey=kept.survey)
         records = respondents_of(made.survey)

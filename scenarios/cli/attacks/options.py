@@ -12,7 +12,7 @@ from protocol.messages import PartyId
 from scenarios.cli.completion import complete_variant
 from scenarios.cli.engines import EngineChoice
 from scenarios.cli.example_variants import ExampleOptions
-from scenarios.cli.numbers import Amount
+from scenarios.cli.numbers import Amount, Whole
 from scenarios.cli.options import json_option, refuse, seed_option
 from scenarios.cli.paths import READ_FILE, TEXT_WITH_FILE, WrittenFolder
 from scenarios.cli.values import frozen_options, option, part, shared
@@ -42,7 +42,7 @@ _PLAYED = (
 _CARRIED = ("--out", "--engine", "--jobs", "--address")
 
 
-class _Party(click.IntRange):
+class _Party(Whole):
     """The number of a party, from 1."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
@@ -73,7 +73,7 @@ class AttackOptions:
     )
     scripts: int | None = option(
         "--scripts",
-        type=click.IntRange(1, 10**7),
+        type=Whole(1, 10**7),
         help="With --active: number of scripts to play.  [default: 400]",
     )
     target: int = option(
@@ -90,19 +90,19 @@ class AttackOptions:
     )
     trials: int | None = option(
         "--trials",
-        type=click.IntRange(2, 10**8),
+        type=Whole(2, 10**8),
         help="Number of respondents for each pair of inputs.  [default: 100,000 if one party can "
         "hold many records, else 1,000 or as many as it takes to exceed the ledger]  With "
         "--active: how often a script that seems to tell too much is played.  [default: 8,000]",
     )
     runs: int | None = option(
         "--runs",
-        type=click.IntRange(2, 10**6),
+        type=Whole(2, 10**6),
         help="Number of whole runs for each pair of inputs.  [default: 200 or as many as it takes "
         "to exceed the ledger]",
     )
     copies: int | None = option(
-        "--copies", type=click.IntRange(2, 1 << 24), help="Number of respondents who share a run."
+        "--copies", type=Whole(2, 1 << 24), help="Number of respondents who share a run."
     )
     observer: str | None = option(
         "--observer",

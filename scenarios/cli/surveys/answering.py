@@ -15,7 +15,7 @@ from protocol.accounting.spending import DELTA, Cost, assumed, largest
 from protocol.errors import PrivacyError
 from protocol.messages import DONE
 from protocol.transcript.receipts import COUNTED, LATE, NOT_YET_KNOWN, Word
-from scenarios.cli.numbers import Amount
+from scenarios.cli.numbers import Amount, Whole
 from scenarios.cli.options import address_of, own_variant_option
 from scenarios.cli.paths import READ_FILE, READ_FOLDER
 from scenarios.cli.values import gathers
@@ -95,7 +95,7 @@ answering_options = gathers(
     ),
     click.option(
         "--withstand",
-        type=click.IntRange(min=0),
+        type=Whole(min=0),
         metavar="C",
         help="Decline a secure sum that C parties who conspire with the aggregator can break, "
         "before anything is contributed, counting on honest witnesses where some certify it. By "
@@ -103,7 +103,7 @@ answering_options = gathers(
     ),
     click.option(
         "--honest",
-        type=click.IntRange(min=1),
+        type=Whole(min=1),
         metavar="H",
         help="Decline a secure sum that promises fewer than H honest parties, this one included, "
         "where as many as it allows are missing and conspire. For a sum with coins, which no "

@@ -16,7 +16,7 @@ from protocol.estimators.projection import Projection
 from protocol.session.variant import Variant, parameters_of
 from scenarios.cli.completion import complete_variants
 from scenarios.cli.engines import EngineChoice, sweeping
-from scenarios.cli.numbers import Amount, Epsilons
+from scenarios.cli.numbers import Amount, Epsilons, Whole
 from scenarios.cli.options import SEEDS, json_option, json_text, print_statement, target_option
 from scenarios.cli.paths import READ_FILE, TEXT_WITH_FILE, WRITTEN_FILE, WrittenFolder
 from scenarios.cli.values import frozen_options, option, part, shared, takes
@@ -74,14 +74,14 @@ class CompareOptions:
     target: str = shared(target_option)
     runs: int = option(
         "--runs",
-        type=click.IntRange(1, 10**6),
+        type=Whole(1, 10**6),
         default=100,
         show_default=True,
         help="Number of simulated surveys of each variant at each epsilon.",
     )
     parties: int | None = option(
         "--parties",
-        type=click.IntRange(1, 10**6),
+        type=Whole(1, 10**6),
         help="Over how many parties the answers are dealt where messages are sent or parties "
         "vanish.  [default: 10; 100 with --dropout]",
     )

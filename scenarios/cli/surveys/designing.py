@@ -14,7 +14,7 @@ from protocol.estimators.inference.laws import LEVEL, About
 from protocol.session.variant import Variant
 from protocol.variants import BUILT_IN
 from protocol.variants.sums.tallies import Counted
-from scenarios.cli.numbers import Amount, Count, Epsilons
+from scenarios.cli.numbers import Amount, Count, Epsilons, Whole
 from scenarios.cli.options import is_given, json_option, print_statement, refuse, target_option
 from scenarios.cli.paths import READ_FILE, TEXT_WITH_FILE, WRITTEN_FILE
 from scenarios.cli.values import frozen_options, option, shared, takes
@@ -34,6 +34,7 @@ from scenarios.designing.simulating import MOST_RUNS
 from scenarios.designing.targets import target_of
 from scenarios.errors import printable
 from scenarios.files.comma_separated import CsvText, csv_text, write_csv
+from scenarios.files.kinds import check_ending
 from scenarios.report.beside import Beside
 from scenarios.running.loading import find_variant
 from scenarios.running.making import ANSWERED_BY_PAGES
@@ -125,7 +126,7 @@ class DesignOptions:
     )
     runs: int = option(
         "--runs",
-        type=click.IntRange(2, 10_000),
+        type=Whole(2, 10_000),
         default=MOST_RUNS,
         show_default=True,
         help="The most runs that are simulated of a variant whose error has no formula: as many "
@@ -150,8 +151,7 @@ class DesignOptions:
         elif is_given("--level"):
             raise UsageError("--level: expected --error too, which it is the probability of")
         if self.out is not None:
-            if self.out.suffix.lower() != ".csv":
-                raise UsageError(f"--out {self.out}: expected a name that ends in .csv")
+            check_ending("--out", self.out, (".csv",))
             prepare_output(self.out)
         Beside(plot=self.plot).check()
 

@@ -11,6 +11,7 @@ import click
 from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR
 from protocol.transcript.checkpoints import origin_of
+from scenarios.cli.numbers import Whole
 from scenarios.cli.options import out_option, own_variant_option, print_facts
 from scenarios.cli.paths import NEW_FOLDER, READ_FILE, READ_FOLDER, READ_PATH
 from scenarios.cli.values import F
@@ -41,7 +42,7 @@ _LARGEST_LIST = 1 << 24
 _organiser = click.argument("folder", type=READ_FOLDER)
 _days = click.option(
     "--days",
-    type=click.IntRange(1, MOST_DAYS),
+    type=Whole(1, MOST_DAYS),
     help="Number of days that the certificates are valid, from now on; by default 30, and until 30 "
     "days after a survey closes.",
 )
@@ -59,7 +60,7 @@ def _parties(command: F) -> F:
         ),
         click.option(
             "--count",
-            type=click.IntRange(1, MOST_PARTIES),
+            type=Whole(1, MOST_PARTIES),
             metavar="N",
             help="Number of parties, named party-1 to party-N (with leading zeros).",
         ),
@@ -191,7 +192,7 @@ def admit(folder: Path, requests: tuple[Path, ...]) -> int:
 @_days
 @click.option(
     "--spare",
-    type=click.IntRange(0, MOST_PARTIES),
+    type=Whole(0, MOST_PARTIES),
     default=0,
     metavar="K",
     help="Number of places more, for parties that are invited and ask after this: 'admit' hands "

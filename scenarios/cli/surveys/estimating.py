@@ -48,6 +48,7 @@ from scenarios.cli.values import frozen_options, option, shared, takes
 from scenarios.data.own_tables.sheets import tidied
 from scenarios.errors import printable
 from scenarios.files.comma_separated import csv_text, write_csv
+from scenarios.files.kinds import check_ending
 from scenarios.files.parquet import load_pyarrow, parquet_of
 from scenarios.report.beside import Beside, write_synthetic
 from scenarios.running.calibrating import Calibration
@@ -138,8 +139,7 @@ class EstimateOptions:
         if self.wanted and project != "none":
             raise UsageError(f"--project {project}: a count is not projected; expected --table")
         if out is not None:
-            if out.suffix.lower() not in ENDINGS:
-                raise UsageError(f"--out {out}: expected a name that ends in {', '.join(ENDINGS)}")
+            check_ending("--out", out, ENDINGS)
             if out.suffix.lower() == ".parquet":
                 load_pyarrow(f"--out {out}")
             prepare_output(out)
@@ -272,6 +272,8 @@ def _named(survey: Survey, text: str, option: str = "--table") -> Sequence[str]:
         hint = "" if name in survey.names else name_hint(name, survey.names)
         if hint:
             raise UsageError(f"{option} {shown(text)}: no attribute {shown(name)}{hint}")
+    if len(set(names)) < len(names):
+        raise UsageError(f"{option} {shown(text)}: expected different attributes")
     return names
 
 
@@ -348,8 +350,13 @@ def _condition(survey: Survey, text: str) -> tuple[str, str]:
     said = tidied(text)
     for name in survey.names:
         if said.startswith(f"{name}="):
-            category = said[len(name) + 1 :]
-            survey.attribute(name).code(category)
+            category, attribute = said[len(name) + 1 :], survey.attribute(name)
+            if category not in attribute.categories:
+                near = did_you_mean(category, attribute.categories)
+                raise UsageError(
+                    f"--where {shown(text)}: {name} has no category {shown(category)}"
+                    f"{f'{near} It' if near else '; it'} has {listed(attribute.categories)}"
+                )
             return name, category
     hint = did_you_mean(said.partition("=")[0], survey.names)
     raise UsageError(

@@ -25,6 +25,7 @@ from protocol.surveys.survey import Survey
 from protocol.transcript.entries import Sent as SentEntry
 from protocol.variants.reports.reports import Ask, Blockwise, Report
 from scenarios.cli.estimates import interval_options
+from scenarios.cli.numbers import Whole
 from scenarios.cli.options import budget_options, transcript_argument, variant_option
 from scenarios.cli.paths import READ_FILE, WRITTEN_FILE
 from scenarios.cli.transcripts.inspect import reader_of, refused
@@ -72,7 +73,7 @@ class _Reports(Fold):
 @click.argument("party")
 @click.option(
     "--respondent",
-    type=click.IntRange(min=1),
+    type=Whole(min=1),
     default=1,
     show_default=True,
     help="Which of the party's respondents, in the order of its records.",

@@ -35,7 +35,7 @@ from scenarios.cli.estimates import (
     interval_options,
     project_option,
 )
-from scenarios.cli.numbers import Amount
+from scenarios.cli.numbers import Amount, Whole
 from scenarios.cli.options import (
     address_of,
     clear,
@@ -413,7 +413,7 @@ class RehearseOptions:
     )
     parties: int | None = option(
         "--parties",
-        type=click.IntRange(1, 500),
+        type=Whole(1, 500),
         metavar="N",
         help="Over how many parties the records of a file are spread.",
     )

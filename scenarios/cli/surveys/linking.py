@@ -17,6 +17,7 @@ from protocol.session.charter import Charter
 from protocol.session.roster import KEY_BYTES
 from protocol.surveys.survey import Survey
 from protocol.transcript.checkpoints import origin_of
+from scenarios.cli.numbers import Whole
 from scenarios.cli.options import print_facts, refuse
 from scenarios.cli.paths import NEW_FOLDER, READ_FILE, READ_FOLDER, READ_PATH
 from scenarios.cli.surveys.answering import folder_argument, member_in
@@ -61,7 +62,7 @@ class LinksOptions:
     plan: Path | None = shared(click.argument("plan", type=READ_PATH, required=False))
     count: int | None = option(
         "--count",
-        type=click.IntRange(1, MOST_PARTIES),
+        type=Whole(1, MOST_PARTIES),
         metavar="N",
         help="Number of places, p-1 to p-N (with leading zeros); or give --names.",
     )
@@ -72,7 +73,7 @@ class LinksOptions:
     )
     spare: int = option(
         "--spare",
-        type=click.IntRange(0, MOST_PARTIES),
+        type=Whole(0, MOST_PARTIES),
         default=0,
         metavar="K",
         help="Number of links more, to be handed out for lost ones.",
@@ -109,7 +110,7 @@ class LinksOptions:
     )
     days: int | None = option(
         "--days",
-        type=click.IntRange(1, MOST_DAYS),
+        type=Whole(1, MOST_DAYS),
         help="Number of days that the certificates are valid, by default until 30 days after the "
         "survey closes.",
     )

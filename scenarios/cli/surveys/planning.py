@@ -8,13 +8,13 @@ from pathlib import Path
 
 import click
 
-from parties.keeping.writing import write_whole
+from parties.keeping.writing import prepare_output, write_whole
 from protocol.errors import UsageError
 from protocol.session.variant import Variant
 from protocol.surveys.survey import Survey
 from protocol.variants import PairCounts, RRIndependent, SecureSumVariant
 from protocol.variants.sums.tallies import Counted
-from scenarios.cli.numbers import Amount, Count
+from scenarios.cli.numbers import Amount, Count, Whole
 from scenarios.cli.options import refuse
 from scenarios.cli.paths import READ_PATH, WRITTEN_FILE
 from scenarios.data.own_tables.plan_text import USUAL, Terms, plan_text
@@ -97,21 +97,21 @@ NOBODY_YET = "How useful the answers will be depends on how many answer: --n say
 )
 @click.option(
     "--bins",
-    type=click.IntRange(min=2),
+    type=Whole(min=2),
     default=BINS,
     show_default=True,
     help="Into how many ranges numbers are cut.",
 )
 @click.option(
     "--most",
-    type=click.IntRange(min=3),
+    type=Whole(min=3),
     default=MOST,
     show_default=True,
     help="The most categories of an attribute; answers that are rarer are joined.",
 )
 @click.option(
     "--rare",
-    type=click.IntRange(min=1),
+    type=Whole(min=1),
     default=RARE,
     show_default=True,
     help="How many rows an answer must have to be a category of its own; in a table of less than "
@@ -162,6 +162,8 @@ def plan(
         context.fail(f"Got unexpected extra argument ({context.args[0]})")
     if out is not None and out.exists():
         raise UsageError(f"{out}: exists; give another name, or delete it first")
+    if out is not None:
+        prepare_output(out)
     proposal = propose(
         data,
         bins=bins,

@@ -9,7 +9,7 @@ import click
 from protocol.accounting.spending import DELTA
 from protocol.errors import UsageError
 from protocol.session.variant import Variant
-from scenarios.cli.numbers import Amount
+from scenarios.cli.numbers import Amount, Whole
 from scenarios.cli.options import (
     address_of,
     budget_options,
@@ -60,7 +60,7 @@ class PreflightOptions:
     )
     honest: int | None = option(
         "--honest",
-        type=click.IntRange(min=1),
+        type=Whole(min=1),
         metavar="H",
         help="With --budget: what a party consents to, as 'answer' has it.",
     )
@@ -73,7 +73,7 @@ class PreflightOptions:
     )
     parties: int | None = option(
         "--parties",
-        type=click.IntRange(1, MOST_PARTIES),
+        type=Whole(1, MOST_PARTIES),
         metavar="N",
         help="With PLAN: how many parties are to take part, for what a secure sum withstands and "
         "how useful the estimates will be.",

@@ -18,7 +18,7 @@ from protocol.surveys.limits import Held
 from protocol.transcript.entries import Header
 from protocol.transcript.header import charter_of
 from scenarios.cli.estimates import calibration_options, interval_options
-from scenarios.cli.numbers import Amount
+from scenarios.cli.numbers import Amount, Whole
 from scenarios.cli.options import (
     PublishedCheckpoint,
     budget_options,
@@ -33,6 +33,7 @@ from scenarios.cli.paths import READ_FILE, READ_FOLDER, TEXT_WITH_FILE, WRITTEN_
 from scenarios.cli.transcripts.inspect import code_of, reader_of
 from scenarios.cli.transcripts.observer import ObserverOptions, stranger
 from scenarios.cli.values import frozen_options, option, part, shared, takes
+from scenarios.files.kinds import PAGES, check_ending
 from scenarios.running.calibrating import Calibration
 from scenarios.running.engines.checking import ChecksMeanwhile
 from scenarios.running.loading import variant_of
@@ -57,7 +58,7 @@ class AuditOptions:
     )
     worst: int | None = option(
         "--worst",
-        type=click.IntRange(min=0),
+        type=Whole(min=0),
         metavar="C",
         help="Search for the most damaging coalition of the aggregator and C parties, without "
         "--tap and --key.",
@@ -104,7 +105,7 @@ class AuditOptions:
     )
     spot: int | None = option(
         "--spot",
-        type=click.IntRange(min=1),
+        type=Whole(min=1),
         metavar="K",
         help="Draw K of the counted places, for the auditor to call the people and ask whether "
         "they were counted.",
@@ -204,6 +205,7 @@ def audit(options: AuditOptions) -> int:
         if html is not None:
             from scenarios.report.page.audit import BEGINS
 
+            check_ending("--html", html, PAGES)
             prepare_output(html, own=BEGINS)
         reader = reader_of(opened, transcript)
         cls = variant_of(reader.header, options.variant)

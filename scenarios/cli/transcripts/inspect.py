@@ -27,6 +27,7 @@ from scenarios.cli.options import (
 )
 from scenarios.cli.paths import NEW_FOLDER
 from scenarios.errors import CANNOT_FINISH, UNCHECKED, printable
+from scenarios.files.kinds import kind_of
 from scenarios.files.parquet import load_pyarrow
 from scenarios.files.transcripts import Transcript
 from scenarios.running.loading import variant_of
@@ -154,6 +155,9 @@ def reader_of(transcript: Transcript, path: Path) -> TranscriptReader:
     try:
         return transcript.entries()
     except TranscriptError as error:
+        kind = kind_of(path)
+        if kind is not None and kind.what != "a transcript":
+            raise UsageError(f"{path}: {kind.what}; expected a transcript") from error
         raise UsageError(f"{path}: not a readable transcript: {error}") from error
 
 

@@ -9,6 +9,7 @@ from protocol.errors import UsageError
 from protocol.messages import RECORD, PartyId
 from protocol.session.roster import Roster
 from scenarios.cli.values import frozen_options, option
+from scenarios.wording.hints import did_you_mean
 
 
 @frozen_options
@@ -61,7 +62,8 @@ class ObserverOptions:
 
 def stranger(roster: Roster, name: str) -> str:
     """The complaint that a name is not on the roster."""
-    return f"{name!r} is not on the roster of {len(roster)} members"
+    hint = did_you_mean(name, roster.parties)
+    return f"{name!r} is not on the roster of {len(roster)} members{hint}"
 
 
 def _wire(roster: Roster, text: str) -> tuple[PartyId, PartyId]:

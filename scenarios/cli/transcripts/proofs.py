@@ -17,6 +17,7 @@ from protocol.transcript.consistency import Consistency
 from protocol.transcript.receipts import MAGIC, Counted, Late, Receipt
 from scenarios.cli.options import print_json
 from scenarios.errors import printable
+from scenarios.files.kinds import kind_of
 from scenarios.wording.formatting import count
 
 
@@ -60,7 +61,9 @@ def check_command(path: Path, command: str) -> None:
         UsageError: it is for another command, which is named.
     """
     if (found := _checked_by(path)) not in (None, command):
-        raise UsageError(f"{path}: it is for 'sottovoce {found}'")
+        kind = None if path.is_dir() else kind_of(path)
+        what = "" if kind is None else f"{kind.what}: "
+        raise UsageError(f"{path}: {what}it is for 'sottovoce {found}'")
 
 
 def _checked_by(path: Path) -> str | None:
@@ -68,6 +71,8 @@ def _checked_by(path: Path) -> str | None:
         return "preflight"
     with path.open("rb") as file:
         content = file.read(64)
+    if (kind := kind_of(path)) is not None and kind.what == "a transcript":
+        return "audit"
     takers = ((MAGIC, "check"), (CONSISTENCY, "consistency"), (b"{", "evidence"))
     return next((taker for start, taker in takers if content.startswith(start)), None)
 

@@ -36,6 +36,7 @@ from scenarios.cli.paths import READ_FILE, READ_FOLDER, READ_PATH, TEXT_WITH_FIL
 from scenarios.cli.transcripts.inspect import reader_of
 from scenarios.cli.transcripts.proofs import check_command, consistency_shown, receipt_shown
 from scenarios.errors import printable
+from scenarios.files.kinds import PAGES, check_ending
 from scenarios.files.transcripts import open_transcript
 from scenarios.running.loading import find_variant, variant_of
 from scenarios.surveys.members import read_member
@@ -196,6 +197,7 @@ def page(file: Path) -> None:
     """Write FILE, a web page on which respondents check receipts in their own browser, offline."""
     from scenarios.report.page.respondent import respondent_page
 
+    check_ending("FILE", file, PAGES)
     write_whole(file, respondent_page())
     click.echo(printable(f"written: {file}"))
 

@@ -277,7 +277,9 @@ class _Coder(dict[Cell, int]):
         if self._edges:
             return f"{shown(text)}: expected a number"
         categories = self._attribute.categories
-        said = f"unknown category {shown(text)}; allowed: {listed(categories, _SHOWN)}"
+        near = did_you_mean(text, categories)
+        allowed = f"{f'{near} Allowed' if near else '; allowed'}: {listed(categories, _SHOWN)}"
+        said = f"unknown category {shown(text)}{allowed}"
         meant = _as_utf8(text, encoding)
         if meant is not None and meant in categories:
             return (

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from parties.keeping.writing import reason
 from protocol.errors import SurveyError, UsageError
 from protocol.surveys.dataframes import Cell, Frame, cells_of
 from scenarios.data.own_tables.sheets import BLOCK, Format, Sheet, Source, sheet_of
@@ -80,8 +81,7 @@ def _parquet_sheet(path: Path) -> Sheet:
         except pyarrow.ArrowException as error:
             if isinstance(error, MemoryError):
                 raise
-            said = str(error).partition("\n")[0]
-            raise UsageError(f"{path}: not a table in Parquet: {said}") from error
+            raise UsageError(f"{path}: not a table in Parquet, or a damaged one") from error
 
     def read(places: Sequence[int]) -> Iterator[list[Sequence[Cell]]]:
         before = 0
@@ -107,6 +107,6 @@ def _naming(source: str) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        raise UsageError(f"{source}: {error.strerror or error}") from error
+        raise UsageError(f"{source}: {reason(error)}") from error
     except SurveyError as error:
         raise UsageError(f"{source}: {error}") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from protocol.errors import UsageError
 from protocol.surveys.dataframes import Cell
 from protocol.surveys.formulas import unescape_formula
 from scenarios.data.own_tables.sheets import BLOCK, Format, Sheet, sheet_of
+from scenarios.files.kinds import kind_of
 from scenarios.wording.formatting import count
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -26,15 +28,8 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 
-_KINDS = (
-    (b"PK\x03\x04", "a spreadsheet or an archive; save its table as CSV or Parquet"),
-    (b"\xd0\xcf\x11\xe0", "an old spreadsheet; save its table as CSV"),
-    (b"\x1f\x8b", "compressed; unpack it first"),
-    (b"\x28\xb5\x2f\xfd", "compressed; unpack it first"),
-    (b"ARROW1", "an Arrow file; save its table as Parquet or CSV"),
-    (b"SQLite format 3\0", "a database; save its table as CSV or Parquet"),
-)
-"""How other files begin that people take for tables, and what to do with them."""
+_TEXTS = ("a table", "a text")
+"""Kinds of files, by their names, that may be tables."""
 
 _TRIED_ROWS = 200
 _TRIED_CHARACTERS = 1 << 20
@@ -50,9 +45,9 @@ def text_sheet(path: Path, given: Format) -> Sheet:
     """
     with path.open("rb") as content:
         begins = content.read(16)
-    for mark, what in _KINDS:
-        if begins.startswith(mark):
-            raise UsageError(f"{path}: {what}")
+    kind = kind_of(path)
+    if kind is not None and kind.what not in _TEXTS:
+        raise UsageError(f"{path}: {kind.what}; {kind.advice or 'expected a table'}")
     encoding = given.encoding or _encoding_of(path, begins)
     try:
         with path.open(encoding=encoding, newline="") as file:
@@ -67,7 +62,9 @@ def text_sheet(path: Path, given: Format) -> Sheet:
     try:
         header = next(_parsed(start, delimiter))
     except csv.Error as error:
-        raise UsageError(f"{path}: the first row: not a table: {error}") from error
+        raise UsageError(f"{path}: the first row: not a table: {_in_words(error)}") from error
+    if not any(map(str.strip, header)):
+        raise UsageError(f"{path}: the first row is blank; expected the names of the columns")
     names = [*map(unescape_formula, header)]
     if not given.header:
         names = [f"column {place}" for place in range(1, len(header) + 1)]
@@ -103,11 +100,35 @@ def _rows(
                 if block:
                     yield block
         except csv.Error as error:
-            raise UsageError(f"{path}: line {reader.line_num}: not a table: {error}") from error
+            line = _broken_line(path, encoding, delimiter)
+            raise UsageError(f"{path}: line {line}: not a table: {_in_words(error)}") from error
         except UnicodeError as error:
             raise UsageError(
                 f"{path}: not text in {encoding}: {error}; expected another encoding"
             ) from error
+
+
+_BROKEN = {
+    "unexpected end of data": "a quote that begins here is never closed",
+    "' expected after '": "text after a closing quote; a quote in a quoted cell is written twice",
+    "field larger than": "a cell that begins here is too long; a quote may never be closed",
+}
+
+
+def _in_words(error: csv.Error) -> str:
+    said = str(error)
+    return next((words for part, words in _BROKEN.items() if part in said), said)
+
+
+def _broken_line(path: Path, encoding: str, delimiter: str) -> int:
+    """The line on which the first row begins that is not one of a table, from 1."""
+    line = 1
+    with path.open(encoding=encoding, newline="") as file:
+        reader = csv.reader(file, delimiter=delimiter, skipinitialspace=True, strict=True)
+        with suppress(csv.Error):
+            for _ in reader:
+                line = reader.line_num + 1
+    return line
 
 
 def _judged(

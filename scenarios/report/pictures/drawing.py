@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from protocol.errors import UsageError
 from scenarios.errors import install_command
+from scenarios.files.kinds import check_ending
 from scenarios.report.pictures.style import DPI, STYLE
 
 if TYPE_CHECKING:
@@ -26,8 +27,7 @@ def check_plot(path: Path) -> None:
     Raises:
         UsageError: matplotlib is not installed, or no picture's name ends so.
     """
-    if path.suffix.lower() not in ENDINGS:
-        raise UsageError(f"--plot {path}: expected a name that ends in {', '.join(ENDINGS)}")
+    check_ending("--plot", path, ENDINGS)
     try:
         import matplotlib.figure  # noqa: F401  # only asked whether it is there
     except ImportError as error:

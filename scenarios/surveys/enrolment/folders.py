@@ -6,6 +6,7 @@ import datetime
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -57,7 +58,10 @@ def names_of(parties: Sequence[str]) -> list[PartyId]:
     except ValueError as error:
         raise UsageError(str(error)) from error
     if len({AGGREGATOR, *names}) != len(names) + 1:
-        raise UsageError("parties: expected distinct names, other than the aggregator's")
+        repeated = next(name for name, times in Counter([AGGREGATOR, *names]).items() if times > 1)
+        raise UsageError(
+            f"party id {repeated!r}: expected distinct names, other than the aggregator's"
+        )
     return names
 
 

@@ -59,7 +59,7 @@ def set_(*settings: str) -> tuple[str, ...]:
             ("attack", "rr-joint", *set_("qorum=1")),
             "'qorum'; did you mean 'quorum'? It has ",
         ),
-        (("run", "quickstart", "--nosuch"), "No such option"),
+        (("run", "quickstart", "--nosuch"), "no option '--nosuch'"),
         ((*QUICK, *set_("nosuch=1")), "no parameter 'nosuch'; it has p, residents, parties"),
         (
             (*QUICK, *set_("residnts=1")),
@@ -68,21 +68,27 @@ def set_(*settings: str) -> tuple[str, ...]:
         ((*QUICK, *set_("p")), "expected NAME=VALUE"),
         ((*QUICK, *set_("=1")), "expected NAME=VALUE"),
         ((*QUICK, *set_("p=")), "'p' = ''"),
-        ((*QUICK, *set_("p=half")), "'p' = 'half': Expected `float`"),
-        ((*QUICK, *set_("p=0")), "'p' = '0': Expected `float` > 0.0"),
-        ((*QUICK, *set_("p=1")), "'p' = '1': Expected `float` < 1.0"),
+        ((*QUICK, *set_("p=half")), "'p' = 'half': expected a number"),
+        ((*QUICK, *set_("p=0")), "'p' = '0': expected a number above 0"),
+        ((*QUICK, *set_("p=1")), "'p' = '1': expected a number below 1"),
         ((*QUICK, *set_("p=nan")), "'p' = 'nan'"),
         ((*QUICK, *set_("p=inf")), "'p' = 'inf'"),
         ((*QUICK, *set_("p=-1")), "'p' = '-1'"),
         ((*QUICK, *set_("p=1e-30")), "keep probability 1e-30"),
-        ((*QUICK, *set_("residents=0")), "'residents' = '0': Expected `int` >= 1"),
-        ((*QUICK, *set_("residents=1.5")), "Expected `int`"),
-        ((*QUICK, *set_("residents=1e99")), "Expected `int`"),
-        ((*QUICK, *set_("residents=99999999999999999999")), "Expected `int` <= 10000000"),
+        (
+            (*QUICK, *set_("residents=0")),
+            "'0': expected a whole number of at least 1",
+        ),
+        ((*QUICK, *set_("residents=1.5")), "expected a whole number"),
+        ((*QUICK, *set_("residents=1e99")), "expected a whole number"),
+        (
+            (*QUICK, *set_("residents=99999999999999999999")),
+            "a whole number of at most 10000000",
+        ),
         ((*QUICK, *set_("parties=21")), "'parties' = 21: more than the 20 records"),
         ((*QUICK, *set_("parties=0")), "'parties' = '0'"),
-        ((*QUICK, "--level", "1.5"), "'--level': 1.5 is not in the range 0<x<1"),
-        ((*QUICK, "--level", "95"), "'--level': 95.0 is not in the range 0<x<1"),
+        ((*QUICK, "--level", "1.5"), "'--level': '1.5' is not in the range 0<x<1"),
+        ((*QUICK, "--level", "95"), "'--level': '95' is not in the range 0<x<1"),
         ((*QUICK, "--level", "0"), "'--level': 0.0 is not in the range 0<x<1"),
         ((*QUICK, "--level", "nan"), "'--level': 'nan' is not a number"),
         ((*QUICK, "--about", "nobody"), "'nobody' is not one of 'respondents', 'population'"),
@@ -94,16 +100,22 @@ def set_(*settings: str) -> tuple[str, ...]:
         ),
         ((*QUICK, "--transport", "pigeon"), "'pigeon' is not one of 'local'"),
         ((*QUICK, "--seed", "-1"), "-1 is not in the range"),
-        ((*QUICK, "--seed", "one"), "'one' is not a valid"),
+        ((*QUICK, "--seed", "one"), "'one' is not a whole number"),
         ((*QUICK, "--seed", str(2**64)), "is not in the range"),
-        (("run", "rrba-survey", *set_(f"n={2**63}")), "Expected `int` <= 10000000"),
+        (
+            ("run", "rrba-survey", *set_(f"n={2**63}")),
+            "a whole number of at most 10000000",
+        ),
         (("run", "rrba-survey", *set_(f"block={2**64}")), "expected an integer of at most 64 bits"),
         (("run", "rrba-survey", *set_("width=inf")), "'width' = 'inf': not a finite number"),
-        (("run", "rrba-survey", *set_("width=1e999")), "Number out of range"),
-        (("run", "taxi-tree", *set_(f"n={2**64}")), "Expected `int` <= 10000000"),
-        (("run", "kv-power", *set_(f"n={2**63}")), "Expected `int` <= 10000000"),
-        (("run", "rr-table-1", *set_(f"runs={2**63}")), "Expected `int` <= 1000000"),
-        (("run", "rrba-figure-5", *set_("p=1e-300")), "Expected `float` >= 1e-09"),
+        (("run", "rrba-survey", *set_("width=1e999")), "the number is too large"),
+        (("run", "taxi-tree", *set_(f"n={2**64}")), "a whole number of at most 10000000"),
+        (("run", "kv-power", *set_(f"n={2**63}")), "a whole number of at most 10000000"),
+        (
+            ("run", "rr-table-1", *set_(f"runs={2**63}")),
+            "a whole number of at most 1000000",
+        ),
+        (("run", "rrba-figure-5", *set_("p=1e-300")), "expected a number of at least 1e-09"),
     ],
 )
 def test_of_a_run(arguments: tuple[str, ...], says: str, tmp_path: Path) -> None:
@@ -117,18 +129,18 @@ def test_of_a_run(arguments: tuple[str, ...], says: str, tmp_path: Path) -> None
     ("setting", "says"),
     [
         (("p=0.5", "epsilon=1"), "set p or epsilon, not both"),
-        (("epsilon=0",), "Expected `float` > 0.0"),
+        (("epsilon=0",), "expected a number above 0"),
         (("epsilon=nan",), "'epsilon' = 'nan'"),
         (("epsilon=inf",), "'epsilon' = 'inf': not a finite number"),
-        (("epsilon=-1",), "Expected `float` > 0.0"),
+        (("epsilon=-1",), "expected a number above 0"),
         (("epsilon=1e-300",), "too small"),
-        (("drop=1",), "Expected `float` < 1.0"),
-        (("drop=-0.1",), "Expected `float` >= 0.0"),
+        (("drop=1",), "expected a number below 1"),
+        (("drop=-0.1",), "expected a number of at least 0"),
         (("drop=nan",), "'drop' = 'nan'"),
         (("records=51",), "'records' = 51: there are 50"),
         (("parties=51",), "'parties' = 51: more than the 50 records"),
         (("records=10", "parties=11"), "more than the 10 records"),
-        (("project=flat",), "Invalid enum value 'flat'"),
+        (("project=flat",), "expected none or clip or simplex or em"),
     ],
 )
 @pytest.mark.parametrize("scenario", ["adult-independent", "adult-joint"])
@@ -159,14 +171,14 @@ def test_of_data(content: bytes | None, says: str, tmp_path: Path) -> None:
     ("content", "says"),
     [
         (b"nosuch = 1", "no parameter 'nosuch'"),
-        (b'p = "half"', "Expected `float`, got `str`"),
-        (b"p = [0.5]", "Expected `float`, got `array`"),
+        (b'p = "half"', "expected a number"),
+        (b"p = [0.5]", "expected a number, not a list"),
         (b"p = nan", "'p' = nan"),
-        (b"[p]", "Expected `float`, got `object`"),
-        (b"p = inf", "Expected `float` < 1.0"),
+        (b"[p]", "expected a number, not a table"),
+        (b"p = inf", "expected a number below 1"),
         (b"p = = 1", "not valid TOML"),
-        (b"\xff", "not valid TOML"),
-        (None, "No such file"),
+        (b"\xff", "line 1: is not in UTF-8"),
+        (None, "no such file"),
     ],
 )
 def test_of_a_configuration(content: bytes | None, says: str, tmp_path: Path) -> None:
@@ -239,7 +251,7 @@ def test_of_a_place_to_write(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("kept")
     assert "is a file" in complaint(sottovoce(*QUICK, "--out", file))
-    assert "Not a directory" in complaint(sottovoce(*QUICK, "--out", file / "below"))
+    assert "a part of this path is a file" in complaint(sottovoce(*QUICK, "--out", file / "below"))
     assert "/proc" in complaint(sottovoce(*QUICK, "--out", "/proc/nosuch"))
     assert file.read_text() == "kept"
 
@@ -343,13 +355,13 @@ def test_a_full_disk_is_one_line() -> None:
             check=False,
         )
     assert done.returncode == 2
-    assert done.stderr == "sottovoce: No space left on device\n"
+    assert done.stderr == "sottovoce: the disk is full\n"
 
 
 @pytest.mark.slow
 def test_bad_input_in_a_process_of_its_own(tmp_path: Path) -> None:
     said = python("-m", "scenarios", "run", "quickstart", "--set", "p=2", cwd=ROOT)
-    assert complaint(said) == "parameter 'p' = '2': Expected `float` < 1.0"
+    assert complaint(said) == "parameter 'p' = '2': expected a number below 1"
 
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
@@ -409,7 +421,7 @@ def test_of_an_address(address: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "right", "says"),
     [
-        ("epsilon = 2.0", "epsilon = 4,0", "(at line 2, column 12); did you mean 4.0?"),
+        ("epsilon = 2.0", "epsilon = 4,0", "line 2: expected a number; did you mean 4.0?"),
         ("ordinal", "ordinl", "line 11, column 10: no field 'ordinl' in attributes; did you mean"),
         ("decimal", "decimals", "line 5, column 12: no field 'decimals' in records; did you mean"),
         ("title", "titel", "line 1, column 9: no 'titel' in a plan; did you mean 'title'?"),
@@ -477,8 +489,8 @@ def test_of_a_charter(tmp_path: Path) -> None:
     charter = json.loads((folder / "charter.json").read_text())
     records = table(tmp_path / "anna.csv", "no,young")
     for field, value, says in (
-        ("nonce", "", "length >= 16"),
-        ("nonce", "A" * 24, "length <= 16"),
+        ("nonce", "", "nonce: expected bytes, at least 16"),
+        ("nonce", "A" * 24, "nonce: expected bytes, at most 16"),
         ("parameters", {**charter["parameters"], "quorum": -1}, "at least 1"),
         ("parameters", {**charter["parameters"], "quorum": 2**64}, "quorum"),
         ("parameters", {**charter["parameters"], "max_records": 10**30}, "max_records"),

@@ -217,7 +217,7 @@ def test_damaged_files_are_refused(
     path.write_bytes(b"")
     assert refused(load).startswith(f"{path} is damaged: ")
     path.unlink()
-    assert refused(load).startswith(f"{path} cannot be read: No such file or directory; ")
+    assert refused(load).startswith(f"{path} cannot be read: no such file or folder; ")
 
 
 def test_packing_keeps_records_and_categories(

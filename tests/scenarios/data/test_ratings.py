@@ -265,7 +265,9 @@ def test_a_cache_that_cannot_be_written_is_named(
     cache.parent.write_text("a file in the place of the folder")
     with pytest.raises(DatasetError) as caught:
         movielens(None)
-    assert str(caught.value) == f"{cache}: Not a directory; {ADVICE}"
+    assert (
+        str(caught.value) == f"{cache}: a part of this path is a file; expected a folder; {ADVICE}"
+    )
 
 
 # Clothing

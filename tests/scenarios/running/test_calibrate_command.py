@@ -193,7 +193,7 @@ def test_what_is_asked_for_wrongly_is_refused(tmp_path: Path) -> None:
         ((*RUN, "--calibrate", margins, "--calibrate", other), "'smokes' is given twice"),
         ((*RUN, "--calibrate", margins, "--calibrate-by", "post-stratified"), "2 margins"),
         (("run", "rr-adjustment-example", "--calibrate", margins), "is a reproduction"),
-        ((*RUN, "--calibrate", str(tmp_path / "none.csv")), "No such file"),
+        ((*RUN, "--calibrate", str(tmp_path / "none.csv")), "no such file"),
     ):
         said = sottovoce(*arguments)
         assert said.code == 2, said.err

@@ -47,7 +47,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (PLAN.replace("epsilon = 2.0", "epsilon = 0.0"), "expected a positive finite number"),
         (PLAN.replace("epsilon = 2.0", "p = 1.0"), "keep probability 1.0"),
         (PLAN.replace("epsilon = 2.0", "p = 1e-30"), "keep probability 1e-30"),
-        (PLAN.replace("quorum = 2", "quorum = 0"), "quorum and max_records: expected at least 1"),
+        (PLAN.replace("quorum = 2", "quorum = 0"), "quorum 0: expected at least 1"),
         (PLAN.replace("quorum = 2", "quorum = 4"), "quorum = 4: expected at most 3"),
         (PLAN.replace("20.0", "nan"), "patience nan: expected more than 0 seconds"),
         (PLAN.replace('"Health"', '""'), "title of a survey is empty"),

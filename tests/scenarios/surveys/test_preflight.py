@@ -349,4 +349,4 @@ def test_a_table_or_a_plan_in_another_place_is_noticed(tmp_path: Path) -> None:
 def test_records_that_cannot_be_read_are_no_verdict(more: tuple[str, ...], tmp_path: Path) -> None:
     missing = tmp_path / "missing.csv"
     said = sottovoce("preflight", plan_file(tmp_path), "--records", missing, *more)
-    assert complaint(said) == f"{missing}: No such file or directory"
+    assert complaint(said) == f"{missing}: no such file or folder"

@@ -171,7 +171,7 @@ def test_settings_win_over_the_example() -> None:
         (["rr-joint", "--set", "p=2"], "keep probability 2.0"),
         (["rr-joint", "--set", "tv=2"], "variant 'rr-joint' has no parameter 'tv'; it has "),
         (["pair-rr", "--set", "epsilon=1"], "variant 'pair-rr' has no parameter 'epsilon'"),
-        (["rr-clusters", "--set", "tv=many"], "variant 'rr-clusters' cannot be made"),
+        (["rr-clusters", "--set", "tv=many"], "parameter 'tv' = 'many': expected a whole number"),
         (["rr-clusters", "--set", "sums={"], "not valid JSON"),
         (["rr-joint", "--trials", "1"], "--trials"),
         (["rr-joint", "--trials", "99999999999"], "'--trials': 99999999999 is not in the range"),

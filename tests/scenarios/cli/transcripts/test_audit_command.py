@@ -292,7 +292,7 @@ def test_records_that_are_none(content: str, says: str, quick: Recorded, tmp_pat
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("--records", "no.csv"), "no.csv: No such file"),
+        (("--records", "no.csv"), "no.csv: no such file"),
         (("--records", "nobody=no.csv"), "'nobody' is not a party on the roster"),
         (("--records", "party-1=no.csv"), "takes its folder too: --member FOLDER"),
         (("--member", "no-folder"), "is not a member's folder"),
@@ -313,7 +313,7 @@ def test_records_that_are_none(content: str, says: str, quick: Recorded, tmp_pat
         (("--delta", "-1"), "not in the range"),
         (("--html", "."), "is a directory"),
         (("--pld", "--delta", "0"), "--pld"),
-        (("--checkpoint", "no.json"), "no.json: No such file"),
+        (("--checkpoint", "no.json"), "no.json: no such file"),
     ],
 )
 def test_what_is_refused(

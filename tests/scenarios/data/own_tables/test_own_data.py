@@ -338,7 +338,7 @@ def test_what_has_no_category_is_refused_by_row_and_column(tmp_path: Path) -> No
         ("b,A\nx,0\nz,1\n", "row 2, column 'b': unknown category 'z'; allowed: 'x', 'y'"),
         ("b,A\nx,one\n", "row 1, column 'A': 'one': expected a number"),
         ("b,A\nx,\n", "row 1, column 'A': the answer is missing"),
-        ("b,a\nx,1\n", "no column 'A'. The table has 'b', 'a'"),
+        ("b,a\nx,1\n", r"no column 'A'; did you mean 'a'\? The table has 'b', 'a'"),
     ):
         with pytest.raises(UsageError, match=said):
             coding.records(table(tmp_path, text))
@@ -353,7 +353,7 @@ def test_what_has_no_category_is_refused_by_row_and_column(tmp_path: Path) -> No
         ),
         (
             '[[attributes]]\nname = "a"\nedges = ["x"]',
-            "line 5, column 9: expected numbers, or dates",
+            "line 5, column 9: edges: expected numbers, or dates",
         ),
         (
             '[[attributes]]\nname = "a"\nedges = [1]\ncategories = ["x"]',
@@ -375,8 +375,8 @@ def test_what_has_no_category_is_refused_by_row_and_column(tmp_path: Path) -> No
         ('[records]\ndecimal = ";"', "decimal ';': expected"),
         ("epsilonn = 1", "line 3, column 12: variant 'rr-independent' has no parameter 'epsilonn'"),
         ('variant = "rr"', "line 3, column 11: no variant 'rr'"),
-        ('quorum = "x"', "line 3, column 10: variant .rr-independent. cannot be made: Expected"),
-        ("title = 1", "Cannot overwrite a value .at line 3, column 10"),
+        ('quorum = "x"', "line 3, column 10: parameter 'quorum' = 'x': expected a whole number"),
+        ("title = 1", "line 3: 'title' is set twice"),
         ('[[attributes]]\nname = "a"\ncategories = ["x", "x"]', "line 5, column 14: attribute 'a'"),
         (
             '[records]\nquote = ";"',
@@ -411,4 +411,4 @@ def test_the_command_writes_what_check_and_rehearse_read(tmp_path: Path) -> None
     assert checked.code == 0
     assert "120 respondents, every answer has a category" in checked.out
     refused = sottovoce("plan", "--from", tmp_path / "none.csv")
-    assert complaint(refused).endswith("none.csv: No such file or directory")
+    assert complaint(refused).endswith("none.csv: no such file or folder")

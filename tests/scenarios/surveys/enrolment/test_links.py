@@ -409,7 +409,7 @@ def _with_a_pipe(apart: Apart) -> None:
         (_led_by_another, "identity.key is on its roster as 'p-1', not 'aggregator'"),
         (_of_other_spares, "spares.json: expected places that have links"),
         (_with_another_certificate, "do not belong together"),
-        (_without_a_file, "spares.json: No such file"),
+        (_without_a_file, "spares.json: no such file"),
         (_without_a_key, "identity.key: no such file; 'sottovoce links --key' makes this folder"),
         (_with_a_pipe, "charter.json: is not a regular file"),
     ],
