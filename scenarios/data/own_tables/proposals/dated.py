@@ -28,6 +28,7 @@ _NO_DATES = frozenset(
     for day in ((1, 1, 1), (1111, 11, 11), (1899, 12, 30), (1900, 1, 1), (1970, 1, 1))
 ) | {datetime.date(2099, 12, 31), datetime.date(2999, 12, 31), datetime.date(9999, 12, 31)}
 _FAR = 5 * 365
+_PILED = 5
 
 
 def of_dates(name: str, answers: Answers, limits: Limits) -> Proposed | None:
@@ -116,11 +117,13 @@ def _orders(counts: Counter[str]) -> list[str]:
 
 
 def _no_dates(dated: Counter[datetime.date]) -> set[datetime.date]:
-    """Days far from all others that stand for none."""
+    """Days that stand for none: far from all others, or much more frequent than any of them."""
     found = set[datetime.date]()
-    others = [day for day in dated if day not in _NO_DATES]
-    for day in _NO_DATES & dated.keys():
-        if others and min(abs((day - other).days) for other in (min(others), max(others))) > _FAR:
+    others = Counter({day: dated[day] for day in dated if day not in _NO_DATES})
+    for day in _NO_DATES & dated.keys() if others else ():
+        low, high = min(others), max(others)
+        is_far = (low - day).days > _FAR or (day - high).days > _FAR
+        if is_far or dated[day] > max(_PILED, _PILED * max(others.values())):
             found.add(day)
     return found
 

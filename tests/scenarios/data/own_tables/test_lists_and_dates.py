@@ -11,6 +11,7 @@ import pytest
 from protocol.errors import UsageError
 from scenarios.data.own_tables.coding import Coding
 from scenarios.data.own_tables.dates import date_in, orders_of
+from scenarios.data.own_tables.proposing import propose
 from scenarios.surveys.respondents import coding_for, read_respondents
 from scenarios.surveys.survey_plan import read_plan
 from tests.scenarios.command import sottovoce
@@ -200,3 +201,15 @@ def test_a_party_reads_its_table_so_and_keeps_its_column(tmp_path: Path) -> None
     assert people.records.codes.tolist() == [[1, 0, 1], [0, 2, 0]]
     with pytest.raises(UsageError, match="--id illnesses: is asked by the survey"):
         read_respondents(path, coding, "illnesses")
+
+
+def test_a_birthday_among_others_is_a_day_and_a_default_is_none() -> None:
+    days = [datetime.date(1940, 1, 1) + datetime.timedelta(97 * i) for i in range(200)]
+    born = [day.isoformat() for day in days if day != datetime.date(1970, 1, 1)]
+
+    def said(cells: list[str]) -> str:
+        return " ".join(propose({"born": cells, "sex": ["f", "m"] * (len(cells) // 2)}).decisions())
+
+    assert "no such days" not in said([*born, "1970-01-01"][-100:])
+    assert "no such days" not in said(["1970-01-01", "1970-01-01", *born[:148]])
+    assert "1970-01-01: no such days" in said([*["1970-01-01"] * 40, *born[:148]])
