@@ -40,7 +40,7 @@ from scenarios.data.own_tables.proposals.texts import of_texts
 from scenarios.data.own_tables.sheets import Format, Labels, Sheet, Source, tidied
 from scenarios.wording.formatting import count, some
 
-MISSING = frozenset(("na", "n/a", "#n/a", "nan", "null", "?", "-", "."))
+MISSING = frozenset(("na", "n/a", "n.a.", "#n/a", "nan", "null", "?", "-", "."))
 """Cells that stand for no answer, beside an empty one, in small or capital letters."""
 
 BINS, MOST, RARE = 8, 50, 10

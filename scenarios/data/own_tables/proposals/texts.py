@@ -24,6 +24,7 @@ from scenarios.data.own_tables.proposals.columns import (
 from scenarios.data.own_tables.proposals.wordings import (
     identifying,
     is_free_text,
+    no_answers,
     ordered_scale,
     tells_who,
 )
@@ -72,6 +73,8 @@ def of_texts(name: str, answers: Answers, limits: Limits) -> Proposed:
         question, lost = with_other(question, joined, rows)
         decisions.append(lost)
     question = with_missing(question, answers)
+    if chosen := no_answers(kept):
+        decisions.append(_chosen(chosen, counts))
     if scale is not None:
         decisions.append(of_scale(question, f"{scale[0]!r} to {scale[-1]!r}", rows))
     notes = (f"{len(answers.counts):,} different answers",)
@@ -91,6 +94,14 @@ def _why_left_out(name: str, counts: Mapping[str, int], limits: Limits) -> str |
     if different > limits.most and tells_who(name):
         return f"identifies people, by its name, and has {different:,} different texts"
     return None
+
+
+def _chosen(chosen: list[str], counts: Mapping[str, int]) -> Decision:
+    """The decision about answers that people choose in place of one."""
+    named = some(map(repr, chosen), len(chosen), LISTED)
+    said = f"{named}: taken as categories of their own"
+    change = 'If they are no answers, write missing = "no answer", and them as missing_cells.'
+    return Decision(Matter.MEANING, said, sum(counts[text] for text in chosen), change)
 
 
 def _codes(counts: Mapping[str, int]) -> tuple[str, ...]:

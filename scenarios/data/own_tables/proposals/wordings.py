@@ -77,6 +77,10 @@ _CELLS = {
     ),
     "telephone numbers": re.compile(r"(?:\+|00?|\()[0-9][0-9 ()/.-]{5,}[0-9]"),
 }
+_NO_ANSWER = re.compile(
+    "(?:i)?(?:don['\u2019]?t|donot)know|dk|refus(?:ed|al)|prefernotto(?:say|answer)|noanswer|noopinion|"
+    "missing|weiss(?:ich)?nicht|keineangabe|k\\.?a\\.|verweigert"
+)
 _HALF = 0.5
 _LONGEST = 254
 _WORDS = 3
@@ -95,9 +99,17 @@ def ordered_scale(answers: Sequence[str]) -> list[str] | None:
             return sorted(answers, key=lambda answer: places[keys[answer]])
     numbers = {answer: re.match(r"[<>≥≤]?\s*([0-9]{1,9})\b", answer) for answer in answers}
     begins = {answer: int(found[1]) for answer, found in numbers.items() if found is not None}
-    if len({*begins.values()}) == len(answers) == len(begins):
+    # Digits alone are here only with a 0 before them: codes, such as those of places.
+    if len({*begins.values()}) == len(answers) == len(begins) and not all(
+        map(str.isdigit, answers)
+    ):
         return sorted(answers, key=begins.__getitem__)
     return None
+
+
+def no_answers(answers: Sequence[str]) -> list[str]:
+    """The answers that people choose in place of one, such as ``don't know``."""
+    return [answer for answer in answers if _NO_ANSWER.fullmatch(alike(answer))]
 
 
 def tells_who(name: str) -> bool:

@@ -344,3 +344,17 @@ def test_what_rare_answers_lose_is_said_by_rows(tmp_path: Path) -> None:
     rows = [[f"town {n}" if n % 4 == 0 else "ABC"[n % 3]] for n in range(ROWS)]
     planned = Planned(tmp_path, ("town",), rows)
     planned.line("town", "caution, 25% of the answers are lost: joined as 'other'", "(300 rows)")
+
+
+def test_codes_with_a_leading_zero_are_no_scale() -> None:
+    proposal = propose({"area": [f"0{code}" for code in (1001, 1002, 1003)] * 40})
+    assert not proposal.columns[0].questions[0].ordinal
+    assert not proposal.decisions()
+
+
+def test_answers_that_people_choose_in_place_of_one_are_named() -> None:
+    answers = ["yes"] * 50 + ["no"] * 40 + ["Don't know"] * 20 + ["refused"] * 10 + ["N.A."] * 5
+    proposal = propose({"drinks": answers})
+    [line] = proposal.decisions()
+    assert line == ("drinks: \"Don't know\", 'refused': taken as categories of their own (30 rows)")
+    assert proposal.format.missing_cells == ("N.A.",)
