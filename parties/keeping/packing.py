@@ -99,7 +99,9 @@ class Unpacked:
                     if not content and not any(map(any, itertools.chain([rest], slices))):
                         self.torn = True  # Zeros, in the place of what a crash has lost.
                         return
-                    message = "damaged: it cannot be unpacked (zstandard)"
+                    is_large = "memory" in str(error)
+                    why = "takes too much memory to unpack" if is_large else "damaged"
+                    message = f"malformed zstandard frame: {why}"
                     raise UnopenedError(message, offset=self.stored) from error
                 held += len(content[-1])
                 left = frame.unused_data if frame.eof else b""

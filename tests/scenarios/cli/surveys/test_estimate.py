@@ -230,13 +230,13 @@ def test_what_does_not_follow_is_not_brought_out(
     ("options", "said"),
     [
         (("--table", "smokes,nothing"), "no attribute 'nothing'"),
-        (("--table", "smokes,smokes"), "named twice"),
+        (("--table", "smokes,smokes"), "expected different attributes"),
         (("--where", "smokes"), "expected NAME=CATEGORY"),
         (("--where", "smoker=yes"), "which has 'district', 'age'"),
         (("--where", "smoker=yes"), "did you mean 'smokes'?"),
         (("--table", "smoks"), "did you mean 'smokes'?"),
         (("--table", "smokes;clinic"), "expected commas between names, not semicolons"),
-        (("--where", "smokes=maybe"), "unknown category 'maybe'"),
+        (("--where", "smokes=maybe"), "smokes has no category 'maybe'"),
         (
             ("--where", "smokes=yes", "--table", "smokes"),
             "--table, --where, --independent: exclude",
