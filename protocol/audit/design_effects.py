@@ -31,7 +31,7 @@ class PartWriter(Fold):
         self._parties = frozenset(charter.roster.parties)
         self._parts: dict[PartyId, PartMargins] = {}
         self._needed = self._variant.max_records > 1 and len(self._parties) > 1
-        self._why = ""
+        self._why = "the survey has weights" if self._variant.strata else ""
         if len(self._parties) > MOST_PARTIES:
             self._why = f"there are more than {MOST_PARTIES:,} parties to compare"
 

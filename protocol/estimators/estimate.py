@@ -104,6 +104,11 @@ class Answers(ABC):
         return None
 
     @property
+    def weighted_n(self) -> float | None:
+        """Kish's effective sample size of its design weights; None without weights."""
+        return None
+
+    @property
     def clusters(self) -> Sequence[tuple[str, ...]]:
         """A partition of the survey into attributes that were randomized together; may be empty."""
         return ()

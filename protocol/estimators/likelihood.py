@@ -40,12 +40,12 @@ class Reported(NamedTuple):
 
     Args:
         groups: for each axis of the counts, the attributes whose combinations its reports are of.
-        counts: at least 0, one axis per group.
+        counts: at least 0, one axis per group; of weighted reports they need not be whole.
         mixings: of the groups' reports, which are independent given the answers.
     """
 
     groups: tuple[tuple[str, ...], ...]
-    counts: NDArray[np.int64]
+    counts: NDArray[np.int64] | Floats
     mixings: tuple[Mixing, ...]
 
 

@@ -99,6 +99,10 @@ class LinearEstimate(Estimate, Generic[S]):
         return self.source.whole_reports
 
     @property
+    def weighted_n(self) -> float | None:
+        return self.source.weighted_n
+
+    @property
     def clusters(self) -> Sequence[tuple[str, ...]]:
         return self.source.clusters
 

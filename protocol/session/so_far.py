@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Generic, TypeAlias, TypeVar, cast
 
 from protocol.estimators.estimate import Estimate
@@ -63,9 +63,9 @@ class OneWait(SoFar, Generic[M]):
         if self._counted is None:
             self._counted = cast("Mapping[PartyId, M]", counted)
 
-    def come(self, waiting: Waiting) -> Iterable[M]:
-        """Those that have come, and once the wait is over those that were counted."""
+    def come(self, waiting: Waiting) -> Mapping[PartyId, M]:
+        """Those that have come, by party, and once the wait is over those that were counted."""
         if self._counted is not None:
-            return self._counted.values()
+            return self._counted
         waited = waiting.get((self.made_of[0].kind(), NO_ROUND), {})
-        return cast("Mapping[PartyId, M]", waited).values()
+        return cast("Mapping[PartyId, M]", waited)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import force_setattr
 from numpy.typing import NDArray
 
@@ -32,6 +32,7 @@ from protocol.session.tabulation import Respondents, Stage, Totals
 from protocol.surveys.limits import NOTHING, Workload, check_respondents, check_workload
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
+from protocol.surveys.weights import check_weights, stratum_of
 from protocol.wire.codec import Kind
 
 V = TypeVar("V", bound="Variant")
@@ -88,9 +89,12 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
         quorum: how many parties must answer, at least; None for half of them (``quorum_of``).
         patience: how long the aggregator waits for a round of answers, in seconds.
         max_records: the most respondents that one party speaks for; it bounds a report's size.
+        weights: design weights by stratum (``protocol.surveys.weights``), of a variant that
+            publishes a result for each stratum; unset where all respondents count alike.
 
     Raises:
-        ValueError: terms that nobody can keep, or a survey that is too large (``limits``).
+        ValueError: terms that nobody can keep, weights that cannot be, or a survey that is too
+            large (``limits``).
     """
 
     name: ClassVar[str] = ""
@@ -112,6 +116,8 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
     code: ClassVar[bytes | None] = None
     """The SHA-256 of the file that the class is in, which the session binds; None for a built-in
     one, or where no file is known."""
+    stratified: ClassVar[bool] = False
+    """Whether the result can be published by stratum, so that strata can have weights."""
     untabulated: ClassVar[str] = "it has no method 'stages'"
     """Why respondents cannot be counted in cohorts, where they cannot."""
 
@@ -119,6 +125,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
     quorum: int | None = None
     patience: float | None = 60.0
     max_records: int = 1
+    weights: dict[str, float] | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         for name, number in (("quorum", self.quorum), ("max_records", self.max_records)):
@@ -126,6 +133,13 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
                 raise ValueError(f"{name} {number}: expected at least 1")
         if self.patience is not None and not self.patience > 0:
             raise ValueError(f"patience {self.patience}: expected more than 0 seconds")
+        if self.weights is not UNSET:
+            if not self.stratified:
+                raise ValueError(
+                    f"weights: variant {self.name!r} publishes no result by stratum; expected a "
+                    "variant with one report of each party, such as rr-independent"
+                )
+            check_weights(self.weights)
         check_roles(self)
         for name in self.__struct_fields__:
             value = getattr(self, name)
@@ -146,6 +160,19 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
     def quorum_of(self, parties: int) -> int:
         """How many of so many parties must answer: what was agreed, or half of them, rounded up."""
         return (parties + 1) // 2 if self.quorum is None else self.quorum
+
+    @property
+    def strata(self) -> tuple[str, ...]:
+        """The strata with weights, sorted; empty where all respondents count alike."""
+        return () if self.weights is UNSET else tuple(sorted(self.weights))
+
+    def stratum(self, party: str) -> str:
+        """The stratum of a party, by its name on the roster (``stratum_of``).
+
+        Raises:
+            SurveyError: it is in none.
+        """
+        return stratum_of(party, {} if self.weights is UNSET else self.weights)
 
     def kinds(self, parties: int) -> tuple[Kind, ...]:
         """The kinds of message that are spoken among an aggregator and this many parties.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 
 from protocol.audit.coalition.coalition import serving
 from protocol.crypto.key_agreement import Agreed
@@ -19,6 +20,7 @@ from protocol.session.roles import Boxes, open_boxes
 from protocol.session.roster import Identity, Roster
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
+from protocol.surveys.weights import check_strata
 from protocol.wire.arrays import Array, encode_message
 
 
@@ -141,6 +143,7 @@ def setting_of(
     parties: int | None = None,
     keys: PublicKeys | None = None,
     analysis: Analysis | None = None,
+    strata: Sequence[str] | None = None,
 ) -> Setting:
     """Spread records over parties and give everybody an identity.
 
@@ -152,9 +155,12 @@ def setting_of(
         keys: what makes the public keys, if not this process. ``identities`` are then derived one
             by one, each when it is asked for.
         analysis: what is announced of it.
+        strata: the stratum of each respondent, where the variant has weights. Each party then
+            speaks for respondents of one stratum, with which its name begins.
 
     Raises:
-        SurveyError: the records are of another survey, or fewer than the parties.
+        SurveyError: the records are of another survey, or fewer than the parties; strata without
+            weights or weights without strata; or fewer parties than strata.
         TypeError: an argument is not a variant, records or an integer.
         ValueError: the seed is negative, or 2**64 or more.
     """
@@ -169,9 +175,8 @@ def setting_of(
         raise ValueError(f"seed {seed}: expected an integer from 0 to 2**64 - 1")
     if records.survey != variant.survey:
         raise SurveyError("the records are of another survey than the variant's")
-    held = records.split(parties)
-    width = len(str(len(held)))
-    names = [PartyId(f"party-{i:0{width}}") for i in range(1, len(held) + 1)]
+    holdings = _spread(variant, records, parties, strata)
+    names, held = [*holdings], [*holdings.values()]
     streams = Streams.of_seed(seed)
     members = (AGGREGATOR, *names_of(variant.roles), *names)
     identities: Mapping[PartyId, Identity]
@@ -195,8 +200,46 @@ def setting_of(
         ),
         streams=streams,
         identities=identities,
-        holdings=dict(zip(names, held, strict=True)),
+        holdings=holdings,
     )
+
+
+def _spread(
+    variant: Variant, records: Records, parties: int, strata: Sequence[str] | None
+) -> dict[PartyId, Records]:
+    """What each party holds."""
+    if strata is None:
+        if variant.strata:
+            raise SurveyError("weights: expected the stratum of every respondent, too")
+        return _named("party", records.split(parties))
+    check_strata(strata, {} if variant.weights is UNSET else variant.weights)
+    if len(strata) != len(records):
+        raise SurveyError(f"strata of {len(strata)} respondents: expected {len(records)}")
+    if parties > len(records):
+        raise SurveyError(f"{len(records)} records cannot be split into {parties} parts")
+    place = {name: at for at, name in enumerate(variant.strata)}
+    at = np.array([place[name] for name in strata])
+    sizes = np.bincount(at, minlength=len(place))
+    shared = sizes.clip(max=1)
+    if parties < shared.sum():
+        raise SurveyError(
+            f"{parties} parties: expected at least {shared.sum()}, one for each stratum"
+        )
+    for _ in range(parties - int(shared.sum())):
+        # To those whose parties hold most.
+        shared[np.argmax(sizes / shared.clip(min=1))] += 1
+    found: dict[PartyId, Records] = {}
+    for name, number in zip(variant.strata, shared.tolist(), strict=True):
+        if number:
+            own = records.pick(np.flatnonzero(at == place[name]))
+            found |= _named(name, own.split(number))
+    return found
+
+
+def _named(word: str, held: Sequence[Records]) -> dict[PartyId, Records]:
+    """What parties hold, by names that begin with a word and are in order."""
+    width = len(str(len(held)))
+    return {PartyId(f"{word}-{i:0{width}}"): part for i, part in enumerate(held, 1)}
 
 
 def names_of(roles: Sequence[str]) -> list[PartyId]:

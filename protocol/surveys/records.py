@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice, pairwise
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from protocol.errors import SurveyError
 from protocol.surveys.dataframes import Frame, is_missing, text_of
@@ -40,6 +40,9 @@ class Records:
         codes: shape (k, m), of any integer type; kept as a read-only, C-contiguous copy of type
             ``survey.dtype``. Row i is respondent i, column j is the code of attribute j.
 
+    Attributes:
+        weights: design weights, shape (k,); None where all respondents count alike (``weighted``).
+
     Raises:
         SurveyError: not an integer array, another shape, no row, or a code without a category,
             named by row and column.
@@ -47,10 +50,12 @@ class Records:
 
     survey: Survey
     codes: NDArray[np.unsignedinteger]
+    weights: NDArray[np.float64] | None
 
     def __init__(self, survey: Survey, codes: NDArray[np.generic]) -> None:
         object.__setattr__(self, "survey", survey)
         object.__setattr__(self, "codes", _checked(survey, codes))
+        object.__setattr__(self, "weights", None)
 
     def __len__(self) -> int:
         """The number of respondents, k."""
@@ -199,6 +204,16 @@ class Records:
         Raises:
             SurveyError: an unknown or repeated name, or more than ``MAX_TABLE_CELLS`` cells.
         """
+        cell, sizes = self._cells(names)
+        cells = math.prod(sizes)
+        return np.bincount(cell, minlength=cells).astype(np.int64, copy=False).reshape(sizes)
+
+    def _cells(self, names: Sequence[str]) -> tuple[NDArray[np.int64], tuple[int, ...]]:
+        """The combination of each respondent, and the sizes of the attributes.
+
+        Raises:
+            SurveyError: as ``counts``.
+        """
         axes = self.survey.axes(names)
         sizes = tuple(self.survey.sizes[axis] for axis in axes)
         cells = math.prod(sizes)
@@ -210,15 +225,37 @@ class Records:
         for axis, size in zip(axes, sizes, strict=True):
             cell *= size
             cell += self.codes[:, axis]
-        return np.bincount(cell, minlength=cells).astype(np.int64, copy=False).reshape(sizes)
+        return cell, sizes
 
     def distribution(self, names: Sequence[str]) -> NDArray[np.float64]:
-        """The relative frequencies of some attributes: ``counts(names) / k``.
+        """The relative frequencies of some attributes, ``counts(names) / k``, or weighted ones.
 
         Raises:
             SurveyError: as ``counts``.
         """
-        return self.counts(names) / len(self.codes)
+        if self.weights is None:
+            return self.counts(names) / len(self.codes)
+        cell, sizes = self._cells(names)
+        sums = np.bincount(cell, weights=self.weights, minlength=math.prod(sizes))
+        shares: NDArray[np.float64] = (sums / self.weights.sum()).reshape(sizes)
+        return shares
+
+    def weighted(self, weights: ArrayLike) -> Records:
+        """The same records with design weights; parts and selections of them have none.
+
+        Args:
+            weights: positive numbers, shape (k,).
+
+        Raises:
+            SurveyError: another shape, or a weight that is not a positive number.
+        """
+        given = np.array(weights, np.float64)
+        if given.shape != (len(self),) or not ((given > 0) & np.isfinite(given)).all():
+            raise SurveyError(f"weights: expected {len(self)} numbers above 0")
+        given.flags.writeable = False
+        found = _trusted(self.survey, self.codes)
+        object.__setattr__(found, "weights", given)
+        return found
 
     def split(self, parts: int) -> list[Records]:
         """Cut into runs of neighbours whose lengths differ by at most 1, the longer ones first.
@@ -317,6 +354,7 @@ def _trusted(survey: Survey, codes: NDArray[np.unsignedinteger]) -> Records:
     records = object.__new__(Records)
     object.__setattr__(records, "survey", survey)
     object.__setattr__(records, "codes", codes)
+    object.__setattr__(records, "weights", None)
     return records
 
 

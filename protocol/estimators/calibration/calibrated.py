@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from protocol.estimators.calibration.margins import Margin
 from protocol.randomizers.exact import Floats
+
+if TYPE_CHECKING:
+    from protocol.estimators.calibration.margins import Margin
 
 Method: TypeAlias = Literal["linear", "post-stratified", "raking"]
 """Methods of calibration."""

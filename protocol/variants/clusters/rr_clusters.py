@@ -541,7 +541,7 @@ class _ByCluster(OneWait[Report]):
         if self._variant.sums.noise is not None:
             return None  # How many parties' coins are in the totals is published at the end.
         negotiated = self._variant.negotiation.from_totals(totals.astype(np.int64))
-        come = [said.codes for said in self.come(waiting)]
+        come = [said.codes for said in self.come(waiting).values()]
         reports = [codes for codes in come if fits(codes, negotiated.blocks)]
         if not reports:
             return None

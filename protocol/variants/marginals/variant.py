@@ -28,6 +28,7 @@ from protocol.surveys.records import Records
 from protocol.variants.marginals.counts import MarginalCounts
 from protocol.variants.marginals.encoding import BinaryEncoding, DecodedBits, binary_encoding
 from protocol.variants.marginals.estimate import ReleasedMarginals
+from protocol.variants.reports.by_stratum import weighted
 from protocol.variants.reports.one_report import OneReport, Request
 from protocol.wire.arrays import Array, ArraySpec, Bounds, smallest_dtype
 
@@ -64,6 +65,7 @@ class MarginalRelease(OneReport[Request, Bits, MarginalReports], frozen=True, kw
     """
 
     messages = (Request, Bits, Counted)
+    stratified = True
     method: ClassVar[Method]
 
     epsilon: Epsilon
@@ -193,6 +195,7 @@ class MarginalRelease(OneReport[Request, Bits, MarginalReports], frozen=True, kw
         )
         return ReleasedMarginals(survey=self.encoding.binary, counts=counts)
 
+    @weighted
     def estimate(
         self, result: Message
     ) -> LinearEstimate[ReleasedMarginals] | LinearEstimate[DecodedBits]:

@@ -52,6 +52,7 @@ class NumericMean(EvenShares, frozen=True, kw_only=True):
     """
 
     name = "numeric-mean"
+    stratified = False
 
     mechanism: Mechanism = "piecewise"
 

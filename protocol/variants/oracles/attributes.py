@@ -26,6 +26,7 @@ from protocol.surveys.limits import Workload
 from protocol.surveys.records import Records
 from protocol.variants.oracles.estimate import AttributeShares
 from protocol.variants.oracles.names import Oracle, frequency_oracle
+from protocol.variants.reports.by_stratum import weighted
 from protocol.variants.reports.one_report import OneReport, Request
 from protocol.wire.arrays import Array, ArraySpec, Bounds, smallest_dtype
 
@@ -85,6 +86,8 @@ class AttributeOracles(OneReport[Request, A, A], Generic[A], frozen=True, kw_onl
     Args:
         epsilon: of a respondent's report.
     """
+
+    stratified = True
 
     epsilon: Epsilon
 
@@ -237,6 +240,7 @@ class Spl(EvenShares, frozen=True, kw_only=True):
     def randomizers(self) -> tuple[Randomizer, ...]:
         return self.evenly(lambda size, share: frequency_oracle(self.oracle, size, epsilon=share))
 
+    @weighted
     def estimate(self, result: Message) -> LinearEstimate[AttributeShares]:
         return self.shares(result)
 
@@ -317,6 +321,7 @@ class Smp(AttributeOracles[SampledReports], frozen=True, kw_only=True):
             found.append(Drawn(one, rows, as_reports(one.randomizer, columns)))
         return found
 
+    @weighted
     def estimate(self, result: Message) -> LinearEstimate[AttributeShares]:
         return self.shares(result)
 

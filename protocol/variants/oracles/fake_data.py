@@ -12,6 +12,7 @@ from protocol.session.variant import Claim
 from protocol.surveys.records import Records
 from protocol.variants.oracles.attributes import SOURCE, AttributeReports, WholeReport
 from protocol.variants.oracles.estimate import AttributeShares
+from protocol.variants.reports.by_stratum import weighted
 from protocol.variants.reports.one_report import Request
 
 
@@ -41,6 +42,7 @@ class RsFd(WholeReport, frozen=True, kw_only=True):
         cells = join_codes(records.codes, self.survey.sizes)
         return AttributeReports(self.randomizer.randomize(cells, stream))
 
+    @weighted
     def estimate(self, result: Message) -> LinearEstimate[AttributeShares]:
         return self.shares(result)
 

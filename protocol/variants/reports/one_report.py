@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import ClassVar, Generic, TypeVar, cast
 
 import numpy as np
@@ -19,7 +19,8 @@ from protocol.session.so_far import OneWait, SoFar, Waiting
 from protocol.session.tabulation import Respondents, Stage, Totals, numbers_of, with_numbers
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
-from protocol.wire.codec import Codec
+from protocol.variants.reports.by_stratum import ByStratum, pooled_by_stratum, with_strata
+from protocol.wire.codec import Codec, Kind
 
 Question = TypeVar("Question", bound=Message)
 Answer = TypeVar("Answer", bound=Message)
@@ -128,18 +129,40 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
         quorum = self.quorum_of(len(parties))
         await me.broadcast(parties, self.question())
         reports = await me.gather(self._spoken[1], parties, within=self.patience, at_least=quorum)
-        read = [found for found in map(self.read, reports.values()) if found is not None]
+        read = self.legible(reports)
         check_valid(len(read), quorum)
-        return self.pooled(read)
+        return pooled_by_stratum(self, read, self.pooled)
+
+    def legible(self, answers: Mapping[PartyId, Answer]) -> dict[PartyId, Report]:
+        """What is read of answers, by party, without the malformed ones."""
+        read = {party: self.read(answer) for party, answer in answers.items()}
+        return {party: found for party, found in read.items() if found is not None}
+
+    def kinds(self, parties: int) -> tuple[Kind, ...]:
+        return with_strata(self, super().kinds(parties))
 
     def stages(self, people: int) -> Generator[Stage, Totals, Message]:
         """One question; the result is the sum of what ``pooled`` makes of each party's report.
 
         Raises:
-            CannotTabulateError: the results of single parties do not add up to that of all.
+            CannotTabulateError: the results of single parties do not add up to that of all, or
+                strata have weights.
             LocalProtocolError: a party could not send its report.
         """
+        self.check_unweighted()
         return with_numbers(self._probed, (yield Stage(self.question(), people)))
+
+    def check_unweighted(self) -> None:
+        """Refuse weights where respondents are counted in cohorts.
+
+        Raises:
+            CannotTabulateError: strata have weights.
+        """
+        if self.strata:
+            raise CannotTabulateError(
+                "weights: respondents who are counted in cohorts are in no stratum; expected a "
+                "plan without weights, or a run"
+            )
 
     @functools.cached_property
     def _probed(self) -> Message:
@@ -194,6 +217,8 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
     def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
         """A report tells what ``report_reveals`` says; the result follows from the reports."""
         question, answer, result = self._spoken
+        if isinstance(message, ByStratum):
+            return Derived()
         if isinstance(message, answer):
             read = self.read(message)
             return Plain(self.survey.names) if read is None else self.report_reveals(read, seen)
@@ -211,8 +236,8 @@ class _Reports(OneWait[Answer], Generic[Answer, Report]):
 
     def estimate(self, waiting: Waiting) -> Estimate | None:
         variant = self._variant
-        read = [found for found in map(variant.read, self.come(waiting)) if found is not None]
-        return variant.estimate(variant.pooled(read)) if read else None
+        read = variant.legible(self.come(waiting))
+        return variant.estimate(pooled_by_stratum(variant, read, variant.pooled)) if read else None
 
 
 def check_valid(valid: int, quorum: int, what: str = "valid reports") -> None:

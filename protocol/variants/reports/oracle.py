@@ -16,6 +16,7 @@ from protocol.messages import Message
 from protocol.randomizers import join_codes
 from protocol.surveys.limits import Workload
 from protocol.surveys.records import Records
+from protocol.variants.reports.by_stratum import weighted, with_strata
 from protocol.variants.reports.one_report import OneReport, Request
 from protocol.wire.arrays import Array, ArraySpec, Bounds
 from protocol.wire.codec import Kind
@@ -44,6 +45,7 @@ class FrequencyOracle(OneReport[Request, Draws, Draws], frozen=True, kw_only=Tru
     """
 
     messages = (Request, Draws, Tallied)
+    stratified = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -66,11 +68,12 @@ class FrequencyOracle(OneReport[Request, Draws, Draws], frozen=True, kw_only=Tru
 
     def kinds(self, parties: int) -> tuple[Kind, ...]:
         totals = ArraySpec(dtype="u4", shape=(self.outputs,), most=parties * self.max_records)
-        return (
+        own = (
             Kind(Request, scalar_bytes=64),
             Kind(Draws, reports=self.randomizer.reports(Bounds(1, self.max_records))),
             Kind(Tallied, scalar_bytes=64, totals=totals),
         )
+        return with_strata(self, own)
 
     def answer(self, records: Records, question: Request, stream: Stream) -> Draws:
         cells = join_codes(records.codes, self.survey.sizes)
@@ -84,6 +87,7 @@ class FrequencyOracle(OneReport[Request, Draws, Draws], frozen=True, kw_only=Tru
         drawn = np.concatenate([report.reports for report in reports])
         return Tallied(len(drawn), self.randomizer.tally(drawn).astype(np.uint32))
 
+    @weighted
     def estimate(self, result: Message) -> LinearEstimate[Tallies]:
         found = self.published(result, Tallied)
         totals = found.totals.astype(np.int64)

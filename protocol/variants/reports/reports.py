@@ -28,6 +28,7 @@ from protocol.session.roles import Seen
 from protocol.session.tabulation import Respondents, Stage, Totals
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
+from protocol.variants.reports.by_stratum import weighted
 from protocol.variants.reports.one_report import OneReport
 from protocol.wire.arrays import Array, ArraySpec, Bounds, smallest_dtype
 
@@ -146,6 +147,7 @@ class Blockwise(OneReport[Ask, Report, Report], frozen=True):
 
     heeds = (Ask,)
     messages = (Ask, Report, Pooled)
+    stratified = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -184,8 +186,10 @@ class Blockwise(OneReport[Ask, Report, Report], frozen=True):
         """One question, and a count of every combination of answers.
 
         Raises:
-            CannotTabulateError: there are more than ``MAX_COUNTED`` combinations.
+            CannotTabulateError: there are more than ``MAX_COUNTED`` combinations, or strata have
+                weights.
         """
+        self.check_unweighted()
         if self.survey.cells > MAX_COUNTED:
             raise CannotTabulateError(
                 f"variant {self.name!r} cannot be tabulated: the survey has {self.survey.cells:,} "
@@ -229,6 +233,7 @@ class Blockwise(OneReport[Ask, Report, Report], frozen=True):
         """One report: the epsilons of the blocks agreed to, which no question may exceed."""
         return PureAccountant().judge(self.report_event).record
 
+    @weighted
     def estimate(self, result: Message) -> LinearEstimate[JointReports]:
         found = self.published(result, Pooled)
         counts = pooled(self.survey, found.codes, found.counts)
