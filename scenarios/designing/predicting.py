@@ -143,6 +143,8 @@ def predicted_margins(
         NotEstimatedError: the variant has no closed form for it, or its result says nothing of it.
     """
     survey = variant.survey
+    if variant.strata:
+        raise NotEstimatedError("answers have weights")
     try:
         result = expected_numbers(variant, Uniform(survey))
         if result is not None:

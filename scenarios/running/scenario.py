@@ -123,6 +123,7 @@ class Context:
         drop: float = 0.0,
         rules: Sequence[Fault] = (),
         analysis: Analysis | None = None,
+        strata: Sequence[str] | None = None,
     ) -> Outcome[V]:
         """Run a variant on known records, as this context says.
 
@@ -131,6 +132,7 @@ class Context:
             drop: share of parties that vanish before they contribute.
             rules: other faults to inject.
             analysis: what is announced of it.
+            strata: the stratum of each respondent, where the variant has weights.
 
         Raises:
             UsageError: more parties than records, or as ``simulate``.
@@ -156,6 +158,7 @@ class Context:
             engine=self.engine,
             analysis=analysis,
             withheld=self.withheld,
+            strata=strata,
         )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Generic, Literal, ParamSpec, TypeAlias, get_args
 
 import trio
+from msgspec import UNSET
 
 from parties.session import Hub, run_session
 from protocol.accounting.spending import DELTA
@@ -75,6 +76,8 @@ class Simulation(Generic[V]):
         engine: whose the workers are, as of ``open_engine``.
         analysis: what is announced of it.
         withheld: keep the seed out of the transcript. Whoever has it can undo every randomization.
+        strata: the stratum of each respondent, where the variant has weights. The true shares are
+            then weighted too.
 
     Raises:
         EngineError: there are no workers to be had.
@@ -101,6 +104,7 @@ class Simulation(Generic[V]):
     engine: Engine | None = None
     analysis: Analysis | None = None
     withheld: bool = False
+    strata: Sequence[str] | None = None
 
     def run(self) -> Outcome[V]:
         """Run it; raises as the class says."""
@@ -135,6 +139,8 @@ class Simulation(Generic[V]):
         if self.workers is not None:
             from scenarios.running.workers import engine_for, keys_by
 
+            if self.variant.strata:
+                raise UsageError("workers: parties with weights live in one process")
             if self.variant.roles:
                 raise UsageError(
                     f"workers: variant {self.variant.name!r} has services, which live with the "
@@ -153,6 +159,14 @@ class Simulation(Generic[V]):
                 async with recording(recorded.recorder):
                     run = await self._run(recorded.exchange, setting, transport)
             return recorded.outcome(run)
+
+    @property
+    def truth(self) -> Records:
+        """The true answers, with the weights of the respondents if they have some."""
+        weights = self.variant.weights
+        if self.strata is None or weights is UNSET:
+            return self.records
+        return self.records.weighted([weights[name] for name in self.strata])
 
     def _carrier(self, usual: TransportName) -> TransportName:
         """The transport: the one asked for, else the usual one, with workers TCP."""
@@ -175,6 +189,7 @@ class Simulation(Generic[V]):
             parties=self.parties,
             keys=keys,
             analysis=self.analysis,
+            strata=self.strata,
         )
 
     async def _run(self, exchange: Exchange, setting: Setting, transport: TransportName) -> Run:
@@ -275,7 +290,7 @@ class _Recorded(Generic[V]):
             transcript=self.transcript,
             digest=self.recorder.digest(),
             endings=run.endings,
-            records=self.simulation.records,
+            records=self.simulation.truth,
             seed=self.setting.seed,
             withheld=self.simulation.withheld,
             transport=self.transport,

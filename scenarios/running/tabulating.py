@@ -505,6 +505,7 @@ class _Asking(Context):
         drop: float = 0.0,
         rules: Sequence[Fault] = (),
         analysis: Analysis | None = None,
+        strata: Sequence[str] | None = None,
     ) -> Outcome[V]:
         if drop or rules:
             raise UsageError("people by law never depart: no faults can be injected")

@@ -24,7 +24,7 @@ from protocol.surveys.records import Records
 from scenarios.statement.statement import Grid, Panel, Place, Section
 from scenarios.wording.announced import title_of
 from scenarios.wording.decimals import in_percent
-from scenarios.wording.formatting import NONE, count, cut, rest
+from scenarios.wording.formatting import NONE, count, cut, respondents_text, rest
 
 ATTRIBUTES, KEYS = 60, 300
 """How many attributes have a panel, and how many keys have the truth beside them."""
@@ -112,7 +112,8 @@ def estimated(
     return Section(
         key="estimate",
         title=title,
-        lead=f"{count(found.n, 'respondent')}, {count(len(found.survey.names), what)}.",
+        lead=f"{respondents_text(found.n, found.weighted_n)}, "
+        f"{count(len(found.survey.names), what)}.",
         notes=(said, *notes),
         panels=panels,
         total=total,
@@ -260,6 +261,11 @@ def reported_values(
     return {
         "estimate": {
             "respondents": respondents,
+            **(
+                {}
+                if reported.weighted_n is None
+                else {"effective_sample_size": reported.weighted_n}
+            ),
             "projection": projection,
             "marginals": {name: _labelled(t, t.values) for name, t in marginals.items()},
             "standard_errors": {

@@ -15,7 +15,7 @@ from protocol.wire.codec import Codec
 from scenarios.statement.statement import Coverage, Grid, Panel, Section
 from scenarios.surveys.watching.rounds import waits_of
 from scenarios.wording.decimals import decimal, in_percent
-from scenarios.wording.formatting import NONE, count, cut, rest, some
+from scenarios.wording.formatting import NONE, cut, respondents_text, rest, some
 
 LINES, LARGEST, WAITS = 8, 3, 6
 """How many attributes or keys, of each how many of the largest shares, and how many waits."""
@@ -69,7 +69,7 @@ def found(estimate: Estimate | None, section: Section) -> Grid | None:
     ends = ", counted exactly" if exact else f", with {intervals.name}s about the {intervals.about}"
     return Grid(
         key="found-first",
-        caption=f"{count(estimate.n, 'respondent')}{ends}",
+        caption=f"{respondents_text(estimate.n, estimate.weighted_n)}{ends}",
         columns=heads,
         rows=tuple(rows),
         more=rest(len(estimate.survey.names), LINES, f"{what} below"),

@@ -34,7 +34,17 @@ from scenarios.statement.usefulness.verdict import (
     usefulness_values,
 )
 from scenarios.wording.announced import described
-from scenarios.wording.formatting import NONE, as_json, count, cut, nats, rest, signed, some
+from scenarios.wording.formatting import (
+    NONE,
+    as_json,
+    count,
+    cut,
+    nats,
+    respondents_text,
+    rest,
+    signed,
+    some,
+)
 
 ROWS, EPSILONS, NAMED = 60, 60, 12
 """How many rows and attributes' figures are listed, and how many figures that are the same."""
@@ -77,7 +87,8 @@ def state_run(name: str, finished: Finished, intervals: Intervals = USUAL) -> St
                 title="The run",
                 lead=f"estimated from {outcome.counted:,} of "
                 f"{count(outcome.charter.parties, 'party', 'parties')}, "
-                f"{count(outcome.estimate.n, 'respondent')}, over {outcome.transport}, "
+                f"{respondents_text(outcome.estimate.n, outcome.estimate.weighted_n)}, "
+                f"over {outcome.transport}, "
                 f"in {outcome.seconds:.1f} s",
                 notes=tuple(_notes(outcome)),
             ),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cryptography import x509
+from msgspec import UNSET
 
 from parties.keeping.attempts import answers_in
 from parties.keeping.members import Member
@@ -195,6 +196,13 @@ def what_is_asked(
         if isinstance(value, str | int | float) and not isinstance(value, bool)
     ]
     yield Known("variant", f"{', '.join([variant.name, *scalars])}.")
+    if variant.weights is not UNSET:
+        each = (f"{name} {weight:g}" for name, weight in sorted(variant.weights.items()))
+        yield Known(
+            "weights",
+            f"{some(each, len(variant.strata), _LISTED)}. The name of a party begins with its "
+            "stratum and a hyphen. Weights are public.",
+        )
     most = variant.most()
     coins = ""
     with suppress(ValueError):  # Why there is no sum among so many is said of the sum.

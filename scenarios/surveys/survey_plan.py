@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
 from protocol.errors import SurveyError, UsageError
 from protocol.estimators.analysis import Analysis
@@ -17,11 +18,12 @@ from protocol.session.variant import Variant
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey, moment_text
 from protocol.surveys.texts import Texts
+from protocol.surveys.weights import check_strata
 from protocol.variants import RRIndependent
 from protocol.variants.keyvalue.records import key_survey
 from scenarios.data.own_tables.coding import Coding
 from scenarios.data.own_tables.question import Question
-from scenarios.data.own_tables.sheets import Format, Source
+from scenarios.data.own_tables.sheets import Format, Source, tidied
 from scenarios.files.toml import misplaced, read_toml, where
 from scenarios.running.loading import built_in_variant, split_path
 from scenarios.running.making import make_variant
@@ -50,7 +52,7 @@ _ABOUT = (
     (r"(?:no )?parameter '([\w-]+)'", ""),
     (r"at `\$\.([\w-]+)", ""),
     (r"no (variant) ", ""),
-    (r"(?:^|made: )(quorum|max_records|title|closes|patience)\b", ""),
+    (r"(?:^|made: )(quorum|max_records|title|closes|patience|weights)\b", ""),
 )
 """How errors name a field, and in which table it is, if in any."""
 
@@ -141,6 +143,36 @@ class Plan(NamedTuple):
         """
         return self.coding.records(source)
 
+    def records_by_stratum(self, source: Source) -> tuple[Records, list[str] | None]:
+        """The records in a table, and the stratum of each; None where the plan has no weights.
+
+        Args:
+            source: as for ``records``.
+
+        Raises:
+            UsageError: as ``Coding.records``; no column of strata is named, or one that is asked;
+                or a stratum without a weight.
+        """
+        column, weights = self.coding.format.stratum, self.variant.weights
+        if weights is UNSET:
+            return self.records(source), None
+        if column is None:
+            raise UsageError(
+                "weights: expected stratum in [records] too, the column with each stratum"
+            )
+        if tidied(column) in {tidied(each.column or each.name) for each in self.coding.questions}:
+            raise UsageError(
+                f"records: stratum {column!r} is asked by the survey; a weight follows from the "
+                "frame, never from an answer"
+            )
+        records, cells = self.coding.records_beside(source, column)
+        strata = [tidied(cell) for cell in cells]
+        try:
+            check_strata(strata, weights)
+        except SurveyError as error:
+            raise UsageError(f"{source}: column {column!r}, {error}") from error
+        return records, strata
+
 
 class Questions(NamedTuple):
     """What a plan asks, by whatever variant.
@@ -158,6 +190,18 @@ class Questions(NamedTuple):
     analysis: Analysis | None
     variant: str
     parameters: dict[str, Any]
+
+    def check_unweighted(self, command: str) -> None:
+        """Refuse weights where a command takes respondents to count alike.
+
+        Raises:
+            UsageError: the plan has weights.
+        """
+        if "weights" in self.parameters:
+            raise UsageError(
+                f"weights: {command} takes respondents to count alike; expected a plan without "
+                "[weights]"
+            )
 
 
 def read_questions(path: Path | str) -> Questions:

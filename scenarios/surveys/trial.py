@@ -49,14 +49,19 @@ def trial_of(plan: Plan, name: str, records: Path) -> Scenario[OnOwnRecords]:
     """
 
     @functools.cache
-    def read() -> Records:
-        return plan.coding.records(records)
+    def read() -> tuple[Records, list[str] | None]:
+        return plan.records_by_stratum(records)
 
     def run(parameters: OnOwnRecords, context: Context) -> Finished:
-        held = read()
+        held, strata = read()
         parties = parameters.parties or min(LIVE, len(held))
         outcome = context.simulate(
-            plan.variant, held, parties=parties, drop=parameters.drop, analysis=plan.analysis
+            plan.variant,
+            held,
+            parties=parties,
+            drop=parameters.drop,
+            analysis=plan.analysis,
+            strata=strata,
         )
         return Finished(outcome=outcome, projection=parameters.project)
 

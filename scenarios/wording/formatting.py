@@ -61,6 +61,19 @@ def count(value: int, one: str, many: str = "") -> str:
     return f"{value:,} {one if value == 1 else many or one + 's'}"
 
 
+def respondents_text(n: int, effective: float | None) -> str:
+    """How many respondents an estimate is of, and the effective sample size of their weights.
+
+    Args:
+        n: the respondents.
+        effective: ``Estimate.weighted_n``; None without weights.
+    """
+    said = count(n, "respondent")
+    if effective is None:
+        return said
+    return f"{said}, weighted (effective sample size {effective:,.0f})"
+
+
 def others_in(header: Header) -> str:
     """How many members a survey has beside the aggregator: services, if any, and parties."""
     roles = header.roles or ()

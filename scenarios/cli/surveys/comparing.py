@@ -160,6 +160,7 @@ def compare(options: CompareOptions) -> None:
     out, plot, dropout = options.out, options.plot, options.dropout
     Beside(plot=plot).check()
     asked = read_questions(options.plan)
+    asked.check_unweighted("compare")
     survey = asked.survey
     tables = target_of(survey, options.target)
     meant = [named(name) for name in options.names]

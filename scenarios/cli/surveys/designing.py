@@ -204,6 +204,7 @@ def design(options: DesignOptions) -> None:
     """
     options.check()
     asked = read_questions(options.plan)
+    asked.check_unweighted("design")
     setup = options.setup(asked)
     maker = None if options.own is None else _maker(options.own, asked)
     if options.error is not None:

@@ -191,6 +191,7 @@ def estimate(options: EstimateOptions) -> int:
         "source": audited.source,
         "digest": digest.hex(),
         "respondents": found.n,
+        **({} if found.weighted_n is None else {"effective_sample_size": found.weighted_n}),
         "level": intervals.level,
         "about": intervals.about,
         "projection": project,

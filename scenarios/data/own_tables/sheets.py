@@ -29,6 +29,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             ``column 1`` and so on.
         decimal: what stands before the decimals of a number that is text: a point or a comma.
         missing_cells: cells that stand for no answer, as an empty one does.
+        stratum: the column with the stratum of each respondent, for trials with ``[weights]``.
     """
 
     delimiter: str | None = None
@@ -36,6 +37,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     header: bool = True
     decimal: str = "."
     missing_cells: tuple[str, ...] = ()
+    stratum: str | None = None
 
     def check(self) -> None:
         """Make sure that a table can be written so.

@@ -170,6 +170,11 @@ def _audit_values(judged: Judged) -> dict[str, Any]:
             "published": replay is not None,
             "follows": None if replay is None else replay.follows,
             "respondents": None if estimate is None else estimate.n,
+            **(
+                {}
+                if estimate is None or estimate.weighted_n is None
+                else {"effective_sample_size": estimate.weighted_n}
+            ),
             "false_answers": false_answer_values(judged),
             "marginals": None
             if estimate is None

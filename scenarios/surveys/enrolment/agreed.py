@@ -207,8 +207,8 @@ def check_parties(variant: Variant, parties: Sequence[PartyId]) -> None:
     """Refuse parties that a survey cannot be held with.
 
     Raises:
-        UsageError: too few for the variant, too many, messages too large for a transcript, or a
-            variant with services, which have no folders yet.
+        UsageError: too few for the variant, too many, one in no stratum, messages too large for a
+            transcript, or a variant with services, which have no folders yet.
     """
     if variant.roles:
         raise UsageError(
@@ -222,6 +222,8 @@ def check_parties(variant: Variant, parties: Sequence[PartyId]) -> None:
     if len(parties) > MOST_PARTIES:
         raise UsageError(f"{len(parties):,} parties: expected at most {MOST_PARTIES:,}")
     with parameters_checked():
+        for party in parties if variant.strata else ():
+            variant.stratum(party)
         size = Codec(variant.kinds(len(parties)), members=len(parties) + 1).max_body
     if size > MAX_BODY:
         raise UsageError(
