@@ -174,6 +174,7 @@ def recorded(
     seed: int = 1,
     analysis: Analysis | None = None,
     attempt: int = 1,
+    strata: Sequence[str] | None = None,
     **options: Any,
 ) -> Run:
     """A run of a variant.
@@ -183,11 +184,12 @@ def recorded(
         parties: how many there are; by default one per respondent.
         analysis: what is announced.
         attempt: at the survey.
+        strata: of the respondents, where the variant has weights.
         options: as ``Run`` has them.
     """
     if isinstance(records, int):
         records = answers(variant.survey, records)
-    setting = setting_of(variant, records, seed=seed, parties=parties)
+    setting = setting_of(variant, records, seed=seed, parties=parties, strata=strata)
     charter = msgspec.structs.replace(setting.charter, analysis=analysis, attempt=attempt)
     return Run(msgspec.structs.replace(setting, charter=charter), **options)
 

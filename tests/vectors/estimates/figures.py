@@ -27,7 +27,8 @@ from protocol.variants import (
 from protocol.variants.keyvalue.privkv import KeyValueCollection
 from protocol.variants.marginals.variant import MarginalRelease
 from protocol.variants.oracles.attributes import AttributeOracles
-from protocol.wire.codec import decode_envelope
+from protocol.variants.reports.by_stratum import ByStratum
+from protocol.wire.codec import Codec, decode_envelope
 from tests.vectors.make import number
 
 
@@ -82,6 +83,20 @@ def between(found: Audit, log: bytes) -> dict[str, Any]:
         and envelope.recipient == RECORD
     )
     published = codec.decode(last.kind, last.body)
+    if isinstance(published, ByStratum):
+        single = Codec(variant.kinds(found.charter.parties), members=1)
+        parts = {
+            name: single.decode("Pooled", content)
+            for name, content in zip(variant.strata, published.results, strict=True)
+            if content
+        }
+        return {
+            "strata": {
+                name: {field: getattr(part, field) for field in part.__struct_fields__}
+                for name, part in parts.items()
+            },
+            "effective_n": found.estimate and found.estimate.weighted_n,
+        }
     known: dict[str, Any] = {
         field: value
         for field in published.__struct_fields__

@@ -96,6 +96,7 @@ class Small(NamedTuple):
         projection: that is announced.
         lost: the kinds of message before which a party is gone: of the first one the last party,
             of the next one the party before it.
+        strata: of the respondents, one after the other and again, where there are weights.
     """
 
     name: str
@@ -104,6 +105,7 @@ class Small(NamedTuple):
     respondents: int
     projection: Projection = "none"
     lost: tuple[str, ...] = ()
+    strata: tuple[str, ...] = ()
 
 
 def coins(sums: SecureSum, trials: int, chance: int) -> SecureSum:
@@ -241,6 +243,17 @@ def runs() -> Iterator[Small]:
     for mechanism in mechanisms:
         means = NumericMean(survey=NUMBERS, epsilon=2.0, mechanism=mechanism)
         yield Small(f"numeric-mean, {mechanism}", means, parties=2, respondents=12)
+    weights = {"north": 2.5, "south": 0.8, "west": 1.0}
+    independent = RRIndependent(survey=THREE, randomizers=MIXED, weights=weights)
+    for projection in ("simplex", "em"):
+        yield Small(
+            f"rr-independent, weights, {projection}",
+            independent,
+            parties=4,
+            respondents=24,
+            projection=projection,
+            strata=("south", "north", "south"),
+        )
 
 
 def held(asked: Survey, respondents: int, seed: int) -> Records:
@@ -256,6 +269,7 @@ def log_of(small: Small, seed: int) -> bytes:
     """The transcript of a run."""
     asked, parties = small.variant.survey, small.parties
     tables = [names for k in (1, 2, 3) for names in itertools.combinations(asked.names, k)]
+    strata = itertools.islice(itertools.cycle(small.strata), small.respondents)
     run = recorded(
         small.variant,
         held(asked, small.respondents, seed),
@@ -263,6 +277,7 @@ def log_of(small: Small, seed: int) -> bytes:
         seed=seed,
         analysis=Analysis(tables=tuple(tables), projection=small.projection),
         fate=vanishing({f"party-{parties - i}": kind for i, kind in enumerate(small.lost)}),
+        strata=[*strata] or None,
         seeded=False,
         signed=True,
     )
