@@ -116,8 +116,6 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
     code: ClassVar[bytes | None] = None
     """The SHA-256 of the file that the class is in, which the session binds; None for a built-in
     one, or where no file is known."""
-    stratified: ClassVar[bool] = False
-    """Whether the result can be published by stratum, so that strata can have weights."""
     untabulated: ClassVar[str] = "it has no method 'stages'"
     """Why respondents cannot be counted in cohorts, where they cannot."""
 
@@ -160,6 +158,15 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
     def quorum_of(self, parties: int) -> int:
         """How many of so many parties must answer: what was agreed, or half of them, rounded up."""
         return (parties + 1) // 2 if self.quorum is None else self.quorum
+
+    @property
+    def stratified(self) -> bool:
+        """Whether results are published by stratum, so that strata can have weights.
+
+        They are if ``estimate`` is marked as one that takes such results (``weighted`` in
+        ``protocol.variants.reports.by_stratum``).
+        """
+        return bool(getattr(type(self).estimate, "stratified", False))
 
     @property
     def strata(self) -> tuple[str, ...]:

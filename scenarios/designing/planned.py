@@ -48,7 +48,7 @@ def _shortest(variant: Variant, epsilon: float, among: AmongHonest | None) -> Wo
     usual = {
         info.name: msgspec.to_builtins(info.default)
         for info in msgspec.structs.fields(type(variant))
-        if not info.required and info.name not in _CHOSEN
+        if not info.required and info.name not in _CHOSEN and info.default is not msgspec.UNSET
     }
     words = _unusual(parameters_of(variant), usual)
     rest = {name: value for name, value in words.items() if not name.startswith("randomizer")}

@@ -65,7 +65,6 @@ class MarginalRelease(OneReport[Request, Bits, MarginalReports], frozen=True, kw
     """
 
     messages = (Request, Bits, Counted)
-    stratified = True
     method: ClassVar[Method]
 
     epsilon: Epsilon

@@ -52,7 +52,6 @@ class NumericMean(EvenShares, frozen=True, kw_only=True):
     """
 
     name = "numeric-mean"
-    stratified = False
 
     mechanism: Mechanism = "piecewise"
 

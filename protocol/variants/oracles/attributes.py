@@ -87,8 +87,6 @@ class AttributeOracles(OneReport[Request, A, A], Generic[A], frozen=True, kw_onl
         epsilon: of a respondent's report.
     """
 
-    stratified = True
-
     epsilon: Epsilon
 
     def __post_init__(self) -> None:

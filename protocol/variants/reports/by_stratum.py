@@ -69,7 +69,7 @@ def pooled_by_stratum(
 
 
 def weighted(estimate: Callable[[V, Message], E]) -> Callable[[V, Message], E]:
-    """Make a linear ``Variant.estimate`` take a result by stratum too.
+    """Make a linear ``OneReport.estimate`` take a result by stratum too.
 
     Of such a result the estimate is made from a ``Weighted``, whatever the type says.
     """
@@ -89,6 +89,7 @@ def weighted(estimate: Callable[[V, Message], E]) -> Callable[[V, Message], E]:
             strata.append(Stratum(weight, one.source))
         return cast(E, LinearEstimate(Weighted(variant.survey, tuple(strata))))
 
+    vars(found)["stratified"] = True
     return found
 
 

@@ -45,7 +45,6 @@ class FrequencyOracle(OneReport[Request, Draws, Draws], frozen=True, kw_only=Tru
     """
 
     messages = (Request, Draws, Tallied)
-    stratified = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

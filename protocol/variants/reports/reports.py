@@ -147,7 +147,6 @@ class Blockwise(OneReport[Ask, Report, Report], frozen=True):
 
     heeds = (Ask,)
     messages = (Ask, Report, Pooled)
-    stratified = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

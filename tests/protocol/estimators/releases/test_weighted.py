@@ -94,6 +94,20 @@ def test_equal_weights_change_nothing_but_the_last_digits() -> None:
         assert np.ravel(one) == pytest.approx(np.ravel(other), abs=2e-3)
 
 
+def test_intervals_are_as_wide_as_strata_that_differ_make_them() -> None:
+    tables = (np.array([400, 600]), np.array([100, 9900]))
+    survey, weights = survey_of(2), (10.0, 1.0)
+    estimate = weighted(survey, (Block(("a",), keep(2, 0.99)),), tables, weights)
+    table = estimate.table("a")
+    assert table.population_errors is not None
+    [share, _], [error, _] = table.values, table.population_errors
+    low, high = table.interval(0.95, "population")
+    assert high[0] - low[0] == pytest.approx(2 * 1.96 * error, rel=0.05)
+    # Those of the effective sample size would be too narrow: the heavy stratum has the cell.
+    assert estimate.weighted_n is not None
+    assert error > 1.2 * math.sqrt(share * (1 - share) / estimate.weighted_n)
+
+
 def test_a_rare_cell_of_a_stratum_has_an_interval() -> None:
     tables = (np.array([40, 30, 0]), np.array([300, 200, 4]))
     survey = survey_of(3)
