@@ -6,7 +6,6 @@ frame, so it is known before anybody answers, and it is public.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 
 from protocol.errors import SurveyError
@@ -14,6 +13,9 @@ from protocol.surveys.survey import listed
 
 MAX_STRATA = 256
 """The most strata of a survey."""
+
+LEAST, MOST = 1e-9, 1e9
+"""The range of weights, so that no sum of them overflows."""
 
 _SHOWN = 8
 
@@ -25,16 +27,18 @@ def check_weights(weights: Mapping[str, float]) -> None:
         weights: by stratum.
 
     Raises:
-        ValueError: no stratum, more than ``MAX_STRATA``, one without a name, or a weight that is
-            not a positive number.
+        ValueError: no stratum, more than ``MAX_STRATA``, one without a name, or a weight out of
+            range.
     """
     if not 1 <= len(weights) <= MAX_STRATA:
         raise ValueError(f"weights: {len(weights)} strata, expected 1 to {MAX_STRATA}")
     for name, weight in weights.items():
         if not name.strip():
             raise ValueError("weights: a stratum without a name")
-        if not 0 < weight < math.inf:
-            raise ValueError(f"weights: {name} = {weight}: expected a number above 0")
+        if not LEAST <= weight <= MOST:
+            raise ValueError(
+                f"weights: {name} = {weight}: expected a number above 0, from {LEAST:g} to {MOST:g}"
+            )
 
 
 def stratum_of(party: str, weights: Mapping[str, float]) -> str:

@@ -52,7 +52,7 @@ class Weighted(Source):
         strata: at least one, each with respondents; all are asked alike.
 
     Raises:
-        ValueError: no stratum, too many, or a weight that is not a positive number.
+        ValueError: no stratum, too many, or a weight out of range.
     """
 
     survey: Survey

@@ -125,7 +125,13 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
         await me.send(AGGREGATOR, self.answer(records, question, me.stream_for(question)))
 
     async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Message:
-        """Ask, wait, pool."""
+        """Ask, wait, pool.
+
+        Raises:
+            ProtocolError: too few valid reports, or with weights, a party in no stratum.
+        """
+        for party in parties if self.strata else ():
+            self.stratum(party)
         quorum = self.quorum_of(len(parties))
         await me.broadcast(parties, self.question())
         reports = await me.gather(self._spoken[1], parties, within=self.patience, at_least=quorum)

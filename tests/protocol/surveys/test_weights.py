@@ -24,7 +24,7 @@ def test_another_party_is_in_no_stratum(name: str) -> None:
         stratum_of(name, WEIGHTS)
 
 
-@pytest.mark.parametrize("weight", [0.0, -0.5, math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("weight", [0.0, -0.5, math.nan, math.inf, -math.inf, 1e10, 1e-10])
 def test_a_weight_is_a_positive_number(weight: float) -> None:
     with pytest.raises(ValueError, match=rf"south = {weight}: expected a number above 0"):
         check_weights({**WEIGHTS, "south": weight})

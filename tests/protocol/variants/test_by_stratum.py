@@ -124,6 +124,8 @@ def test_a_party_in_no_stratum_fails_the_survey_by_one_line() -> None:
     run = Rehearsal(msgspec.structs.replace(made, charter=charter))
     assert run.result is None
     assert "party 'party-1' is in no stratum" in str(run.failure)
+    # Nobody has been asked anything.
+    assert "Ask" not in {envelope.kind for envelope in run.sent.values()}
 
 
 @pytest.mark.parametrize(
