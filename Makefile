@@ -19,8 +19,7 @@ PIECES ?= protocol parties transports scenarios system hostile benchmarks browse
 .PHONY: run test test-all lowest bench docs
 
 run: $(VENV)/.installed
-	$(SOTTOVOCE) run quickstart --out runs/quickstart
-	$(SOTTOVOCE) verify runs/quickstart/transcript.svt.zst
+	$(SOTTOVOCE) run quickstart --out runs/quickstart --html runs/quickstart/page.html
 
 # All fast tests, or those of one file or folder: make test T=tests/protocol/wire
 test: $(VENV)/.installed-test

@@ -9,7 +9,7 @@ from scenarios.running.parameters import Positive
 from scenarios.running.scenario import Context, Scenario
 
 
-def residents(context: Context, residents: Positive = 2000) -> Records:
+def residents(context: Context, residents: Positive = 2500) -> Records:
     """Everybody who lives in the town.
 
     Args:
@@ -25,7 +25,7 @@ SCENARIOS = (
         summary="A small town with dependent attributes, made here: RR-Independent.",
         records=residents,
         names=("p", "residents", "parties"),
-        p=0.6,
+        p=0.25,
     ),
 )
 

@@ -190,6 +190,12 @@ force_option = click.option(
     "result, into a new folder in it. Without --force the command stops there: such a record is "
     "never replaced.",
 )
+details_option = click.option(
+    "--details",
+    is_flag=True,
+    help="Print what the verdicts rest on too: figures of each attribute, scales, all checks, "
+    "messages and digests.",
+)
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else."
 )
@@ -300,15 +306,21 @@ def print_report(parts: Iterable[RenderableType], *, soft_wrap: bool = True) -> 
     console.file.flush()
 
 
-def print_statement(said: Statement, *, as_json: bool = False) -> None:
-    """Print what a result says for a person; or its values as JSON, and nothing else."""
+def print_statement(said: Statement, *, as_json: bool = False, details: bool = True) -> None:
+    """Print what a result says for a person; or its values as JSON, and nothing else.
+
+    Args:
+        said: the result.
+        as_json: print its values.
+        details: False to leave out what ``--details`` would show.
+    """
     if as_json:
         print_json(said.values)
     else:
         from scenarios.report.terminal.statement import statement_report
 
         wide = any(section.place == "result" for section in said.sections)
-        print_report(statement_report(said), soft_wrap=not wide)
+        print_report(statement_report(said, details=details), soft_wrap=not wide)
 
 
 def address_of(text: str) -> tuple[str, int]:
@@ -352,6 +364,11 @@ trusted_option = click.option(
     "places, and do not make room for theirs; repeat for each. Behind a proxy all have the "
     "proxy's address: name that.",
 )
+
+
+def print_page(path: Path) -> None:
+    """Print that a page can be opened."""
+    click.echo(f"Open {printable(str(path))} in a browser.")
 
 
 def out_option(what: str, *names: str) -> Callable[[F], F]:

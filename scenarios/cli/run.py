@@ -21,10 +21,12 @@ from scenarios.cli.estimates import beside_options, calibration_options, interva
 from scenarios.cli.numbers import Whole
 from scenarios.cli.options import (
     clear,
+    details_option,
     force_option,
     is_given,
     json_option,
     json_text,
+    print_page,
     print_statement,
 )
 from scenarios.cli.paths import WRITTEN_FILE, WrittenFolder
@@ -77,6 +79,7 @@ class RunOptions:
     )
     force: bool = shared(force_option)
     as_json: bool = shared(json_option)
+    details: bool = shared(details_option)
     beside: Beside = shared(beside_options)
     watched: bool = option(
         "--watch",
@@ -286,11 +289,13 @@ def run(options: RunOptions) -> None:
     if options.as_json:
         click.echo(text)
     else:
-        print_statement(said)
+        print_statement(said, details=options.details)
     written += options.files.write(found.name, done, options.intervals)
     if written and not options.as_json:
         *first, last = map(str, written)
         click.echo(f"written: {', '.join(first)} and {last}" if first else f"written: {last}")
+        if options.beside.html is not None:
+            print_page(options.beside.html)
 
 
 def _write_record(out: Path, done: Finished | Reproduced, text: str) -> list[Path]:

@@ -19,7 +19,14 @@ from protocol.sharing.sums import sums_of
 from scenarios.cli.engines import EngineChoice, going_on_from
 from scenarios.cli.estimates import calibration_options, interval_options
 from scenarios.cli.numbers import Count
-from scenarios.cli.options import clear, force_option, json_option, json_text, print_statement
+from scenarios.cli.options import (
+    clear,
+    details_option,
+    force_option,
+    json_option,
+    json_text,
+    print_statement,
+)
 from scenarios.cli.paths import WrittenFolder
 from scenarios.cli.scenario import ScenarioOptions
 from scenarios.cli.values import frozen_options, option, part, shared, takes
@@ -65,6 +72,7 @@ class TabulateOptions:
     calibration: Calibration = shared(calibration_options)
     intervals: Intervals = shared(interval_options("population"))
     as_json: bool = shared(json_option)
+    details: bool = shared(details_option)
 
     @property
     def unfinished(self) -> Path | None:
@@ -149,7 +157,7 @@ def tabulate_(options: TabulateOptions) -> None:
     if options.as_json:
         click.echo(text)
         return
-    print_statement(said)
+    print_statement(said, details=options.details)
     if out is not None:
         click.echo(f"written: {out / RESULT}")
 

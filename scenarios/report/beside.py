@@ -109,8 +109,10 @@ def write_synthetic(path: Path, estimate: Estimate, digest: bytes) -> None:
         UsageError: records cannot be drawn from such an estimate.
         OSError: the file cannot be written.
     """
-    records = _synthetic(estimate, Stream(digest).derive("synthetic"))
+    # Imported late: few results have such files beside them.
     from scenarios.files.comma_separated import records_text, write_csv
+
+    records = _synthetic(estimate, Stream(digest).derive("synthetic"))
 
     write_csv(path, records_text(records))
 

@@ -240,6 +240,8 @@ class Reproduced:
 
     def csv(self) -> CsvText:
         """Every figure on a line of its own: the settings, then what is known of it."""
+        from scenarios.files.comma_separated import csv_text
+
         names = dict.fromkeys(name for row in self.rows for name in row.settings)
         columns = ("figure", "measured", "standard_error", "printed", "tolerance", "differs")
         lines = (
@@ -256,7 +258,6 @@ class Reproduced:
             for row in self.rows
             for figure in row.figures()
         )
-        from scenarios.files.comma_separated import csv_text
 
         return csv_text((*names, *columns, "remark"), lines)
 

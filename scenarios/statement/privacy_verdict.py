@@ -22,7 +22,6 @@ from protocol.accounting.events import (
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.ledger import Ledger
 from protocol.messages import AGGREGATOR, PartyId
-from scenarios.statement.audits.replays import is_exact
 from scenarios.statement.statement import Scale, State, Verdict
 from scenarios.statement.statement import Step as Edge
 from scenarios.wording.formatting import count, cut, epsilon, odds, ratio, some, upper
@@ -201,7 +200,11 @@ def on_privacy(
     told, who = _told(ledger, beside_sums=alone is not None), collector(ledger)
     doubt = doubt or _doubt(ledger, alone, *conspiring)
     leading = _Exposure(
-        level_of(told.record), _by_loss(told, least=bool(doubt), who=who), who, least=told.record
+        level_of(told.record),
+        _by_loss(told, least=bool(doubt), who=who),
+        who,
+        least=told.record,
+        brief=_by_loss(told, least=bool(doubt), who=who, brief=True),
     )
     reasons: list[str] = []
     own = [] if alone is None else [*_in_sums(ledger, alone, promised, alone=not told.record)]
@@ -218,23 +221,23 @@ def on_privacy(
         reasons.insert(0, f"Against {who} alone: {alone_word}. {upper(leading.says)}.")
         leading, crowd, noised = worst, worst.crowd or crowd, worst.noised or noised
     word, why, against = SCALE[leading.level].name, leading.says, leading.against
+    brief = leading.brief or why
     if doubt and word != "none":
-        word, why, reasons, against = "unknown", doubt, [], ""
+        word, why, brief, reasons, against = "unknown", doubt, doubt, [], ""
     else:
         reasons += _on_conspiring(ledger, conspiring, withstands, against, noised)
     reasons += _apart(apart)
+    reasons = [*_exceeded(checks, least=bool(doubt), sums=math.isfinite(told.record)), *reasons]
     partly = "" if doubt or against else _of_an_answer(told)
+    says = f"{_lead(word, against)}: {why}."
     return PrivacyVerdict(
         about="Privacy",
         word=word,
         state=_STATES[word],
-        says=f"{_lead(word, against)}: {why}.",
-        reasons=(
-            *_exceeded(checks, least=bool(doubt), sums=math.isfinite(told.record)),
-            *reasons,
-            *((partly,) if partly else ()),
-        ),
+        says=says,
+        reasons=(*reasons, *((partly,) if partly else ())),
         caveat=CAVEATS[source],
+        brief=(says if against else f"{upper(brief)}.", *reasons),
         observer=leading.observer,
         epsilon=max(told.record, 0.0 if noised is None else noised.epsilon),
         noised=noised,
@@ -255,6 +258,7 @@ class _Exposure(NamedTuple):
         crowd: of an exact sum, over how few parties it is.
         noised: of a sum with coins, what it tells.
         against: the coalition that learns it; empty for those who hold no records.
+        brief: a shorter sentence; empty if there is none.
     """
 
     level: int
@@ -264,6 +268,7 @@ class _Exposure(NamedTuple):
     crowd: int | None = None
     noised: Cost | None = None
     against: str = ""
+    brief: str = ""
 
 
 def _in_sums(
@@ -348,8 +353,12 @@ def _has_coins(ledger: Ledger) -> bool:
 def has_exact_sums(ledger: Ledger) -> bool:
     """Whether somebody contributed true counts to a sum."""
     accounts = ledger.everybody.values()
-    charges = {id(c.event): c for account in accounts for c in account.trail}.values()
-    return any(charge.summed and is_exact(charge.event) for charge in charges)
+    events = {id(c.event): c.event for a in accounts for c in a.trail if c.summed}.values()
+    if not events:
+        return False
+    from scenarios.statement.audits.replays import is_exact
+
+    return any(map(is_exact, events))
 
 
 def beside_sums(ledger: Ledger) -> Loss:
@@ -463,20 +472,26 @@ def _apart(ledgers: Iterable[Ledger]) -> Iterator[str]:
         )
 
 
-def _by_loss(told: Loss, *, least: bool, who: str) -> str:
-    """What follows from the messages about one person."""
+def _by_loss(told: Loss, *, least: bool, who: str, brief: bool = False) -> str:
+    """Conclusion from the messages about one person, or a shorter one without the odds."""
     if told is NOTHING or not told.record:
         return "no message tells anything about one person"
     if math.isinf(told.record):
         why = f": {cut(told.unbounded[0], 200)}" if told.unbounded else ""
         return f"nothing limits what {who} can learn about a person{why}"
     most = "least" if least else "most"
-    figure = (
-        f"ε = {epsilon(told.record, least=least)}, which changes odds by {odds(told.record)} at "
-        f"{most}"
-    )
+    figure = f"ε = {epsilon(told.record, least=least)}"
+    if not brief:
+        figure += f", which changes odds by {odds(told.record)} at {most}"
     if SCALE[level_of(told.record)].name == "none":
+        if brief:
+            return f"{who} can become certain of a person's answers ({figure})"
         return f"{_collecting(who)} can become certain of those of a person ({figure})"
+    if brief:
+        return (
+            f"{who} can be at most {sure(told.record)} sure of a guess about a person that was "
+            f"50:50 before ({figure})"
+        )
     return (
         f"if {_collecting(who)} held two sets of answers of a person to be equally likely before, "
         f"{'it' if who == _ALONE else 'they'} can now be at most {sure(told.record)} sure of one "

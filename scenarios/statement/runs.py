@@ -44,6 +44,7 @@ from scenarios.wording.formatting import (
     rest,
     signed,
     some,
+    upper,
 )
 
 ROWS, EPSILONS, NAMED = 60, 60, 12
@@ -76,7 +77,7 @@ def state_run(name: str, finished: Finished, intervals: Intervals = USUAL) -> St
     useful = usefulness(finished, intervals)
     return Statement(
         title=f"{name}: {outcome.variant.survey.title}",
-        verdicts=(*useful, protection(outcome)),
+        verdicts=(protection(outcome), *useful),
         coverage=coverage(outcome.completeness, outcome.charter.codec),
         sections=(
             estimates,
@@ -90,7 +91,8 @@ def state_run(name: str, finished: Finished, intervals: Intervals = USUAL) -> St
                 f"{respondents_text(outcome.estimate.n, outcome.estimate.weighted_n)}, "
                 f"over {outcome.transport}, "
                 f"in {outcome.seconds:.1f} s",
-                notes=tuple(_notes(outcome)),
+                notes=(*_care(outcome), *_costs(outcome)),
+                brief=tuple(map(upper, _care(outcome))),
             ),
         ),
         values=run_values(finished, intervals, useful),
@@ -135,23 +137,18 @@ def protection(outcome: Outcome[Variant]) -> PrivacyVerdict:
     )
 
 
-def _notes(outcome: Outcome[Variant]) -> Iterator[str]:
-    """How a run went, and what it cost."""
+def _care(outcome: Outcome[Variant]) -> Iterator[str]:
+    """Sentences on a run that a reader must not miss."""
     ledger = outcome.ledger
     yield from response_sentences(outcome.completeness, outcome.variant)
     yield from design_sentences(*outcome.design)
     for reason, many in outcome.trouble.items():
         yield f"{count(many, 'party', 'parties')}: {reason}"
-    yield f"{count(outcome.messages, 'message')}, {count(outcome.bytes, 'byte')}"
-    sums = ", exact sums included" if has_exact_sums(ledger) else ""
-    each = by_attribute(ledger.attribute_epsilon)
-    yield f"epsilon {nats(ledger.record_epsilon)} per record{sums}; {each}"
     if ledger.unsigned:
         yield (
             f"{count(len(ledger.unsigned), 'party', 'parties')} that signed nothing: "
             f"epsilon {nats(ledger.unsigned_epsilon)} at most"
         )
-    yield f"digest {outcome.digest.hex()}"
     if outcome.charter.attempt > 1:
         yield (
             f"This was attempt {outcome.charter.attempt}: whoever answered an earlier one has paid "
@@ -159,6 +156,16 @@ def _notes(outcome: Outcome[Variant]) -> Iterator[str]:
         )
     if outcome.withheld:
         yield trial_sentence("transcript")
+
+
+def _costs(outcome: Outcome[Variant]) -> Iterator[str]:
+    """What a run cost, and its digest."""
+    ledger = outcome.ledger
+    yield f"{count(outcome.messages, 'message')}, {count(outcome.bytes, 'byte')}"
+    sums = ", exact sums included" if has_exact_sums(ledger) else ""
+    each = by_attribute(ledger.attribute_epsilon)
+    yield f"epsilon {nats(ledger.record_epsilon)} per record{sums}; {each}"
+    yield f"digest {outcome.digest.hex()}"
 
 
 def trial_sentence(kept: str) -> str:

@@ -135,6 +135,7 @@ class Section:
         panels: estimates with their intervals.
         total: of how many panels these are the first.
         place: where a terminal shows it.
+        brief: the sentences that a terminal shows of it without details; None for all of it.
     """
 
     key: str
@@ -148,6 +149,7 @@ class Section:
     panels: tuple[Panel, ...] = ()
     total: int = 0
     place: Place = "body"
+    brief: tuple[str, ...] | None = None
 
 
 class Step(NamedTuple):
@@ -190,6 +192,8 @@ class Verdict:
         reasons: what a reader has to know beside it, in sentences.
         caveat: why it is of the design and not of this record, in a sentence; empty if it is of
             both.
+        brief: the sentences that a terminal shows without details, the answer first: all that is
+            bad, and all that a figure rests on; None for ``says`` and ``reasons``.
     """
 
     about: str = ""
@@ -198,6 +202,7 @@ class Verdict:
     says: str
     reasons: tuple[str, ...] = ()
     caveat: str = ""
+    brief: tuple[str, ...] | None = None
 
     @property
     def key(self) -> str:

@@ -26,7 +26,7 @@ from scenarios.statement.usefulness.verdict import (
     pairs_of,
     usefulness_values,
 )
-from scenarios.wording.formatting import as_json, count, nats
+from scenarios.wording.formatting import as_json, count, nats, upper
 
 
 def state_tabulation(
@@ -45,13 +45,7 @@ def state_tabulation(
     """
     reported, loss = tabulated.reported, tabulated.loss
     agreed, among = bool(tabulated.calibration.files), _among(tabulated)
-    notes = (
-        f"{count(tabulated.cohorts, 'cohort')} of up to {tabulated.cohort:,}, "
-        f"{count(tabulated.stages, 'question')}, by the engine {tabulated.engine!r}, "
-        f"in {tabulated.seconds:.1f} s",
-        *_told(tabulated),
-        f"digest {tabulated.digest.hex()}",
-    )
+    care = (*_told(tabulated), *((trial_sentence("result"),) if tabulated.withheld else ()))
     useful = _usefulness(tabulated, projection, intervals)
     return Statement(
         verdicts=useful,
@@ -70,7 +64,14 @@ def state_tabulation(
                 key="run",
                 title="The people",
                 lead=tabulated.sentence,
-                notes=(*notes, *((trial_sentence("result"),) if tabulated.withheld else ())),
+                notes=(
+                    f"{count(tabulated.cohorts, 'cohort')} of up to {tabulated.cohort:,}, "
+                    f"{count(tabulated.stages, 'question')}, by the engine {tabulated.engine!r}, "
+                    f"in {tabulated.seconds:.1f} s",
+                    *care,
+                    f"digest {tabulated.digest.hex()}",
+                ),
+                brief=(upper(tabulated.sentence), *map(upper, care)),
             ),
         ),
         values=as_json(

@@ -36,6 +36,7 @@ from scenarios.cli.estimates import (
 )
 from scenarios.cli.options import (
     budget_options,
+    details_option,
     json_option,
     json_text,
     print_statement,
@@ -118,6 +119,7 @@ class EstimateOptions:
     )
     synthetic: Path | None = shared(synthetic_option)
     as_json: bool = shared(json_option)
+    details: bool = shared(details_option)
 
     def check(self) -> None:
         """Check what can be checked without the transcript.
@@ -207,7 +209,7 @@ def estimate(options: EstimateOptions) -> int:
             said = state_tests(columns, about)
         else:
             said = state_table(columns, intervals, project, about, notes, useful)
-        print_statement(said, as_json=options.as_json)
+        print_statement(said, as_json=options.as_json, details=options.details)
     for path in filter(None, () if options.as_json else (out, options.synthetic)):
         click.echo(printable(f"written: {path}"))
     return 0

@@ -39,6 +39,7 @@ from scenarios.cli.numbers import Amount, Whole
 from scenarios.cli.options import (
     address_of,
     clear,
+    details_option,
     force_option,
     json_option,
     json_text,
@@ -186,6 +187,7 @@ class HeldOptions:
     )
     published: PublishOptions = part(PublishOptions)
     as_json: bool = shared(json_option)
+    details: bool = shared(details_option)
 
     def asked_witnesses(self) -> tuple[list[WitnessAt], int]:
         """The witnesses that are asked, and how many of them must cosign.
@@ -285,7 +287,7 @@ def hold_survey(
             operation=operation,
         )
     assert done is not None, "a survey that was held is published"
-    print_statement(stated, as_json=options.as_json)
+    print_statement(stated, as_json=options.as_json, details=options.details)
     for path in published.beside.write("survey", done, published.intervals):
         say(f"written: {path}")
 
@@ -432,6 +434,7 @@ class RehearseOptions:
     )
     published: PublishOptions = part(PublishOptions)
     as_json: bool = shared(json_option)
+    details: bool = shared(details_option)
 
 
 @click.command()
@@ -462,7 +465,11 @@ def rehearse(options: RehearseOptions) -> int:
             split_records(options.records, read, options.parties),
             out,
             kill=kill,
-            reported=[*published.words, *(["--json"] if options.as_json else [])],
+            reported=[
+                *published.words,
+                *(["--json"] if options.as_json else []),
+                *(["--details"] if options.details else []),
+            ],
             hear=hear,
         )
     except KeyboardInterrupt:

@@ -22,9 +22,12 @@ from scenarios.cli.numbers import Amount, Whole
 from scenarios.cli.options import (
     PublishedCheckpoint,
     budget_options,
+    details_option,
     digest_option,
+    is_given,
     json_option,
     print_json,
+    print_page,
     print_statement,
     transcript_argument,
     variant_option,
@@ -127,6 +130,7 @@ class AuditOptions:
     digest: bytes | None = shared(digest_option)
     published: PublishedCheckpoint = part(PublishedCheckpoint)
     as_json: bool = shared(json_option)
+    details: bool = shared(details_option)
 
     def check(self) -> None:
         """Check what can be checked without the transcript.
@@ -244,8 +248,10 @@ def audit(options: AuditOptions) -> int:
 
         print_json(statement_values(said))
     else:
-        print_statement(said)
+        # Whoever asks for a figure at a delta wants to read it.
+        print_statement(said, details=options.details or is_given("--delta", "--pld"))
         if html is not None:
             alone = ", which only its owner may read" if options.replay else ""
             click.echo(f"written: {html}{alone}")
+            print_page(html)
     return code_of(found.verdict)

@@ -24,7 +24,7 @@ from scenarios.statement.statement import (
     Statement,
     Verdict,
 )
-from scenarios.wording.formatting import TIMES, rest
+from scenarios.wording.formatting import TIMES, count, rest
 from scenarios.wording.plain import plain, printed
 
 _STYLES: dict[State, str] = {"good": "green", "bad": "bold red", "care": "yellow"}
@@ -38,8 +38,13 @@ CATEGORIES, LARGEST = 40, 20
 """Of a panel with more figures, so many of the largest are listed."""
 
 
-def statement_report(said: Statement) -> Iterator[RenderableType]:
-    """Results or what was found first, then the verdicts and what they rest on."""
+def statement_report(said: Statement, *, details: bool = True) -> Iterator[RenderableType]:
+    """Results or what was found first, then the verdicts and what they rest on.
+
+    Args:
+        said: the statement.
+        details: False to leave out what only bears out a verdict; all that is bad is left in.
+    """
     if said.title:
         yield plain(said.title, style="bold")
     results = [section for section in said.sections if section.place == "result"]
@@ -47,6 +52,9 @@ def statement_report(said: Statement) -> Iterator[RenderableType]:
         yield from _result(section, titled=len(results) > 1)
     if said.found is not None and not results:
         yield from _found(said.found)
+    if not details:
+        yield from _briefly(said)
+        return
     for verdict in said.verdicts:
         yield from verdict_lines(verdict)
     if said.coverage:
@@ -60,6 +68,26 @@ def statement_report(said: Statement) -> Iterator[RenderableType]:
     for section in said.sections:
         if section.place == "body":
             yield from _section(section, answered=section.lead in answers)
+
+
+def _briefly(said: Statement) -> Iterator[RenderableType]:
+    """Who was counted, every verdict in a line, and all that is bad."""
+    if said.coverage:
+        yield from _coverage_briefly(said.coverage)
+    for verdict in said.verdicts:
+        says, *more = (verdict.says, *verdict.reasons) if verdict.brief is None else verdict.brief
+        yield _verdict_line(verdict, verdict.about, says)
+        yield from _because(verdict, more)
+    care = [check for check in said.checks if check.state not in ("good", "note")]
+    yield from _checks(care)
+    answers = {check.says for check in care}
+    for section in said.sections:
+        if section.place == "body" and section.brief is None:
+            yield from _section(section, answered=section.lead in answers)
+        elif section.place == "body":
+            yield from map(plain, section.brief or ())
+    if said.verdicts:
+        yield plain("--details prints what this rests on.", style="dim")
 
 
 def statement_text(said: Statement, *, width: int = 100) -> str:
@@ -82,20 +110,40 @@ def _found(found: Grid) -> Iterator[RenderableType]:
 
 def verdict_lines(verdict: Verdict) -> Iterator[RenderableType]:
     """A verdict with its reasons, and the scale that it goes by."""
-    style = _STYLES.get(verdict.state, "")
-    line = plain(f"{verdict.title}: " if verdict.title else "", style="bold")
-    line.append_text(plain(verdict.word, style=f"bold {style}".removeprefix("bold bold")))
-    then = "." if verdict.title else ":"
-    yield line.append_text(plain(f"{then} {verdict.says}", style="not bold default"))
-    if verdict.caveat:
-        yield plain(f"  {verdict.caveat}", style=_STYLES["care"])
-    for reason in verdict.reasons:
-        yield plain(f"  {reason}")
+    yield _verdict_line(verdict, verdict.title, verdict.says)
+    yield from _because(verdict, verdict.reasons)
     if (scale := verdict.scale) is not None:
         steps = [f"[{name}]" if name == verdict.word else name for name, _ in scale.steps]
         edges = [f" {TIMES}{edge:,.0f} " for _, edge in scale.steps[:-1]]
         ruler = "".join(a + b for a, b in zip(steps, [*edges, ""], strict=True))
         yield plain(f"  Scale, {scale.goes_by}: {ruler}", style="dim")
+
+
+def _verdict_line(verdict: Verdict, title: str, says: str) -> RenderableType:
+    style = _STYLES.get(verdict.state, "")
+    line = plain(f"{title}: " if title else "", style="bold")
+    line.append_text(plain(verdict.word, style=f"bold {style}".removeprefix("bold bold")))
+    return line.append_text(plain(f"{'.' if title else ':'} {says}", style="not bold default"))
+
+
+def _because(verdict: Verdict, reasons: Iterable[str]) -> Iterator[RenderableType]:
+    """The caveat and reasons of a verdict."""
+    if verdict.caveat:
+        yield plain(f"  {verdict.caveat}", style=_STYLES["care"])
+    for reason in reasons:
+        yield plain(f"  {reason}")
+
+
+def _coverage_briefly(coverage: Sequence[Coverage]) -> Iterator[RenderableType]:
+    """Who was counted, and the waits in which somebody was not."""
+    if all(each.counted == each.awaited for each in coverage):
+        everybody = coverage[0]
+        yield plain("Counted: ", style="bold").append_text(
+            plain(f"all {count(everybody.awaited, *everybody.each)}.", style="not bold")
+        )
+        return
+    first, *waits = coverage
+    yield from _coverage((first, *(each for each in waits if each.counted != each.awaited)))
 
 
 def _coverage(coverage: Sequence[Coverage]) -> Iterator[RenderableType]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from math import isinf
 from typing import cast
 
@@ -22,7 +23,7 @@ from scenarios.statement.audits.values import audit_values
 from scenarios.statement.estimates import announced, estimated
 from scenarios.statement.found import coverage, found
 from scenarios.statement.privacy_verdict import PrivacyVerdict, on_privacy
-from scenarios.statement.statement import Fact, Section, Statement, Verdict
+from scenarios.statement.statement import Check, Fact, Section, Statement, Verdict
 from scenarios.statement.usefulness.verdict import (
     UsefulnessVerdict,
     mended,
@@ -33,6 +34,9 @@ from scenarios.wording.formatting import NONE, count, cut, epsilon, rest, size
 from scenarios.wording.withstanding import promised_in, together
 
 _REASONS = 3
+
+_FOLDED = frozenset({"findings", "members", "analysis", "ledger", "claims", "linkage"})
+"""The sections that are there in every audit, and that a terminal shows in details."""
 
 
 class AuditStatement(Statement):
@@ -92,7 +96,7 @@ def statement(judged: Judged) -> AuditStatement:
     sections.append(linkage(judged.linkage, answers["Linkage"]))
     if judged.account is not None:
         sections.append(trail(judged.account, together(judged.observer)))
-    sections.append(integrity(judged, answers["The record"]))
+    sections.append(integrity(judged, answers["The record"], answers.get("Replayed words", "")))
     return AuditStatement(
         found=found(judged.estimate, estimates),
         verdicts=(
@@ -112,9 +116,17 @@ def statement(judged: Judged) -> AuditStatement:
         ),
         coverage=coverage(audit.completeness, audit.charter.codec),
         checks=checks,
-        sections=tuple(sections),
+        sections=tuple(_folded(sections, checks) if audit.verdict == "sound" else sections),
         values=audit_values(judged),
     )
+
+
+def _folded(sections: Iterable[Section], checks: Sequence[Check]) -> Iterator[Section]:
+    """The sections, without details those that bear out that nothing is wrong."""
+    care = {check.link for check in checks if check.state not in ("good", "note")}
+    for section in sections:
+        found = section.key in care or (section.key == "findings" and section.grids)
+        yield section if found or section.key not in _FOLDED else replace(section, brief=())
 
 
 def facts(judged: Judged, rounds: Sequence[Round]) -> tuple[Fact, ...]:

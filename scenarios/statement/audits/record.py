@@ -153,8 +153,14 @@ def _reasons(
         )
 
 
-def integrity(judged: Judged, lead: str) -> Section:
-    """What the file proves, and what it does not."""
+def integrity(judged: Judged, lead: str, replayed: str) -> Section:
+    """What the file proves, and what it does not.
+
+    Args:
+        judged: the audit.
+        lead: the answer.
+        replayed: the sentence on the parties whose words were replayed; empty if none were.
+    """
     audit, header = judged.audit, judged.header
     verification = audit.verification
     replays = (*((audit.replay,) if audit.replay else ()), *audit.replays)
@@ -180,11 +186,18 @@ def integrity(judged: Judged, lead: str) -> Section:
     grids.append(_wording(judged.audit.charter.variant.survey))
     # Those that do not follow first.
     grids.append(_replays(sorted(replays, key=lambda replay: replay.follows is not False)))
+    notes = tuple(f"{upper(cut(note, 600))}." for note in _notes(judged))
+    # On what was not disclosed the first ones only say how it could be.
+    told = notes if audit.disclosed else notes[len(judged.notes) :]
+    if any(how in ("folder", "link") for how, _ in header.enrolled or ()):
+        told = (*told, f"How parties got their keys: {_enrolled(header)}.")
+    brief = (replayed, *told) if replayed else told
     return Section(
         key="integrity",
         title="Integrity",
         lead=lead,
-        notes=tuple(f"{upper(cut(note, 600))}." for note in _notes(judged)),
+        notes=notes,
+        brief=brief if audit.verdict == "sound" else None,
         facts=(
             ("File", cut(judged.file, 120)),
             ("Digest", verification.digest.hex() if verification.digest else "none"),

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.laws import About
+from protocol.estimators.inference.laws import LEVEL, About
 from protocol.estimators.projection import Projection
 from protocol.estimators.usefulness import (
     GRADES,
@@ -117,11 +117,15 @@ def on_usefulness(
     off = "All estimates are exact."
     if any(one.margin for one in of):
         off = f"{_off(worst)}{_others(of, worst)}."
-    reasons = [*_by_word(of)] if len(of) > 1 else []
+    reasons, brief = [*_by_word(of)] if len(of) > 1 else [], [_briefly(of, off)]
     if pairs:
         reasons.append(_on_pairs(pairs))
+        if ORDER.index(least_exact(pairs).word) > ORDER.index(word):
+            brief.append(reasons[-1])
     if mending is not None:
         reasons.append(mending.says)
+        if word in ("poor", "none"):
+            brief.append(mending.says)
     verdict = UsefulnessVerdict(
         about="Usefulness",
         word=word,
@@ -129,6 +133,7 @@ def on_usefulness(
         says=f"{off} {_LEADS[word]}",
         reasons=(*reasons, scale_said(of)),
         off=off,
+        brief=tuple(brief),
         of=tuple(of),
         pairs=tuple(pairs),
         mending=mending,
@@ -197,6 +202,19 @@ def _others(of: Sequence[MarginOfError], worst: MarginOfError) -> str:
     """How many are more useful than the least useful, as the end of a sentence."""
     better = sum(one.word != worst.word for one in of)
     return f"; {better:,} of {len(of):,} estimates are better" if better else ""
+
+
+def _briefly(of: Sequence[MarginOfError], off: str) -> str:
+    """The largest margin of error with its level, and what follows if it is large."""
+    worst = least_exact(of)
+    if not 0 < worst.margin < 1:
+        return off
+    lead = f" {_LEADS[worst.word]}" if worst.word in ("poor", "none") else ""
+    return (
+        f"In {100 * LEVEL:.0f} of 100 surveys {_subject(worst)} "
+        f"{'are' if worst.of == 'shares' else 'is'} off by at most {_points(worst)}"
+        f"{_UNITS[worst.of]}{_others(of, worst)}.{lead}"
+    )
 
 
 def _points(one: MarginOfError) -> str:

@@ -48,7 +48,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_an_audit_says_all_but_the_figure_at_a_delta(path: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    said = sottovoce("audit", path, "--variant", OWN, "--html", page)
+    said = sottovoce("audit", path, "--variant", OWN, "--html", page, "--details")
     assert said.code == 0, said.err
     assert "\nRecord: sound. " in said.out
     assert "learned at most ε = 1.099 about each respondent (pure" in said.out

@@ -165,17 +165,29 @@ def test_what_is_unbounded_is_null_with_its_reasons(tmp_path: Path) -> None:
     assert privacy["record_epsilon"] is None
     assert privacy["attribute_epsilon"] is None
     assert privacy["unbounded"] == ["the true answers to district, age, smokes, clinic"]
-    text = sottovoce("run", f"{OWN}:plain").out
+    text = " ".join(sottovoce("run", f"{OWN}:plain").out.split())
+    assert "Privacy: none. Nothing limits what the aggregator can learn about a person: " in text
+    text = sottovoce("run", f"{OWN}:plain", "--details").out
     assert "epsilon infinite per record" in text
 
 
 def test_a_text_report(tmp_path: Path) -> None:
-    said = sottovoce(*QUICK, "--seed", 3, "--out", tmp_path / "new" / "folder")
+    out, page = tmp_path / "new" / "folder", tmp_path / "page.html"
+    said = sottovoce(*QUICK, "--seed", 3, "--out", out, "--details")
     assert said.code == 0
     assert "estimated from 300 of 300 parties, 300 respondents, over memory" in said.out
     assert "can undo its protection" in said.out
     assert "heart disease" in said.out
-    assert (tmp_path / "new" / "folder" / "result.json").is_file()
+    assert (out / "result.json").is_file()
+    briefly = sottovoce(*QUICK, "--seed", 3, "--out", out, "--html", page).out
+    assert "over memory" not in briefly
+    counted, *verdicts = briefly[briefly.index("Counted: ") :].splitlines()
+    assert counted == "Counted: all 300 parties."
+    assert "Privacy: weak. The aggregator can be at most 99.91 % sure" in verdicts[0]
+    assert "can undo its protection" in briefly
+    assert "Usefulness: poor. Only very large differences between shares can be told" in briefly
+    assert "As predicted, fair would take about" in briefly
+    assert verdicts[-1] == f"Open {page} in a browser."
 
 
 def test_settings_win_over_the_configuration(tmp_path: Path) -> None:

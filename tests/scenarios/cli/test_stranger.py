@@ -42,7 +42,7 @@ def test_all_transports_and_the_whole_contract() -> None:
 
 def test_its_cost_is_one_and_not_that_of_sixteen_matrices(path: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    said = sottovoce("audit", path, "--variant", f"{FILE}:Oracle", "--html", page)
+    said = sottovoce("audit", path, "--variant", f"{FILE}:Oracle", "--html", page, "--details")
     assert said.code == 0, said.err
     assert "\nRecord: sound. " in said.out
     assert "learned at most ε = 1 about each respondent (pure" in said.out

@@ -41,7 +41,9 @@ def run(tmp_path: Path, *options: object) -> tuple[Said, str]:
 def test_figures_are_those_of_the_result(tmp_path: Path) -> None:
     out = tmp_path / "out"
     said, text = run(tmp_path, "--out", out, "--level", 0.9)
-    assert said.out.rstrip().endswith(f"and {tmp_path / 'made' / 'page.html'}")
+    *_, written, opened = said.out.splitlines()
+    assert written.endswith(f"and {tmp_path / 'made' / 'page.html'}")
+    assert opened == f"Open {tmp_path / 'made' / 'page.html'} in a browser."
     result = json.loads((out / "result.json").read_text())
     [rows] = [rows for caption, rows in tables(text).items() if caption.startswith("smokes: ")]
     assert rows[0] == ["Category", "Truth", "Share", "90 % interval"]

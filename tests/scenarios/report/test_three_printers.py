@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from protocol.estimators.inference.intervals import USUAL, Shown
 from scenarios import statement_page, statement_text, statement_values
+from scenarios.report.terminal.statement import statement_report
 from scenarios.statement.statement import (
     Check,
     Coverage,
@@ -16,9 +18,11 @@ from scenarios.statement.statement import (
     Panel,
     Place,
     Section,
+    State,
     Statement,
     Verdict,
 )
+from scenarios.wording.plain import printed
 
 
 def section(place: Place) -> Section:
@@ -124,6 +128,42 @@ def test_a_terminal_has_nothing_of_an_aside() -> None:
     text = statement_text(stated("aside"))
     assert missing(text, OF_ALL) == []
     assert len(missing(text, tuple(f"{word}-aside" for word in OF_A_SECTION))) == len(OF_A_SECTION)
+
+
+def briefly(said: Statement) -> str:
+    return printed(statement_report(said, details=False), width=100)
+
+
+def test_without_details_a_terminal_has_verdicts_and_sections_that_have_nothing_brief() -> None:
+    text = briefly(stated("body"))
+    assert missing(text, OF_ALL) == ["fact-name", "fact-value", "fact-note"]
+    assert missing(text, tuple(f"{word}-body" for word in OF_A_SECTION)) == []
+    assert text.endswith("--details prints what this rests on.\n")
+    assert "--details" not in statement_text(stated("body"))
+
+
+def test_without_details_a_terminal_has_what_is_bad_and_not_what_holds() -> None:
+    [verdict], [whole] = stated("body").verdicts, stated("body").sections
+    told = ("verdict-brief", "verdict-bad")
+    states: tuple[State, ...] = ("good", "note", "bad", "care", "open")
+    said = Statement(
+        verdicts=(replace(verdict, brief=told),),
+        coverage=(Coverage("estimate", "", 4, 4), Coverage("wait", "", 9, 9)),
+        checks=tuple(Check(f"{state}-check", state, "says", "key-body") for state in states),
+        sections=(replace(whole, brief=("section-brief",)), replace(whole, brief=())),
+    )
+    text = briefly(said)
+    kept = (*told, "verdict-caveat", "section-brief", "bad-check", "care-check", "open-check")
+    assert missing(text, kept) == []
+    folded = ("verdict-says", "verdict-reason", "good-check", "note-check", "note-body", "9")
+    assert missing(text, folded) == list(folded)
+    assert "Counted: all 4 parties." in text
+    everything = statement_text(said)
+    assert missing(everything, (*folded, "note-body")) == []
+    fewer = replace(said, coverage=(*said.coverage, Coverage("late", "", 8, 9)))
+    assert "Counted: 4 of 4 parties, for estimate" in briefly(fewer)
+    assert "late: 8 of 9" in briefly(fewer)
+    assert "wait" not in briefly(fewer)
 
 
 def test_json_has_verdicts_coverage_checks_and_figures() -> None:

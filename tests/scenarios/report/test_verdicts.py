@@ -78,6 +78,17 @@ def test_the_scale_goes_by_odds(odds: float, word: str) -> None:
     assert place / len(SCALE) <= verdict.place <= (place + 1) / len(SCALE)
 
 
+def test_its_brief_form_leaves_out_what_reassures_alone() -> None:
+    assert on_privacy(ledger_of(2.9), alone=None, checks=()).brief == (
+        "The aggregator can be at most 95 % sure of a guess about a person that was 50:50 before "
+        "(ε = 2.9).",
+    )
+    assert on_privacy(ledger_of(20.0), alone=None, checks=()).brief == (
+        "The aggregator can become certain of a person's answers (ε = 20).",
+    )
+    assert on_privacy(ledger_of(2.9), alone=None, checks=(), doubt="why").brief == ("Why.",)
+
+
 def test_of_a_ledger_that_may_lack_something_only_none_is_said() -> None:
     known = on_privacy(ledger_of(0.5), alone=None, checks=(), doubt="why")
     assert (known.word, known.state) == ("unknown", "open")
@@ -170,6 +181,7 @@ def test_a_coalition_that_exposes_somebody_lowers_the_verdict() -> None:
     first, *others = verdict.reasons
     assert first.startswith("Against the aggregator alone: moderate. Only exact sums are revealed,")
     assert not any("no lower" in reason for reason in others)
+    assert verdict.brief == (verdict.says, *verdict.reasons)
     # Whatever is found at fault with the record, this much is known.
     broken = on_privacy(ledger, alone=alone, checks=(), conspiring=[found], doubt="why")
     assert (broken.word, broken.says) == ("none", verdict.says)

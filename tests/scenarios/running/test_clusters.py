@@ -156,7 +156,7 @@ def test_exact_dependences_have_standard_errors_of_0() -> None:
 def test_who_vanished_between_two_rounds_is_in_the_estimate_by_the_first(tmp_path: Path) -> None:
     settings = ("--set", "dependence=rr", "--set", "drop=0.4", "--set", "parties=50")
     arguments = ("run", "adult-clusters", "--set", f"records={RESPONDENTS}", *settings)
-    said = sottovoce(*arguments, "--out", tmp_path, "--transport", "local")
+    said = sottovoce(*arguments, "--out", tmp_path, "--transport", "local", "--details")
     result = json.loads((tmp_path / "result.json").read_text())
     gone = result["trouble"]["crashed"]
     assert 10 < gone < 30
@@ -175,7 +175,7 @@ def test_who_vanished_between_two_rounds_is_in_the_estimate_by_the_first(tmp_pat
     assert "PilotReport: 50 of 50 parties" in words
     assert f" Report: {50 - gone} of 50 parties" in words
     transcript, page = tmp_path / "transcript.svt.zst", tmp_path / "audit.html"
-    audited = sottovoce("audit", transcript, "--html", page).out
+    audited = sottovoce("audit", transcript, "--html", page, "--details").out
     assert "50 of 50 parties were counted for the estimate" in audited
     complete = sottovoce("audit", transcript, "--json").json["completeness"]
     assert (complete["counted"], complete["parties"]) == (50, 50)

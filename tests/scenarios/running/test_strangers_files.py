@@ -373,7 +373,7 @@ def test_a_pair_that_does_not_dominate_is_refused(weakened: Path, tmp_path: Path
     assert sottovoce("run", weakened, "--out", tmp_path / "out").code == 0
     page = tmp_path / "page.html"
     audit = "audit", tmp_path / "out" / "transcript.svt.zst", "--variant", f"{weakened}:Own"
-    said = sottovoce(*audit, "--html", page)
+    said = sottovoce(*audit, "--html", page, "--details")
     assert said.code == 0, said.err
     assert f"At delta 1e-06: not computed: {BELOW}" in said.out
     assert "learned at most ε = 1.099 about each respondent (pure" in said.out

@@ -116,7 +116,7 @@ def test_a_survey_among_processes(surveys: list[Path]) -> None:
     assert result["usefulness"]["verdict"] in ("poor", "none", "unknown")
     path = surveys[0] / "transcript.svt.zst"
     digest = result["transcript"]["digest"]
-    said = sottovoce("audit", path, "--digest", digest)
+    said = sottovoce("audit", path, "--digest", digest, "--details")
     assert said.code == 0
     assert "\nRecord: sound. " in said.out
     assert "The published result of 6 respondents follows" in said.out

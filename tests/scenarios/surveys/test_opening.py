@@ -42,7 +42,7 @@ def held(folder: Path, opening: str) -> tuple[Path, Path, list[str]]:
 def without_keys(keys: Path, transcript: Path) -> Said:
     """What an audit says once all folders of members are gone."""
     shutil.rmtree(keys)
-    return sottovoce("audit", transcript)
+    return sottovoce("audit", transcript, "--details")
 
 
 @pytest.mark.parametrize("opening", ["published", "withheld"])

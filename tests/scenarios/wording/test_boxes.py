@@ -161,7 +161,7 @@ def test_an_audit_shows_the_boxes_and_when_the_survey_closed(tmp_path: Path) -> 
     assert run.result is not None
     record, page = tmp_path / "a.svt", tmp_path / "a.html"
     record.write_bytes(run.content)
-    said = sottovoce("audit", record, "--html", page)
+    said = sottovoce("audit", record, "--html", page, "--details")
     assert said.code == 0, said.err
     wanted = (
         "Which of these have you? In",

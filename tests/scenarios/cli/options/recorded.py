@@ -38,7 +38,7 @@ AUDIT = (
         },
         spy=budgets,
     ),
-    Call("audit {record}", {"--json": (None, out)}),
+    Call("audit {record}", {"--json": (None, out), "--details": (None, out)}),
     Call("audit {own_record}", {"--variant": ("{own}:RollCall", code)}),
     Call(
         "audit {record} --json --observer party-2",
@@ -103,7 +103,7 @@ ESTIMATE = (
         "estimate {record} --json --about population",
         {"--calibrate": ("{margins}", values("rows"))},
     ),
-    Call("estimate {record}", {"--json": (None, out)}),
+    Call("estimate {record}", {"--json": (None, out), "--details": (None, out)}),
     Call("estimate {bit_record} --json --table a,b", {"--consistent": (None, values("rows"))}),
     Call(
         "estimate {record} --json --calibrate {margins}",

@@ -33,7 +33,7 @@ RUN = (
             "--watch": (None, err),
         },
     ),
-    Call(TRIAL.removesuffix(" --json"), {"--json": (None, out)}),
+    Call(TRIAL.removesuffix(" --json"), {"--json": (None, out), "--details": (None, out)}),
     Call(TRIAL, {"--transport": ("local", passed), "--workers": ("2", passed)}, spy=simulations),
     Call(f"{TRIAL} --calibrate {{margins}}", {"--calibrate-by": ("raking", values("estimate"))}),
     Call(f"{TRIAL} --out held", {"--force": (None, code)}, copies=("held",)),
@@ -63,7 +63,7 @@ TABULATE = (
         },
         spy=engines,
     ),
-    Call("tabulate quickstart --n 50", {"--json": (None, out)}),
+    Call("tabulate quickstart --n 50", {"--json": (None, out), "--details": (None, out)}),
     Call(
         "tabulate quickstart --n 50 --json --calibrate {town_margins}",
         {"--calibrate-by": ("raking", values("estimate"))},

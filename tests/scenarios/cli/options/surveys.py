@@ -193,7 +193,12 @@ AGGREGATE = (
     ),
     Call("restore {backup} again --out there", {"--out": ("here", names)}),
     Call(HOLD, {"--metrics": ("127.0.0.1:0", err)}, ("fresh",), exposing),
-    Call(HOLD.removesuffix(" --json"), {"--json": (None, out)}, ("fresh",), aggregating),
+    Call(
+        HOLD.removesuffix(" --json"),
+        {"--json": (None, out), "--details": (None, out)},
+        ("fresh",),
+        aggregating,
+    ),
     Call(
         f"{HOLD} --calibrate {{habits_margins}}",
         {"--calibrate-by": ("raking", values("estimate"))},
@@ -235,7 +240,12 @@ COLLECT = (
         spy=collecting,
     ),
     Call(COLLECT_FROM, {"--metrics": ("127.0.0.1:0", err)}, ("linked",), collecting_exposed),
-    Call(COLLECT_FROM.removesuffix(" --json"), {"--json": (None, out)}, ("linked",), collecting),
+    Call(
+        COLLECT_FROM.removesuffix(" --json"),
+        {"--json": (None, out), "--details": (None, out)},
+        ("linked",),
+        collecting,
+    ),
     Call(
         f"{COLLECT_FROM} --certificate linked/aggregator/certificate.pem",
         {"--key": ("linked/aggregator/identity.key", code)},
@@ -304,6 +314,7 @@ REHEARSE = (
             "--synthetic": ("people.csv", passed),
             "--html": ("survey.html", passed),
             "--json": (None, passed),
+            "--details": (None, passed),
         },
         spy=rehearsing,
     ),

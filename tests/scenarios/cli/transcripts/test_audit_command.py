@@ -183,7 +183,7 @@ def test_the_figures_of_the_record_do_not_depend_on_who_is_asked_about(
 
 def test_every_figure_of_an_observer_says_whose_it_is(quick: Recorded) -> None:
     asked = ("--observer", "party-2", "--key", "party-1", "--trail", "party-3")
-    said = sottovoce("audit", quick.path, *asked).out
+    said = sottovoce("audit", quick.path, *asked, "--details").out
     who = "arty-2 with the keys of party-1"
     for says in (
         f"Privacy. P{who} learned at most ε = 4.159 about each respondent",
@@ -199,8 +199,8 @@ def test_every_figure_of_an_observer_says_whose_it_is(quick: Recorded) -> None:
 @pytest.mark.slow
 def test_claims_are_beside_the_record(tmp_path: Path) -> None:
     run = recorded(tmp_path, PairRR.with_keep(BITS, 0.6))
-    said = sottovoce("audit", run.path).out
-    assert "3 times as much" in said
+    assert "3 times as much" in sottovoce("audit", run.path).out
+    said = sottovoce("audit", run.path, "--details").out
     assert "(per record, in 'Upload' and 'Partial'); Claimed ε: " in said
     assert "; Factor: 3\n" in said
     [check] = sottovoce("audit", run.path, "--json").json["privacy"]["claims"]
@@ -259,7 +259,7 @@ def test_other_records_are_found(quick: Recorded, tmp_path: Path) -> None:
 
 
 def test_what_was_not_replayed_is_said(quick: Recorded, tmp_path: Path) -> None:
-    said = sottovoce("audit", quick.path)
+    said = sottovoce("audit", quick.path, "--details")
     assert said.code == 0
     assert "No party's words were replayed" in said.out
     assert "--records FILE" in said.out
@@ -268,7 +268,7 @@ def test_what_was_not_replayed_is_said(quick: Recorded, tmp_path: Path) -> None:
     forgery.header["seed"] = None
     path = tmp_path / "unseeded.svt"
     path.write_bytes(forgery.write())
-    said = sottovoce("audit", path)
+    said = sottovoce("audit", path, "--details")
     assert "--member FOLDER" in said.out
     refused = complaint(sottovoce("audit", path, "--records", quick.records))
     assert "expected PARTY=FILE" in refused
@@ -440,9 +440,9 @@ def test_a_result_that_takes_the_aggregators_folder(tmp_path: Path) -> None:
     said = sottovoce("estimate", path)
     assert "its audit finds it intact and cannot check the result" in complaint(said, 4)
     folder = folder_of(run.setting, AGGREGATOR, tmp_path / "aggregator")
-    said = sottovoce("audit", path, "--member", folder)
+    said = sottovoce("audit", path, "--member", folder, "--details")
     assert said.code == 0, said.out
-    assert "\nRecord: sound. " in said.out
+    assert "Record: sound. " in said.out
     assert "The published result of 6 respondents follows" in said.out
 
 

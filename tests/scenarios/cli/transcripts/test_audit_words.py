@@ -105,22 +105,23 @@ def test_the_search_has_neither_taps_nor_keys(summed: Recorded) -> None:
 
 
 def test_no_worst_coalition_where_there_is_no_sum(quick: Recorded) -> None:
-    said = sottovoce("audit", quick.path, "--worst", "2").out
+    said = sottovoce("audit", quick.path, "--worst", "2", "--details").out
     assert "The worst coalition. There is no secure sum on record to take apart." in said
     assert "The worst coalition found" not in said
+    assert "There is no secure sum" in sottovoce("audit", quick.path, "--worst", "2").out
 
 
 def test_attributes_of_one_figure_share_a_line(tmp_path: Path) -> None:
     example = next(e for e in examples() if e.variant.name == "privkv")
     run = recorded(tmp_path, example.variant, n=len(example.records))
-    said = sottovoce("audit", run.path).out
+    said = sottovoce("audit", run.path, "--details").out
     assert f"each of {len(example.variant.survey.names)} attributes" in said
 
 
 def test_one_is_no_plural(tmp_path: Path) -> None:
-    said = sottovoce("run", "quickstart", "--set", "residents=1", "--out", tmp_path)
+    said = sottovoce("run", "quickstart", "--set", "residents=1", "--out", tmp_path, "--details")
     assert "estimated from 1 of 1 party, 1 respondent, over memory" in " ".join(said.out.split())
-    said = sottovoce("audit", tmp_path / "transcript.svt.zst")
+    said = sottovoce("audit", tmp_path / "transcript.svt.zst", "--details")
     assert "1 of 1 party was counted" in said.out
     assert "The published result of 1 respondent follows" in said.out
     assert "The one party signed what it said and heard." in said.out

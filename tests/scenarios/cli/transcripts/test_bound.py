@@ -74,7 +74,7 @@ def test_another_file_is_another_protocol(held: tuple[Path, Path], tmp_path: Pat
 
 def test_an_audit_says_what_was_bound(held: tuple[Path, Path]) -> None:
     own, transcript = held
-    said = sottovoce("audit", transcript, "--variant", f"{own}:Own").out
+    said = sottovoce("audit", transcript, "--variant", f"{own}:Own", "--details").out
     for words in (
         "You may stop at any time.",
         "Do you smoke?",

@@ -206,7 +206,7 @@ def test_a_checkpoint_of_another_session_says_nothing_of_the_file(
 
 @pytest.mark.slow
 def test_audit(quick: Recorded) -> None:
-    said = python("-m", "scenarios", "audit", quick.path, "--digest", quick.digest)
+    said = python("-m", "scenarios", "audit", quick.path, "--digest", quick.digest, "--details")
     assert said.code == 0
     assert "\nRecord: sound. The record is whole" in said.out
     assert "Caution  Simulation. The record holds its seed" in said.out

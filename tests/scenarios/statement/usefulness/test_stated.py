@@ -19,7 +19,10 @@ from tests.pages import Page
 from tests.scenarios.command import sottovoce
 
 FEW = ("run", "quickstart", "--set", "residents=12", "--seed", 1)
-SOME = ("run", "quickstart", "--set", "residents=1500", "--set", "parties=10", "--seed", 1)
+SOME = (
+    *("run", "quickstart", "--set", "p=0.6", "--set", "residents=1500", "--set", "parties=10"),
+    *("--seed", 1),
+)
 
 
 def verdict_of(*of: MarginOfError, pairs: tuple[MarginOfError, ...] = ()) -> UsefulnessVerdict:
@@ -92,6 +95,23 @@ def test_a_headline_is_short_whatever_attributes_are_called() -> None:
     assert len(verdict_of(long, MarginOfError(("b",), 2, 0.01)).headline) <= 160
 
 
+def test_its_brief_form_has_the_largest_margin_and_what_is_bad() -> None:
+    good, fair = MarginOfError(("a",), 2, 0.02), MarginOfError(("b",), 3, 0.08)
+    pair = MarginOfError(("a", "b"), 6, 0.3)
+    first = "Each attribute's shares are within 8.0 percentage points in 95 of 100 surveys."
+    assert verdict_of(good, fair).brief == (first,)
+    assert verdict_of(good, fair, pairs=(MarginOfError(("a", "b"), 6, 0.09),)).brief == (first,)
+    warned = verdict_of(good, fair, pairs=(pair,)).brief
+    assert warned is not None
+    assert warned[1:] == (
+        "The 1 pair of attributes is poor; the least exact is a by b, off by up to 30.0 points.",
+    )
+    assert verdict_of(pair).brief == (
+        "Only very large differences between shares can be told: shares of a by b are within "
+        "30.0 percentage points in 95 of 100 surveys.",
+    )
+
+
 def test_nothing_is_judged_where_nothing_is_estimated() -> None:
     assert on_usefulness(()) == ()
 
@@ -108,10 +128,11 @@ def test_means_are_judged_by_their_range() -> None:
     assert verdict_of(margin).off.startswith("The mean of hours may be off by up to 0.")
 
 
-def test_a_run_states_it_once_before_privacy(tmp_path: Path) -> None:
-    said = sottovoce(*SOME, "--out", tmp_path / "out", "--html", tmp_path / "page.html")
+def test_a_run_states_it_once_after_privacy(tmp_path: Path) -> None:
+    files = ("--out", tmp_path / "out", "--html", tmp_path / "page.html")
+    said = sottovoce(*SOME, *files, "--details")
     text = " ".join(said.out.split())
-    assert text.index("Usefulness: fair.") < text.index("Privacy of the design:")
+    assert text.index("Privacy of the design:") < text.index("Usefulness: fair.")
     assert text.count(SCALE_SAYS) == 1
     assert "For good estimates it would take one of these: about " in text
     result = json.loads((tmp_path / "out" / "result.json").read_text())["usefulness"]

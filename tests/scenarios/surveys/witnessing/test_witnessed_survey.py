@@ -193,7 +193,7 @@ def test_the_beginning_is_on_record_and_beside_it(held: Held) -> None:
 
 def test_an_audit_shows_what_was_announced(held: Held, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    said = sottovoce(*held.read("audit", "--html", page)).out
+    said = sottovoce(*held.read("audit", "--html", page, "--details")).out
     line = (
         "Announced: 2 tables (smokes, age by smokes), intervals at 90 % about the respondents, "
         "projection clip. The result gives them. Published by itself and not announced: age."
