@@ -210,7 +210,7 @@ def test_what_is_so_by_default_may_be_set(setting: str) -> None:
 
 def test_the_result_is_written_where_no_real_survey_is(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    said = sottovoce("tabulate", f"{LAWS}:warner", "--n", "1000", "--out", out)
+    said = sottovoce("tabulate", f"{LAWS}:warner", "--n", "1000", "--out", out, "--details")
     assert said.out.endswith(f"written: {out / 'result.json'}\n")
     assert [path.name for path in out.iterdir()] == ["result.json"]
     written = json.loads((out / "result.json").read_text())
@@ -218,7 +218,7 @@ def test_the_result_is_written_where_no_real_survey_is(tmp_path: Path) -> None:
     again = sottovoce("tabulate", f"{LAWS}:warner", "--n", "1000", "--out", out, "--json").json
     assert again["digest"] == written["digest"]
     (out / "result.json").write_text("{}")
-    kept = sottovoce("tabulate", f"{LAWS}:warner", "--n", "1000", "--out", out)
+    kept = sottovoce("tabulate", f"{LAWS}:warner", "--n", "1000", "--out", out, "--details")
     assert "may be the result of a real survey" in complaint(kept)
 
 

@@ -58,7 +58,7 @@ def test_a_line_for_each_step_where_there_is_no_terminal() -> None:
     assert lines.pop(0) == f"{about}so do not stop at one that pleases"
     # Twenty parties answer, the wait is over, the result is published.
     assert len(lines) == 22
-    assert "; 1 of 20 that were asked have answered; ε at most 6.983; from 3 resp" in lines[0]
+    assert "; 1 of 20 that were asked have answered; ε at most 2.899; from 3 resp" in lines[0]
     assert "the wait for Report is over, 20 of 20 parties counted" in lines[-2]
     assert "; round 2; the result is published; " in lines[-1]
     widths = [
