@@ -72,12 +72,13 @@ def statement_report(said: Statement, *, details: bool = True) -> Iterator[Rende
 
 def _briefly(said: Statement) -> Iterator[RenderableType]:
     """Who was counted, every verdict in a line, and all that is bad."""
+    of_record = [verdict for verdict in said.verdicts if verdict.key == "record"]
+    for verdict in of_record:
+        yield from _verdict_briefly(verdict)
     if said.coverage:
         yield from _coverage_briefly(said.coverage)
-    for verdict in said.verdicts:
-        says, *more = (verdict.says, *verdict.reasons) if verdict.brief is None else verdict.brief
-        yield _verdict_line(verdict, verdict.about, says)
-        yield from _because(verdict, more)
+    for verdict in said.verdicts[len(of_record) :]:
+        yield from _verdict_briefly(verdict)
     care = [check for check in said.checks if check.state not in ("good", "note")]
     yield from _checks(care)
     answers = {check.says for check in care}
@@ -117,6 +118,12 @@ def verdict_lines(verdict: Verdict) -> Iterator[RenderableType]:
         edges = [f" {TIMES}{edge:,.0f} " for _, edge in scale.steps[:-1]]
         ruler = "".join(a + b for a, b in zip(steps, [*edges, ""], strict=True))
         yield plain(f"  Scale, {scale.goes_by}: {ruler}", style="dim")
+
+
+def _verdict_briefly(verdict: Verdict) -> Iterator[RenderableType]:
+    says, *more = (verdict.says, *verdict.reasons) if verdict.brief is None else verdict.brief
+    yield _verdict_line(verdict, verdict.about, says)
+    yield from _because(verdict, more)
 
 
 def _verdict_line(verdict: Verdict, title: str, says: str) -> RenderableType:
