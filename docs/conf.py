@@ -14,7 +14,7 @@ from sphinx.application import Sphinx
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 project = "sottovoce"
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "faces"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "faces", "options"]
 
 # Headings have the anchors that a code host gives them.
 myst_heading_anchors = 4

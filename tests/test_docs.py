@@ -14,6 +14,7 @@ import shlex
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,7 +56,7 @@ PAGES = tuple(
         for path in ROOT.glob(pattern)
     )
 )
-GUIDE, VARIANT = "docs/guide.md", "docs/writing-a-variant.md"
+PLANS, PYTHON, VARIANT = "docs/plans.md", "docs/python.md", "docs/writing-a-variant.md"
 
 _BLOCK = re.compile(
     r"(?:<!-- (?P<mark>file|not run|prints|exits): (?P<about>[^>]*) -->\n)?"
@@ -149,8 +150,13 @@ LONG = re.compile(
 """Commands that take long."""
 
 LONG_PAGES = {
-    GUIDE,
+    PYTHON,
     VARIANT,
+    "docs/engines.md",
+    "docs/reproducing.md",
+    "docs/results.md",
+    "docs/scenarios.md",
+    "docs/try-it.md",
     "docs/README.md",
     "docs/examples/own-variant.md",
     "docs/examples/own-table.md",
@@ -176,7 +182,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_pages_are_found() -> None:
-    assert {"README.md", GUIDE, VARIANT, "docs/threat-model.md", "docs/papers.md"} <= set(PAGES)
+    assert {"README.md", PLANS, VARIANT, "docs/threat-model.md", "docs/papers.md"} <= set(PAGES)
     assert blocks_of(VARIANT)[0].about == "warner.py"
     assert not blocks_of("docs/transcript-format.md")[0].language
 
@@ -286,29 +292,35 @@ def test_make_has_what_the_readme_names() -> None:
     assert named == {"run", "test"} <= rules
 
 
-def test_every_command_is_in_the_guide() -> None:
-    named = {words[0] for _, words in command_lines(GUIDE)}
-    assert named == COMMANDS.keys()
+def test_every_command_is_shown() -> None:
+    assert {words[0] for page in PAGES for _, words in command_lines(page)} == COMMANDS.keys()
 
 
-def test_every_option_of_run_is_in_the_guide() -> None:
-    described = {word for row in rows_of(section(GUIDE, "Run a scenario")) for word in row[:1]}
-    flags = {option for cell in described for option in re.findall(r"--[a-z-]+", cell)}
-    command = command_of("run")
-    assert command is not None
-    options = {opt for p in command.params if isinstance(p, click.Option) for opt in p.opts}
-    assert flags == options
+def test_options_and_parameters_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the site lists: the options of every command, and the parameters of a scenario."""
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    listed = import_module("options")
+    text = "\n".join(listed.all_commands())
+    for name in COMMANDS:
+        command = command_of(name)
+        assert command is not None
+        table = text.partition(f"\n### {name}\n")[2].partition("\n### ")[0]
+        shown = {option for option in command.params if isinstance(option, click.Option)}
+        missing = {o.opts[0] for o in shown if not o.hidden and f"`{o.opts[0]}" not in table}
+        assert not missing, name
+    rows = [*listed.parameters(["quickstart"])]
+    assert any(row.startswith("| `p` | `") for row in rows)
 
 
-def test_every_key_of_the_result_is_in_the_guide(folder: Path) -> None:
-    write_files(GUIDE, folder)
+def test_every_key_of_the_result_is_documented(folder: Path) -> None:
+    write_files(PYTHON, folder)
     scenario = find_scenario("village.py")
     finished = scenario.run(scenario.configure({}), Context())
     summary = run_values(replace(finished, projection="simplex", extra={}))
     result = {"scenario": scenario.name, "parameters": {}, **summary}
     described = [
         name
-        for row in rows_of(section(GUIDE, "What is in result.json"))
+        for row in rows_of(section("docs/results.md", "What is in result.json"))
         for name in names_in(row[0])
     ]
     keys = set(keys_of(result))
@@ -317,7 +329,7 @@ def test_every_key_of_the_result_is_in_the_guide(folder: Path) -> None:
 
 
 def keys_of(result: Mapping[str, Any]) -> Iterator[str]:
-    """The keys that the guide explains: one level into what has keys of its own."""
+    """The keys that the page explains: one level into what has keys of its own."""
     for key, value in result.items():
         if isinstance(value, Mapping) and value and key not in ("parameters", "trouble"):
             yield from (f"{key}.{inner}" for inner in value)
@@ -325,10 +337,10 @@ def keys_of(result: Mapping[str, Any]) -> Iterator[str]:
             yield key
 
 
-def test_every_table_of_a_query_is_in_the_guide() -> None:
+def test_every_table_of_a_query_is_documented() -> None:
     described = {
         names_in(row[0])[0]: names_in(row[1])
-        for row in rows_of(section(GUIDE, "Read a transcript"))
+        for row in rows_of(section("docs/commands.md", "Read a transcript"))
     }
     assert described == {table.name: [column.name for column in table.columns] for table in TABLES}
 
@@ -346,7 +358,7 @@ def test_every_column_of_the_tables_is_described() -> None:
 
 
 def test_the_plan_is_one(folder: Path) -> None:
-    write_files(GUIDE, folder)
+    write_files(PLANS, folder)
     plan = read_plan(folder / "plan.toml")
     variant = plan.variant
     assert (variant.quorum, variant.patience, variant.max_records) == (2, 60.0, 500)
@@ -391,7 +403,7 @@ def test_the_limits_are_the_defaults() -> None:
 
 
 def test_the_endings_of_a_party_are_those_of_the_code() -> None:
-    rows = rows_of(section("docs/guide.md", "How a party ends"))
+    rows = rows_of(section("docs/among-organisations.md", "How a party ends"))
     assert [(name, int(code), *rest) for name, code, *rest in rows] == [*map(tuple, ENDINGS)]
 
 

@@ -36,7 +36,7 @@ def test_the_site_is_whole_and_fetches_nothing(tmp_path: Path) -> None:
         str(path.relative_to(tmp_path)): path.read_text(encoding="utf-8")
         for path in tmp_path.rglob("*.html")
     }
-    assert {"index.html", "guide.html", "threats/sums.html", "decisions/index.html"} <= set(pages)
+    assert {"index.html", "try-it.html", "threats/sums.html", "decisions/index.html"} <= set(pages)
     for face in FACES:
         names = import_module(face).__all__
         described = re.findall(rf'id="{re.escape(face)}\.(\w+)"', pages[f"api/{face}.html"])

@@ -38,7 +38,7 @@ def test_links_and_pictures_of_the_long_description_work_without_the_repository(
     # Pictures are files, other targets are pages.
     source = URLS["Source"]
     assert f"]({source}/raw/HEAD/docs/run.svg)" in shown
-    assert f"]({source}/blob/HEAD/docs/guide.md#how-sure-is-it)" in shown
+    assert f"]({source}/blob/HEAD/docs/results.md#how-sure-is-it)" in shown
     # Nothing else is changed.
     for kind in ("raw", "blob"):
         shown = shown.replace(f"]({source}/{kind}/HEAD/", "](")

@@ -68,9 +68,9 @@ def test_other_texts_are_files_that_are_not_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shell", thinned(["bash", "zsh", "fish"], 1))
-def test_the_lines_of_the_guide_ask_for_what_there_is(shell: str) -> None:
-    guide = (ROOT / "docs/guide.md").read_text(encoding="utf-8")
-    [variable] = set(re.findall(rf"(\w+)={shell}_source sottovoce", guide))
+def test_the_lines_of_the_page_ask_for_what_there_is(shell: str) -> None:
+    page = (ROOT / "docs/try-it.md").read_text(encoding="utf-8")
+    [variable] = set(re.findall(rf"(\w+)={shell}_source sottovoce", page))
     program = "import sys; sys.argv[0] = 'sottovoce'; from scenarios.cli import main; main()"
     asked = {"COMP_WORDS": "sottovoce run quick", "COMP_CWORD": "quick" if shell == "fish" else "2"}
     said = subprocess.run(
