@@ -1,4 +1,4 @@
-"""Directives ``commands`` and ``parameters``: tables of what the command line takes, from itself."""
+"""Directives ``commands`` and ``parameters``: tables of what the command line takes."""
 
 from __future__ import annotations
 

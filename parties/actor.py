@@ -16,7 +16,7 @@ from protocol.session.roster import Identity
 
 
 class Channel(Protocol):
-    """What an actor needs of a link."""
+    """Methods of a link that an actor needs."""
 
     def send_nowait(self, envelopes: Sequence[Envelope]) -> int:
         """Send what can be sent without waiting; how many that were."""
@@ -28,7 +28,7 @@ class Channel(Protocol):
         """Wait for at least one envelope."""
 
     def receive_nowait(self) -> list[Envelope]:
-        """What is there."""
+        """Take what is there."""
 
 
 async def run_aggregator(
@@ -95,7 +95,7 @@ def _hear(machine: Machine, received: Sequence[Envelope]) -> None:
 
 
 async def _receive_until(deadline: float, link: Channel) -> list[Envelope]:
-    """What has come by the deadline."""
+    """Envelopes that have come by the deadline."""
     received: list[Envelope] = []
     with trio.move_on_at(deadline):
         received = await link.receive_many()

@@ -23,14 +23,14 @@ LINGER = 30.0
 
 
 class Connecting(Protocol):
-    """What a party needs of a transport."""
+    """Methods of a transport that a party needs."""
 
     def connect(self, member: PartyId) -> AbstractAsyncContextManager[Channel]:
         """A member's link."""
 
 
 class Hub(Connecting, Protocol):
-    """What a session needs of a transport."""
+    """Methods of a transport that a session needs."""
 
     async def joined(self, members: Iterable[PartyId], *, within: float) -> None:
         """Wait until all are connected; who has not come by then is gone."""

@@ -85,7 +85,7 @@ class CannotTabulateError(ProtocolError):
 
 
 class NoLikelihoodError(ProtocolError, ValueError):
-    """What is published does not have a likelihood to be maximized; the message says why."""
+    """Likelihood that cannot be maximized, for what is published has none; the message says why."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"no EM: {why}")

@@ -53,7 +53,7 @@ SCALAR_BYTES = 4096
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, dict=True):
-    """What one role says to another. Subclasses are the kinds of message of a variant.
+    """Message from one role to another. Subclasses are the kinds of message of a variant.
 
     A kind is named by its class. A kind that one party sends to another more than once carries an
     integer field ``round``, so that a late message is never taken for the next one.
@@ -198,7 +198,7 @@ class Declined(Message, frozen=True):
 
     @property
     def reason(self) -> str:
-        """What that means."""
+        """Reason in words."""
         return REFUSALS[self.why]
 
 

@@ -70,7 +70,7 @@ MAKERS: Mapping[Counted, Callable[..., Tallied[Any]]] = {
 
 
 class OnAdult(Spread, frozen=True, kw_only=True):
-    """How a survey of Adult is held.
+    """Parameters of every survey of Adult.
 
     Args:
         records: how many to take; all by default.
@@ -80,7 +80,7 @@ class OnAdult(Spread, frozen=True, kw_only=True):
 
 
 class Reports(OnAdult, frozen=True, kw_only=True):
-    """What can be set; ``p`` or ``epsilon``, not both.
+    """Parameters of reports; ``p`` or ``epsilon``, not both.
 
     Args:
         p: probability of keeping; 0.7 by default.
@@ -92,7 +92,7 @@ class Reports(OnAdult, frozen=True, kw_only=True):
 
 
 class Adjustable(OnAdult, frozen=True, kw_only=True):
-    """What both scenarios have.
+    """Parameters of both scenarios.
 
     Args:
         adjust: apply RR-Adjustment to the reports.
@@ -118,7 +118,7 @@ class Clustering(Adjustable, frozen=True, kw_only=True):
 
 
 class Counting(OnAdult, frozen=True, kw_only=True):
-    """What can be set of secure sums.
+    """Parameters of secure sums.
 
     Args:
         counted: attributes, pairs or randomized-pairs.

@@ -40,7 +40,7 @@ _SHOWN_KEYS = 50
 
 
 class Answering(msgspec.Struct, frozen=True, kw_only=True):
-    """What all these scenarios have.
+    """Parameters of all these scenarios.
 
     Args:
         protocol: privkv or privkvm.
@@ -150,7 +150,7 @@ def _run(parameters: Answering, context: Context, records: Records) -> Finished:
 
 
 def _row(key: dict[str, Any], held: Shown, valued: Shown, intervals: Intervals) -> dict[str, Any]:
-    """What a reader is shown of a key."""
+    """Figures of a key for a reader."""
     return {
         "key": key["key"],
         "reports": key["reports"],

@@ -53,7 +53,7 @@ LEAST_STATISTIC = 1e-2
 
 
 class Trips(Spread, frozen=True, kw_only=True):
-    """What all three scenarios have.
+    """Parameters of all three scenarios.
 
     Args:
         method: inp-rr, inp-ps, inp-ht, marg-rr, marg-ps or marg-ht.
@@ -73,7 +73,7 @@ class Trips(Spread, frozen=True, kw_only=True):
 
 
 class Independence(Trips, frozen=True, kw_only=True):
-    """What can be set.
+    """Parameters of the tree.
 
     Args:
         level: at which a test rejects.
@@ -83,7 +83,7 @@ class Independence(Trips, frozen=True, kw_only=True):
 
 
 class Tree(Trips, frozen=True, kw_only=True):
-    """What can be set.
+    """Parameters of the tree.
 
     Args:
         mix: share of uniform in the tables of the tree.
@@ -124,8 +124,7 @@ def run_marginals(parameters: Trips, context: Context) -> Finished:
 
 
 def run_independence(parameters: Independence, context: Context) -> Finished:
-    """For every pair, is it independent? By a test that knows of the noise, and by one that does
-    not."""
+    """Test every pair for independence, with and without regard to the noise."""
     records = _records(parameters, context)
     _, outcome = _released(parameters, context, records)
     estimate, level = outcome.estimate, parameters.level

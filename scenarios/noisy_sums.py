@@ -49,7 +49,7 @@ HOWS: tuple[How, ...] = ("exact", "coins", "summed RR", "local")
 
 
 class NoisySums(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be set.
+    """Parameters of the comparison.
 
     Args:
         tables: whose errors are measured: pairs or margins.
@@ -101,7 +101,7 @@ class Case(NamedTuple):
 
     @property
     def variant(self) -> Variant:
-        """What they are asked by."""
+        """Variant of this case."""
         assert self.candidate.variant is not None
         return self.candidate.variant
 
@@ -150,7 +150,7 @@ def cases_of(tables: Target, delta: float, n: int, epsilon: float) -> list[Case]
 
 
 def best_local(wanted: Wanted, n: int) -> Candidate:
-    """What has the least predicted error of all that hold whoever conspires and sum nothing."""
+    """Candidate of the least predicted error that holds whoever conspires and sums nothing."""
     errors: dict[Candidate, float] = {}
     for cls in BUILT_IN.values():
         if issubclass(cls, Tallied | RRClusters):
@@ -163,7 +163,7 @@ def best_local(wanted: Wanted, n: int) -> Candidate:
 
 
 def _predicted(variant: Variant | None, n: int, tables: Target, about: About) -> float:
-    """What the closed form says; NaN where there is none."""
+    """Error by the closed form; NaN where there is none."""
     if variant is None:
         return math.nan
     try:
@@ -270,7 +270,7 @@ def _row(case: Case, respondents: Error, population: Error) -> dict[str, str | f
 
 
 def _error_at(found: Sequence[tuple[Case, Error, Error]], how: How, n: int, side: int) -> float:
-    """What was measured at the least epsilon."""
+    """Error that was measured at the least epsilon."""
     errors = (of[side] for case, *of in found if (case.how, case.n) == (how, n))
     return next(errors).measured
 

@@ -48,7 +48,7 @@ TRACED = 6
 
 
 class Sampled(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be set; ``p`` or ``epsilon``, not both.
+    """Parameters of the surveys; ``p`` or ``epsilon``, not both.
 
     Args:
         n: how many clients are drawn from the network.

@@ -17,7 +17,7 @@ LOST_WITH = "lost with worker "
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a hub allows. Times in seconds.
+    """Limits of a hub. Times in seconds.
 
     Args:
         handshake: from connecting to being welcome.
@@ -84,7 +84,7 @@ class Link(trio.abc.Channel[Envelope]):
 
 
 class Hub(Protocol):
-    """Where the members of one session connect."""
+    """Hub to which the members of one session connect."""
 
     def connect(self, member: PartyId) -> AbstractAsyncContextManager[Link]:
         """A member's link, closed when the block ends.

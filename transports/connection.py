@@ -43,7 +43,7 @@ class Connection:
         self._filled: trio.Event | None = None
 
     def __len__(self) -> int:
-        """How many payloads have come and were not taken."""
+        """Number of payloads that have come and were not taken."""
         return len(self._whole)
 
     def raise_cap(self, cap: int) -> None:

@@ -46,7 +46,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"delay {self.delay}: expected at least 0 seconds")
 
     def concerns(self, envelope: Envelope) -> bool:
-        """Whether the rule is about an envelope."""
+        """Check whether the rule is about an envelope."""
         return (
             self.sender in (None, envelope.sender)
             and not (self.per_sender and envelope.sender == AGGREGATOR)

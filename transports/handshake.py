@@ -43,7 +43,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag=True, forbid_unkno
 
 
 class Challenge(msgspec.Struct, frozen=True, array_like=True, tag=True, forbid_unknown_fields=True):
-    """Which attempt at the survey this is, the hub's nonce, and the aggregator's signature."""
+    """Attempt at the survey, the hub's nonce, and the aggregator's signature."""
 
     attempt: int
     nonce: bytes
@@ -91,7 +91,7 @@ def decode(kind: type[S], payload: bytes) -> S:
 
 
 def check_hello(hello: Hello, survey: bytes, version: str = VERSION) -> None:
-    """What the hub asks of a hello before it signs anything.
+    """Check a hello before the hub signs anything.
 
     Raises:
         RemoteProtocolError: says what does not fit.
@@ -111,7 +111,7 @@ def challenge(identity: Identity, hello: Hello, attempt: int, nonce: bytes) -> C
 
 
 def check_challenge(roster: Roster, hello: Hello, challenged: Challenge) -> None:
-    """What the party asks of a challenge before it believes the attempt in it.
+    """Check a challenge before the party believes the attempt in it.
 
     Raises:
         RemoteProtocolError: it is not the aggregator's, or the attempt cannot be.
@@ -146,5 +146,5 @@ def check_proof(roster: Roster, hello: Hello, attempt: int, nonce: bytes, proof:
 
 
 def statement(purpose: bytes, hello: Hello, attempt: int, nonce: bytes) -> bytes:
-    """What one side vouches for: what it does, and all that was said so far."""
+    """Statement that one side vouches for: its purpose, and all that was sent so far."""
     return b"sottovoce " + purpose + b"\0" + encode((hello, attempt, nonce))

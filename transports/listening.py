@@ -187,7 +187,7 @@ async def first_end(*directions: Callable[[], Awaitable[None]]) -> str | None:
 
 
 def why_ended(error: BaseException) -> str:
-    """Why a connection ended, for the record."""
+    """Reason why a connection ended, for the record."""
     if isinstance(error, trio.TooSlowError):
         return "the handshake took too long"
     first = error
@@ -212,7 +212,7 @@ REFUSALS = {
 
 
 def refusal_of(error: BaseException) -> str:
-    """Why a caller is not let in: one of a few words, whatever the caller has said."""
+    """Reason why a caller is not let in: one of a few words, whatever the caller has sent."""
     if isinstance(error, trio.TooSlowError):
         return "too slow"
     if isinstance(error, RemoteProtocolError):

@@ -49,12 +49,12 @@ class Mailbox(Generic[T]):
 
     @property
     def space(self) -> int:
-        """How many more items there is room for. What is put into a closed mailbox is dropped."""
+        """Number of items there is room for. What is put into a closed mailbox is dropped."""
         return self._capacity - (0 if self.closed else len(self._items))
 
     @property
     def full(self) -> bool:
-        """Whether writers should wait."""
+        """True if writers should wait."""
         return self.space <= 0
 
     def put(self, *items: T) -> None:
@@ -167,7 +167,7 @@ class MailboxLink(Link, Generic[T]):
 
     @abstractmethod
     def _take(self, most: int | None) -> list[Envelope]:
-        """What is in the mailbox, or the first ``most`` envelopes of it."""
+        """Take what is in the mailbox, or the first ``most`` envelopes of it."""
 
     async def _wait(self) -> None:
         self._check()

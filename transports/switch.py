@@ -59,7 +59,7 @@ class Switch:
 
     @property
     def connected(self) -> int:
-        """How many parties have a connection."""
+        """Number of parties that have a connection."""
         return len(self._ports) - (AGGREGATOR in self._ports)
 
     def attach(self, member: PartyId) -> Mailbox[Delivery]:

@@ -116,7 +116,7 @@ class Post:
         return msgspec.msgpack.decode(envelope.body, type=Parcel).number
 
     def entries(self) -> list[Entry]:
-        """What was recorded, once the session is over."""
+        """Entries that were recorded, once the session is over."""
         self._recorder.close()
         verification = verify(self._content)
         _require(verification.intact, f"the record is not intact: {verification.faults[:3]}")

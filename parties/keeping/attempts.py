@@ -443,7 +443,7 @@ def _open(folder: Path, decoder: msgspec.json.Decoder[L]) -> AbstractContextMana
 
 
 def rest_of(budget: float, before: float) -> float:
-    """What is left of a budget, not below 0; of an infinite one, all of it."""
+    """Rest of a budget, not below 0; of an infinite one, all of it."""
     if budget == math.inf:
         return math.inf
     return max(budget - before, 0.0)

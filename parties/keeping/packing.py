@@ -151,7 +151,7 @@ def whole_length(chunks: Callable[[], Iterable[bytes]]) -> int:
 
 
 def _zeros_in(chunks: Iterable[bytes], frame: int) -> int | None:
-    """Where the zeros begin that a file ends with, if a crash can have left them.
+    """Place of the zeros that a file ends with, if a crash can have left them.
 
     Args:
         frame: where the frame begins that is malformed. They begin there, or at a sector in it.
@@ -193,7 +193,7 @@ def _whole_length(chunks: Iterable[bytes]) -> int:
 
 
 def agree(one: bytes, other: bytes) -> bool:
-    """Whether one of them begins with the other."""
+    """Check whether one of them begins with the other."""
     return one.startswith(other) or other.startswith(one)
 
 

@@ -1,4 +1,4 @@
-"""What people have spent over all surveys: a purse that outlives the folders of single surveys."""
+"""Spending of people over all surveys: a purse that outlives the folders of single surveys."""
 
 from __future__ import annotations
 
@@ -273,12 +273,12 @@ class Purse:
         return largest(found) if found else None
 
     def has_noted(self, release: Release, heard: bytes) -> bool:
-        """Whether the last payment for a release has noted all that was heard."""
+        """Check whether the last payment for a release has noted all that was heard."""
         noted = max((line.heard for line in self._of(release)), default=-1)
         return noted * DIGEST_BYTES >= len(heard)
 
     def unpaid(self, payers: Payers, release: Release, epsilon: float) -> int:
-        """How many of the payers have not paid so much for a release.
+        """Number of the payers that have not paid so much for a release.
 
         What was paid without ids was paid for anybody; what was paid by ids, for those ids alone,
         so it is not enough for a file without ids.
@@ -468,7 +468,7 @@ def purse_in(folder: Path) -> Purse | None:
 
 
 def usual_purse() -> Path:
-    """Where a user's purse is, by the XDG base directory specification.
+    """Path of a user's purse, by the XDG base directory specification.
 
     Raises:
         UsageError: the user has no home.
@@ -480,8 +480,10 @@ def usual_purse() -> Path:
 
 
 def _is_new(lines: Sequence[Line], folder: Path) -> bool:
-    """Whether nobody can have paid yet: the secret is missing, and every line was left by a program
-    that died before it wrote one."""
+    """True if nobody can have paid yet: the secret is missing.
+
+    Every line was left by a program that died before it wrote a secret.
+    """
     return not (folder / PURSE_SECRET).exists() and all(isinstance(line, Opened) for line in lines)
 
 

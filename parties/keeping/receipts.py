@@ -65,7 +65,7 @@ class Kept(NamedTuple):
 
     @property
     def late(self) -> bool:
-        """Whether it holds and says that the party is late."""
+        """True if it holds and says that the party is late."""
         return self.word == LATE and not self.problems
 
     @property
@@ -252,7 +252,7 @@ class _There(NamedTuple):
 
 
 def _is_for(there: _There, receipt: Receipt) -> bool:
-    """Whether a receipt that is there is for the same words as another one, and holds."""
+    """Check whether a receipt that is there is for the same words as another one, and holds."""
     same = (there.receipt.head, there.receipt.session) == (receipt.head, receipt.session)
     return same and not problems_of(there.receipt, there.checkpoint)
 

@@ -110,11 +110,11 @@ class GrowingTranscript(GrowingFile):
 
     @property
     def named(self) -> bool:
-        """Whether it has its name already, which only what is whole and synced gets."""
+        """True if it has its name already, which only what is whole and synced gets."""
         return self.path == self._final
 
     def chunks(self) -> Iterator[bytes]:
-        """What is in it by now, in parts; of what an interrupted program has left, what is whole.
+        """Content by now, in parts; of what an interrupted program has left, what is whole.
 
         Raises:
             UsageError: it cannot be read.
@@ -332,7 +332,7 @@ def _why_kept(path: Path, held: ExitStack) -> str | None:
 
 
 def _why_checkpoint_kept(path: Path, transcript: Path) -> str | None:
-    """Why a checkpoint beside a simulation or an empty transcript must not be replaced, or None."""
+    """Reason to keep a checkpoint beside a simulation or an empty transcript, or None."""
     if path.is_symlink():
         return None  # The link is removed, not its target.
     if not path.is_file():

@@ -1,4 +1,4 @@
-"""What a party keeps: what it heard and said, so that it answers the same again; its notices."""
+"""Memory of a party: what it received and sent, so that it answers the same again; its notices."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _NOTHING = "nothing"
 
 
 class Memory:
-    """What a party heard, or said, in one session, as digests in a file.
+    """Messages that a party received, or sent, in one session, as digests in a file.
 
     Args:
         file: open at its end, with no other name.

@@ -244,7 +244,7 @@ def _digest(envelope: Envelope) -> bytes:
 
 
 def _asked(variant: Variant) -> tuple[str, dict[str, Any], Survey]:
-    """What a variant asks, however long its aggregator waits and for how many."""
+    """Question of a variant, however long its aggregator waits and for how many."""
     parameters = parameters_of(variant)
     for name in _NOT_ASKED:
         del parameters[name]

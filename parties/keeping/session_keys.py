@@ -1,4 +1,4 @@
-"""What a party's randomness follows from: its secret, its records, and the session."""
+"""Source of a party's randomness: its secret, its records, and the session."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def known_session_key(folder: Path, charter: Charter, records: Records) -> bytes
 
 
 def mark_of(key: bytes, session: bytes) -> bytes:
-    """What tells one key's answers in a session from another's, 32 bytes; it shows neither."""
+    """Mark that tells one key's answers in a session from another's, 32 bytes; it shows neither."""
     return expand(key, b"heard" + session)
 
 

@@ -162,7 +162,7 @@ def prepare_output(path: Path, *, own: bytes = b"") -> None:
 
 
 def _begins(path: Path, own: bytes) -> bool:
-    """Whether a file begins as an output does that may be private."""
+    """Check whether a file begins as an output does that may be private."""
     with path.open("rb") as file:
         return bool(own) and file.read(len(own)) == own
 
@@ -312,7 +312,7 @@ def lock(descriptor: int, path: Path, busy: str | None) -> None:
 
 
 def is_named(descriptor: int, path: Path) -> bool:
-    """Whether a path is still the name of an open file."""
+    """Check whether a path is still the name of an open file."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.lstat(path))
     except (FileNotFoundError, NotADirectoryError):
@@ -336,7 +336,7 @@ class GrowingFile:
         self._descriptor = descriptor
 
     def is_there(self) -> bool:
-        """Whether the path still names it: it was not moved, deleted or replaced."""
+        """Check whether the path still names it: it was not moved, deleted or replaced."""
         return is_named(self._descriptor, self.path)
 
     def write(self, content: bytes) -> None:

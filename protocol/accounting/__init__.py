@@ -1,1 +1,1 @@
-"""What a message tells, in privacy events, and what events cost alone and together."""
+"""Privacy events that messages reveal, and what events cost alone and together."""

@@ -187,7 +187,7 @@ class ExactAccountant:
         self._composed: dict[DominatingPairs, Composition] = {}
 
     def judge(self, events: Iterable[PrivacyEvent], attribute: str | None = None) -> Composition:
-        """What all these events about one respondent tell together.
+        """Compose all these events about one respondent.
 
         Args:
             events: of one respondent, as of an ``Account``'s trail.
@@ -298,7 +298,7 @@ class ExactAccountant:
 def exact_epsilon(
     events: Iterable[PrivacyEvent], delta: float, attribute: str | None = None
 ) -> Composition:
-    """What one respondent's events tell together, at a delta.
+    """Compose one respondent's events at a delta.
 
     For many respondents keep one ``ExactAccountant``: it remembers what it has judged.
 

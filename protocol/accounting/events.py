@@ -15,11 +15,11 @@ from protocol.randomizers.coins import FAIR, SIDES
 
 
 class PrivacyEvent(msgspec.Struct, frozen=True, tag=True, cache_hash=True):
-    """What one message tells. Subclasses are the events that accountants may know."""
+    """Privacy event of one message. Subclasses are the events that accountants may know."""
 
 
 class Public(PrivacyEvent, frozen=True):
-    """Nothing: the message is the same whatever the sender's records are."""
+    """Nothing revealed: the message is the same whatever the sender's records are."""
 
 
 class Derived(PrivacyEvent, frozen=True):

@@ -30,7 +30,7 @@ _TAIL = 1e-15
 
 
 class Opinion(msgspec.Struct, frozen=True, kw_only=True):
-    """What the library says: its figures bracket the true one.
+    """Result of the library: its figures bracket the true one.
 
     Args:
         epsilon: with losses rounded up, in nats; infinite if something told is not private.
@@ -46,7 +46,7 @@ class Opinion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def opinion(pairs: DominatingPairs, delta: float) -> Opinion:
-    """What the library says of the pairs behind some events.
+    """Bracket the pairs behind some events by the library.
 
     Raises:
         ImportError: the library is not installed.
@@ -99,7 +99,7 @@ def _epsilon(pairs: Pairs, delta: float, interval: float, pessimistic: bool) -> 
 
 
 def _spread(pair: Pair) -> float:
-    """About a loss's root mean square."""
+    """Root mean square of a loss, roughly."""
     if not isinstance(pair, CoinTable):
         return pair.epsilon
     return math.sqrt(2 / (pair.coins * pair.probability * (1 - pair.probability)))

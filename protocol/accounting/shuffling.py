@@ -69,7 +69,7 @@ class Amplification(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def any_randomizer(epsilon: float, *, n: int, delta: float) -> Amplification:
-    """For every randomizer of this epsilon, which all n respondents use.
+    """Amplification of every randomizer of this epsilon, which all n respondents use.
 
     Feldman, McMillan and Talwar, Hiding Among the Clones, 2021, Theorem 3.1. Let R0 and R1 be the
     laws of the report for the respondent's two records. They are mixtures ``(e**epsilon Q0 + Q1) /
@@ -94,7 +94,7 @@ def any_randomizer(epsilon: float, *, n: int, delta: float) -> Amplification:
 
 
 def randomized_response(keep: KeepUniform, *, n: int, delta: float) -> Amplification:
-    """For randomized response over k categories, which all n respondents use.
+    """Amplification of randomized response over k categories, which all n respondents use.
 
     A report is a uniform draw with probability ``k q``, else the true answer (the blanket of
     Balle, Bell, Gascon and Nissim, The Privacy Blanket of the Shuffle Model, 2019). Tell the
@@ -176,7 +176,7 @@ class _Game:
         return whole[0], whole[1], whole[2]
 
     def delta(self, epsilon: float) -> float:
-        """At least the divergence at ``e**epsilon``, by sums over binomial laws.
+        """Lower bound on the divergence at ``e**epsilon``, by sums over binomial laws.
 
         The term is ``c n0/T - e**epsilon c n1/T - b``, with ``c = k (p-q)`` and ``b = k q
         (e**epsilon - 1)``. Given n1 it is summed over the n0 for which it is positive; with k = 2,

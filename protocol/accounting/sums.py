@@ -58,12 +58,12 @@ class CoinTable:
 
     @property
     def coins(self) -> int:
-        """How many coins a cell has, as far as they are counted."""
+        """Number of coins in a cell, as far as they are counted."""
         return min(self.trials * self.honest, MOST_COINS)
 
     @property
     def probability(self) -> float:
-        """Of a coin to be 1."""
+        """Probability that a coin is 1."""
         return self.chance / SIDES
 
     def among(self, honest: int) -> CoinTable:
@@ -130,7 +130,7 @@ class SummedResponse:
 
     @property
     def epsilon(self) -> float:
-        """That of the respondent's own report."""
+        """Epsilon of the respondent's own report."""
         return self.keep.epsilon
 
     def among(self, honest: int) -> SummedResponse:

@@ -106,7 +106,7 @@ Where sums are told, at a delta, they are one sort more.
 
 
 class Attack(msgspec.Struct, frozen=True, kw_only=True):
-    """What an attack found.
+    """Result of an attack.
 
     Args:
         variant: the variant's name.
@@ -128,12 +128,12 @@ class Attack(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def accused(self) -> bool:
-        """Whether the variant tells more than its ledger says."""
+        """True if the variant tells more than its ledger says."""
         return any(probe.accused for probe in self.probes)
 
     @property
     def undecided(self) -> bool:
-        """Whether nothing is accused, and for some pair a leak may be there that cannot be."""
+        """True if nothing is accused, and for some pair a leak may be there that cannot be."""
         return not self.accused and any(probe.undecided for probe in self.probes)
 
     @property
@@ -413,7 +413,7 @@ def _mate_of(study: Study, roster: Roster) -> int | None:
 
 
 def _pairs(study: Study, account: Account | None) -> tuple[Pair, ...]:
-    """What is told apart: each attribute alone, all of them, and where sums are told, exchanges."""
+    """Pairs to tell apart: each attribute alone, all of them, and exchanges if there are sums."""
     survey = study.records.survey
     own = study.records.codes[study.target].astype(np.int64)
     events = [charge.event for charge in account.trail] if account is not None else []

@@ -1,4 +1,4 @@
-"""What counts of right guesses prove about epsilon, by exact intervals."""
+"""Lower bounds on epsilon by exact intervals, from counts of right guesses."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def epsilon_of_counts(
 
 
 def provable(trials: int, *, alpha: float, delta: float) -> float:
-    """What so many trials, half of them of either input, prove if every guess is right."""
+    """Bound that so many trials, half of them of either input, prove if every guess is right."""
     if delta == 0.0:
         return epsilon_of_guesses(trials, trials, alpha=alpha)
     half = trials // 2

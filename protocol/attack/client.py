@@ -36,7 +36,7 @@ _SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
 
 
 class ClientAttack(msgspec.Struct, frozen=True, kw_only=True):
-    """What an attack on a client found.
+    """Result of an attack on a client.
 
     Args:
         claims: the epsilon that is claimed, in nats.
@@ -52,12 +52,12 @@ class ClientAttack(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def accused(self) -> bool:
-        """Whether the reports tell more than is claimed."""
+        """True if the reports tell more than is claimed."""
         return self.probe.accused
 
     @property
     def undecided(self) -> bool:
-        """Whether a leak may be there that so few trials cannot prove, however total it is."""
+        """True if a leak may be there that so few trials cannot prove, however total it is."""
         return self.probe.undecided
 
 

@@ -1,4 +1,4 @@
-"""What an attacker looks at: the arrays of all trials' views as columns of integers.
+"""Views of an attacker: the arrays of all trials as columns of integers.
 
 A column holds one number of every trial's view: an element of an array that was sent, a hash of
 all of it, or the difference of two arrays of one sender.
@@ -51,7 +51,7 @@ class Matrix(NamedTuple):
 
 
 class View(msgspec.Struct, frozen=True):
-    """What is looked at of one trial.
+    """View of one trial.
 
     Args:
         fields: the fields of all messages as arrays, by name.
@@ -63,7 +63,7 @@ class View(msgspec.Struct, frozen=True):
 
 
 def view_of(observation: Observation) -> View:
-    """What is looked at of what an observer sees."""
+    """View of what an observer sees."""
     fields = {
         f"{name}.{field}": array_of(getattr(message, field))
         for name, message in observation.messages.items()
@@ -148,7 +148,7 @@ def facts_of(views: Sequence[View]) -> dict[str, Codes]:
 def matrices_of_rows(
     name: str, values: NDArray[np.generic], bits: int, *, most: int
 ) -> Iterator[tuple[str, Matrix]]:
-    """What is looked at of an array with a row per trial, (n, w), by name.
+    """Columns of an array with a row per trial, (n, w), by name.
 
     Args:
         most: how many elements of a row are looked at one by one.
@@ -164,7 +164,7 @@ def matrices_of_rows(
 
 
 def _width(lengths: Sequence[int], trials: int) -> int:
-    """How many elements of each array are looked at one by one."""
+    """Number of elements of each array that are looked at one by one."""
     most = ELEMENTS
     while most > FEWEST and trials * sum(min(length, most) for length in lengths) > CELLS:
         most //= 2

@@ -1,4 +1,4 @@
-"""How an attacker guesses by the laws that a variant declares."""
+"""Guesses by the laws that a variant declares."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Guess(NamedTuple):
 def log_ratios(
     message: Message, event: PrivacyEvent, variant: Variant, codes: tuple[Codes, Codes]
 ) -> Floats | None:
-    """How much likelier a message is under the second input than under the first, by its event.
+    """Log likelihood ratio of a message under the second input to the first, by its event.
 
     Args:
         variant: as it is in the run.
@@ -121,7 +121,7 @@ def _columns(array: NDArray[np.generic], draws: Sequence[Randomized]) -> list[Dr
 
 
 def _fits(part: Drawn) -> bool:
-    """Whether these are reports of a randomizer whose law is known, a row each."""
+    """Check whether these are reports of a randomizer whose law is known, a row each."""
     try:
         draw = known(part.event.randomizer)
         with refusing(draw):
@@ -131,7 +131,7 @@ def _fits(part: Drawn) -> bool:
 
 
 def _inputs(part: Drawn, records: Records) -> list[int] | None:
-    """Which inputs some records are; None if that is not said and the randomizer has others."""
+    """Inputs of some records; None if that is not known and the randomizer has others."""
     if part.inputs is not None:
         return [int(code) for code in part.inputs]
     axes = list(records.survey.axes(part.event.attributes))

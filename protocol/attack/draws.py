@@ -89,7 +89,7 @@ def attack_randomizer(
 
 
 def _sides(law: tuple[OutputClass, ...]) -> list[int]:
-    """Which input each class of reports speaks for: 1 the second, -1 the first, 0 neither loudly.
+    """Input that each class of reports speaks for: 1 the second, -1 the first, 0 neither loudly.
 
     Where a class can come from one input alone, only such classes count.
     """
@@ -104,6 +104,6 @@ def _sides(law: tuple[OutputClass, ...]) -> list[int]:
 
 
 def _odds(part: OutputClass) -> Fraction:
-    """How likely the likelier input is after such a report, both equally likely before."""
+    """Odds of the likelier input after such a report, both equally likely before."""
     whole = part.first + part.second
     return Fraction(max(part.first, part.second), 1) / whole if whole else Fraction(0)

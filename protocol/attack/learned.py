@@ -1,4 +1,4 @@
-"""How an attacker learns to guess: from some of the trials, whose inputs she is told."""
+"""Guesses learned from some of the trials, whose inputs the attacker is given."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SMALLEST_WEIGHT = 0.5
 
 
 class _Lesson(NamedTuple):
-    """What may be learned from.
+    """Data to learn from.
 
     Args:
         bits: (n,) which input each trial had.
@@ -52,7 +52,7 @@ class _Lesson(NamedTuple):
 
 
 class _Coding(NamedTuple):
-    """How the values of a column are told apart.
+    """Coding that tells the values of a column apart.
 
     Args:
         size: how many there are.
@@ -259,7 +259,7 @@ def _to_combine(ranked: list[_Learned], found: list[_Learned]) -> list[_Learned]
 
 
 def _fitted(name: str, coding: _Coding, codes: NDArray[np.intp], lesson: _Lesson) -> _Learned:
-    """Which values to guess at: those that speak most for either input, as many as are worth it.
+    """Select values to guess at: those that speak most for either input, as many as are worth it.
 
     What that is worth is judged on other trials than it is learned from, or the column with the
     most values would always seem the best.
@@ -272,7 +272,7 @@ def _fitted(name: str, coding: _Coding, codes: NDArray[np.intp], lesson: _Lesson
 def _counted(
     codes: NDArray[np.intp], bits: NDArray[np.bool_], part: NDArray[np.bool_], size: int
 ) -> Codes:
-    """How often each value came, (2, size): under the first input and under the second."""
+    """Counts of each value, (2, size): under the first input and under the second."""
     together = codes[part] + size * bits[part]
     return np.bincount(together, minlength=2 * size).reshape(2, size).astype(np.int64)
 
@@ -300,7 +300,7 @@ def _table_of(counts: Codes, z: float) -> Guesses:
 
 
 def _best(right: Codes, wrong: Codes, z: float) -> int:
-    """How many values, from the first on, are worth most together."""
+    """Number of values, from the first on, that are worth most together."""
     rights, wrongs = np.cumsum(right), np.cumsum(wrong)
     return int(np.argmax(_cautious(rights, rights + wrongs, z))) + 1
 

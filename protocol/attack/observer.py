@@ -1,4 +1,4 @@
-"""What an attacker sees of each trial: messages by name, and facts about how they came.
+"""Observations of an attacker in each trial: messages by name, and facts about how they came.
 
 A trial is a whole run, or one of many respondents in a run.
 """
@@ -22,7 +22,7 @@ _SPREAD, _KEPT = 1_000_003, (1 << 62) - 1
 
 
 class Observation(NamedTuple):
-    """What is seen of one trial.
+    """Observation of one trial.
 
     Args:
         messages: by a name that is the same in every trial, such as ``target's Report``.
@@ -38,7 +38,7 @@ class Observation(NamedTuple):
 def observation_of(
     rehearsal: Rehearsal, observer: Coalition, labels: Mapping[PartyId, str]
 ) -> Observation:
-    """What an observer sees of some members of a run.
+    """Observation of some members of a run.
 
     Args:
         labels: whose messages, and by which name each of these members goes.
@@ -50,7 +50,7 @@ def observation_of(
 def observations_of(
     rehearsal: Rehearsal, observer: Coalition, trials: Sequence[Mapping[PartyId, str]]
 ) -> list[Observation]:
-    """What an observer sees of several trials of one run (``observation_of``).
+    """Observations of several trials of one run (``observation_of``).
 
     Facts are, of every message: how many there are of its name, its length, its number among its
     sender's, to whom it goes, as a place in the roster and as steps from its sender to there, and
@@ -102,7 +102,7 @@ def observations_of(
 
 
 def _broadcast(last: Envelope, envelope: Envelope) -> bool:
-    """Whether this is the message that came just before it, to another member."""
+    """Check whether this is the message that came just before it, to another member."""
     return (
         last.kind == envelope.kind
         and last.seq + 1 == envelope.seq

@@ -1,4 +1,4 @@
-"""What was tried on a pair of inputs and what that proves: guesses on trials, counted."""
+"""Attempts on a pair of inputs and what they prove: counted guesses on trials."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class Tried(msgspec.Struct, frozen=True):
 
     @property
     def undecided(self) -> bool:
-        """Whether a leak may show here that so few trials cannot prove, however total it is."""
+        """True if a leak may show here that so few trials cannot prove, however total it is."""
         return math.isfinite(self.bound) and self.provable <= self.bound
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
-    """What was tried on one pair of inputs; of several attempts the one that proves most.
+    """Attempt on one pair of inputs; of several the one that proves most.
 
     Args:
         pair: how the inputs differ.
@@ -86,7 +86,7 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def accused(self) -> bool:
-        """Whether more is proved than the ledger admits."""
+        """True if more is proved than the ledger admits."""
         return self.lower > self.bound
 
     @property
@@ -97,7 +97,7 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def undecided(self) -> bool:
-        """Whether there may be a leak that so few trials cannot prove, however total it is."""
+        """True if there may be a leak that so few trials cannot prove, however total it is."""
         return not self.accused and self.weakest is not None and self.weakest.undecided
 
 
@@ -134,7 +134,7 @@ def probe_of(pair: Pair, sorts: Sequence[Trials], *, level: float, delta: float)
 
 
 def _rank(probe: Probe) -> tuple[float, float, float, int]:
-    """What exceeds its bound by most, else what proves most, against a bound that is finite."""
+    """Rank by what exceeds its bound by most, else by what proves most against a finite bound."""
     excess = max(0.0, probe.lower - probe.bound)
     return excess, -float(math.isinf(probe.bound)), probe.lower, probe.trials
 
@@ -166,7 +166,7 @@ def proved(
     level: float,
     delta: float,
 ) -> Probe:
-    """What guesses prove.
+    """Bound that guesses prove.
 
     Args:
         counts: of the trials of the first (False) and the second input (True) how many were guessed

@@ -199,7 +199,7 @@ def _rows(observation: Observation, held: int, fields: Sequence[str] | None) -> 
 
 
 def _packed_width(value: NDArray[np.generic], held: int) -> int:
-    """How many bits each of so many rows has, if these are packed in octets; 0 if they are not."""
+    """Number of bits in each of so many rows, if these are packed in octets; 0 if they are not."""
     if value.dtype != np.uint8 or value.ndim != 1 or not held:
         return 0
     width = min(8 * len(value) // held, _WIDEST)

@@ -58,7 +58,7 @@ class Pair(NamedTuple):
 
 
 class Study(msgspec.Struct, frozen=True, kw_only=True):
-    """What is attacked.
+    """Target of an attack.
 
     Args:
         records: a respondent per party.
@@ -165,7 +165,7 @@ def _accountant(delta: float) -> ExactAccountant:
 
 
 def is_masked(account: Account | None) -> bool:
-    """Whether a trail has something in it that is told of several together."""
+    """Check whether a trail has something in it that is told of several together."""
     trail = () if account is None else account.trail
     return any(isinstance(part, Masked | Merged) for c in trail for part in layers(c.event))
 
@@ -200,7 +200,7 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What was seen in a chunk of runs.
+    """Observations of a chunk of runs.
 
     Args:
         views: of its trials, in order.
@@ -335,7 +335,7 @@ def seen_of_parties(chunk: Chunk) -> Seen:
 def _ratio_of(
     observation: Observation, ledger: Ledger, party: PartyId, run: Rehearsal, pair: Pair, held: int
 ) -> float:
-    """What the first respondent of a party is said to have; nothing follows from an exchange."""
+    """Log ratio of a party's first respondent; nothing follows from an exchange."""
     if pair.exchanged:
         return 0.0
     return float(ratios_of(observation, ledger, party, run, pair, held)[0])
@@ -344,7 +344,7 @@ def _ratio_of(
 def ratios_of(
     observation: Observation, ledger: Ledger, party: PartyId, run: Rehearsal, pair: Pair, held: int
 ) -> Floats:
-    """What a party's messages say by their declared laws, (held,)."""
+    """Log ratios of a party's messages by their declared laws, (held,)."""
     summed = np.zeros(held)
     account = ledger.everybody.get(party)
     if account is None:

@@ -61,7 +61,7 @@ _SUBSETS = 4
 
 
 class Audit(msgspec.Struct, frozen=True, kw_only=True):
-    """What an audit found.
+    """Result of an audit.
 
     Args:
         charter: what everybody knew before the first message.
@@ -144,7 +144,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the record is what was recorded, to its end, and its result follows from it."""
+        """True if the record is what was recorded, to its end, and its result follows from it."""
         # A fault that ends the file decides, whatever could not be judged.
         if not self.finished and self.verification.verdict != "broken":
             return "unfinished"
@@ -264,7 +264,8 @@ def _judged(
 def _disclosed(
     charter: Charter, header: Header, disclosed: Iterable[Disclosure]
 ) -> dict[PartyId, Disclosure]:
-    """By member, the aggregator first: from the seed, if there is one, and from members.
+    """Disclosures by member, the aggregator first: from the seed, if there is one, and from
+    members.
 
     Raises:
         SurveyError: a member is not on the roster.
@@ -365,7 +366,7 @@ RESTORED = "the record goes on from an older copy of itself, of what is before t
 
 
 class _Reading(Fold):
-    """What one pass over the entries collects.
+    """Data that one pass over the entries collects.
 
     Attributes:
         garbled: an envelope could not be decoded, so its sender is unknown.

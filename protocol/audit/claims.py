@@ -1,4 +1,4 @@
-"""What is claimed of a variant's privacy, beside what the record shows."""
+"""Claims of a variant's privacy, beside what the record shows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ClaimCheck(msgspec.Struct, frozen=True):
 
     @property
     def about(self) -> str:
-        """What the two figures are of, in words."""
+        """Subject of the two figures, in words."""
         what = "per answer" if self.claim.per == "answer" else "per record"
         kinds = " and ".join(map(repr, self.claim.kinds))
         return f"{what}, in {kinds}" if kinds else what

@@ -1,4 +1,4 @@
-"""Who took part, from a transcript: who was counted, who left, what was refused or lost."""
+"""Participation, from a transcript: who was counted, who left, what was refused or lost."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _BYTES_PER_NAME = 64
 
 
 class _About(NamedTuple):
-    """Who can count a message, and its topic."""
+    """Parties that can count a message, and its topic."""
 
     by: PartyId
     topic: Topic
@@ -93,12 +93,12 @@ class Closing(msgspec.Struct, frozen=True):
 
     @property
     def response(self) -> Response:
-        """How many were awaited, and counted."""
+        """Numbers of awaited and of counted parties."""
         return Response(self.awaited, self.counted)
 
 
 class Completeness(msgspec.Struct, frozen=True):
-    """Who took part.
+    """Participation in a survey.
 
     Args:
         parties: how many the roster has.

@@ -1,4 +1,4 @@
-"""Whether the respondents of one party are alike, from the reports that are on record."""
+"""Likeness of the respondents of one party, from the reports that are on record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What members disclose to an auditor: keys, randomness, records. No ``repr`` shows any of it."""
+"""Disclosures of members to an auditor: keys, randomness, records. No ``repr`` shows any of it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class WithheldIdentity(Identity):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disclosure:
-    """What a member discloses to the auditor.
+    """Disclosure of a member to the auditor.
 
     Args:
         member: who it is.
@@ -81,7 +81,7 @@ def follows_from_seed(charter: Charter, seed: int, member: PartyId) -> bool:
 def disclosed_by_seed(
     charter: Charter, seed: int, records: Records | None = None
 ) -> Iterator[Disclosure]:
-    """What a simulation's seed discloses: the side of who serves, and with records everybody's.
+    """Disclosures by a simulation's seed: the side of whoever serves, and with records everybody's.
 
     Args:
         records: of all respondents, in their order; they are spread as a simulation does it.

@@ -1,4 +1,4 @@
-"""What each party's role had heard when it spoke, from a transcript: what its words are judged by.
+"""Envelopes that each party's role had received when it spoke, from a transcript.
 
 A party's signed head lists what its waits returned, and when: that is what it had heard. Of a party
 that has signed nothing, nobody knows; what was delivered to it stands for that.
@@ -57,7 +57,7 @@ class Hearing:
             self._came[party] = dict.fromkeys(slot for wait in waits for slot in wait.heard)
 
     def of(self, member: PartyId, seq: int) -> Seen:
-        """What a member had heard when it said its envelope of this number.
+        """View of a member when it sent its envelope of this number.
 
         Raises:
             TranscriptError: it has signed for what the record does not show before.

@@ -19,7 +19,7 @@ from protocol.transcript.entries import Sent
 
 
 class SealedFor(msgspec.Struct, frozen=True):
-    """What was sealed for one member.
+    """Content sealed for one member.
 
     Args:
         reader: the member.
@@ -74,7 +74,7 @@ class InsideWriter:
         self._found[reader] = SealedFor(reader, found.messages + 1, opened, boxes, closed)
 
     def _boxes_in(self, message: Message) -> tuple[int, int]:
-        """How many boxes in a message are opened, and how many are not."""
+        """Numbers of boxes in a message that are opened, and that are not."""
         opened = closed = 0
         codec = self._charter.codec
         for field, kind in codec.held(message).items():
@@ -86,5 +86,5 @@ class InsideWriter:
 
     @property
     def found(self) -> tuple[SealedFor, ...]:
-        """What was sealed, by reader, in the order of their first message."""
+        """Sealed content by reader, in the order of their first message."""
         return tuple(self._found.values())

@@ -50,7 +50,7 @@ REFUSED = -1
 
 
 class Account(msgspec.Struct, frozen=True):
-    """What an observer learned about each respondent that a party speaks for."""
+    """Account of what an observer learned about each respondent that a party speaks for."""
 
     party: PartyId
     loss: Loss
@@ -58,7 +58,7 @@ class Account(msgspec.Struct, frozen=True):
 
 
 class Ledger(msgspec.Struct, frozen=True):
-    """What one observer learned.
+    """Ledger of one observer.
 
     Args:
         observer: the aggregator or a party, ``record`` for whoever holds the transcript, or a
@@ -118,7 +118,7 @@ class Ledger(msgspec.Struct, frozen=True):
 
     @property
     def unbounded(self) -> tuple[str, ...]:
-        """Why a figure is infinite; empty if none is."""
+        """Reasons why a figure is infinite; empty if none is."""
         reasons = (r for a in self.accounts.values() for r in a.loss.unbounded)
         return tuple(dict.fromkeys(reasons))
 
@@ -156,7 +156,7 @@ class Charging:
         self._hearing = Hearing(self._charter, heads, self._held)
 
     def add(self, step: Step) -> Told | None:
-        """What the next step tells; None if it says nothing to anybody."""
+        """Charge the next step; None if it reveals nothing to anybody."""
         told = None
         if isinstance(step.entry, Sent) and step.envelope is not None:
             told = self._sent(step.envelope, step.message, step.malformed)
@@ -204,7 +204,7 @@ class Charging:
         return Told(sender, recipient, envelope.seq, kind, round_, event, charge)
 
     def _event(self, envelope: Envelope, message: Message) -> PrivacyEvent:
-        """What a message tells; the answers themselves if its variant cannot say."""
+        """Event of a message; the answers themselves if its variant cannot say."""
         try:
             seen = self._hearing.of(envelope.sender, envelope.seq)
             return event_of(self._charter.variant, message, seen, envelope.recipient)
@@ -253,7 +253,7 @@ class LedgerWriter(Fold):
 
     @property
     def malformed(self) -> list[str]:
-        """What was malformed, the first ``REMARKS`` of it."""
+        """First ``REMARKS`` remarks on malformed messages."""
         return self._charging.malformed
 
     def start(self, heads: Mapping[PartyId, bytes]) -> None:
@@ -276,7 +276,7 @@ class LedgerWriter(Fold):
                 record.events[told.event] = None
 
     def ledger(self, observer: Observer, follows: Follows | None = None) -> Ledger:
-        """What ``observer`` has learned so far.
+        """Ledger of what ``observer`` has learned so far.
 
         Args:
             observer: anybody, or several together.

@@ -1,4 +1,4 @@
-"""Which messages of one party an observer can link, and what repeated randomization gives away.
+"""Linkable messages of one party, and what repeated randomization gives away.
 
 A message bears its sender's name, so all that one party says can be linked, unless it is hidden in
 a secure sum. Every report on the same answer takes some of the randomness off it again.
@@ -65,7 +65,7 @@ class Linked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Linkage(msgspec.Struct, frozen=True):
-    """What an observer can link of each respondent.
+    """Messages of each respondent that an observer can link.
 
     Args:
         observer: who.
@@ -77,7 +77,7 @@ class Linkage(msgspec.Struct, frozen=True):
 
 
 def link(ledger: Ledger) -> Linkage:
-    """Which messages an observer can link, by the ledger of what it learned.
+    """Find the messages that an observer can link, by the ledger of what it learned.
 
     A message that the ledger charges an observer with only because something passed it on that may
     tell everything is taken to be linkable, like all that it may tell.
@@ -112,7 +112,7 @@ def _repeated(
 
 
 def _disclosures(event: PrivacyEvent) -> dict[str, list[PrivacyEvent]]:
-    """By attribute the parts of an event that tell something of it: of one of several, the most."""
+    """Parts of an event that reveal an attribute, by attribute: of one of several, the most."""
     found: dict[str, list[PrivacyEvent]] = {}
     match event:
         case Composed(events):
@@ -170,7 +170,7 @@ def _averaged(name: str, leaves: Sequence[PrivacyEvent], size: int | None) -> Re
 
 
 def bound_on_guess(epsilon: float, size: int) -> float:
-    """At most how likely the best guess among ``size`` equally likely categories is.
+    """Upper bound on the chance of the best guess among ``size`` equally likely categories.
 
     No category's posterior odds against another one exceed ``e**epsilon``, so its probability is at
     most ``1 / (1 + (size - 1) e**-epsilon)``.

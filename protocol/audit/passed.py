@@ -1,4 +1,4 @@
-"""What was sent, as far as it tells something: what the ledger of any set is made of."""
+"""Messages that reveal something: what the ledger of any set is made of."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class Charge(NamedTuple):
 
     @property
     def summed(self) -> bool:
-        """Whether it is told together with others', so that nothing in it is its sender's alone."""
+        """True if it is told together with others', so that nothing in it is its sender's alone."""
         return any(isinstance(part, Masked | Merged) for part in layers(self.event))
 
 
 class Told(NamedTuple):
-    """What a message tells everybody together.
+    """Events that a message reveals together.
 
     Args:
         sender, recipient: its ends; None in the place of the latter for what was refused at the
@@ -72,7 +72,7 @@ class Told(NamedTuple):
 
 
 class Passed:
-    """What was sent, as far as it tells something, as the ledger of any set needs it.
+    """Messages that reveal something, as the ledger of any set needs them.
 
     Args:
         roster: the members.
@@ -136,7 +136,7 @@ class Passed:
             }
 
     def received(self, there: int, place: int) -> bool:
-        """Whether a member had received one message when it sent another, by their places.
+        """Check whether a member had received one message when it sent another, by their places.
 
         By its head, or if it has signed none by what had been delivered to it.
         """
@@ -156,7 +156,7 @@ class Passed:
 
 
 def passes(parts: Iterable[PrivacyEvent]) -> int:
-    """How a sender is known by the layers of what is learned of its message: 0 for not at all."""
+    """Depth at which a sender is known by the layers of its message: 0 for not at all."""
     telling = [part for part in parts if not isinstance(part, _OWN | Sealed | Composed | OneOf)]
     if not telling:
         return 0

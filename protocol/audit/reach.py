@@ -1,4 +1,4 @@
-"""What a set of members, taps and keys learns of what was sent: who sees it, and as what.
+"""Knowledge of a set of members, taps and keys: the messages that it sees, and in which form.
 
 The messages are walked from the last to the first. A member is known not at all, by the sum or the
 random order of what it had received (``Merging``), or by anything that follows from that. Once
@@ -71,7 +71,7 @@ def rows_of(passed: Passed) -> dict[int, Row]:
 
 
 def _row(told: Told, part: Hidden | Merging, roster: Roster) -> Row:
-    """What a sender adds of its own."""
+    """Row that a sender adds of its own."""
     sender, recipient = told.sender, told.recipient
     row: Row = {}
     if isinstance(part, Hidden):
@@ -84,7 +84,7 @@ def _row(told: Told, part: Hidden | Merging, roster: Roster) -> Row:
 
 
 def learned(passed: Passed, coalition: Coalition) -> Iterator[tuple[Told, PrivacyEvent]]:
-    """What somebody learns: each message that tells it something, and what that is."""
+    """Messages that reveal something to the coalition, and what they reveal."""
     if passed.rows is None:
         passed.rows = rows_of(passed)
     hears = coalition.hears
@@ -152,7 +152,7 @@ class _Walk:
         return next((into for at, into in batches if self._passed.received(place, at)), None)
 
     def _clear(self, told: Told, place: int) -> PrivacyEvent:
-        """What is learned of a message as it is."""
+        """Event of a message in the clear."""
         sender, recipient = told.sender, told.recipient
         keys, receiver = self._coalition.insiders, recipient or AGGREGATOR
         if self._coalition.hears(sender, recipient):
@@ -181,7 +181,7 @@ class _Walk:
                 self._full |= {member}
 
     def events(self) -> Iterator[tuple[int, PrivacyEvent]]:
-        """What is learned message by message, but for what masks hide."""
+        """Events message by message, without what masks hide."""
         yield from self._found
         members: dict[Batch | None, set[PartyId]] = {}
         for place, _, batch in self._merged:
@@ -195,7 +195,7 @@ class _Walk:
             yield place, Merged(event, honest, linked=True) if honest > 1 else event
 
     def values(self, rows: Mapping[int, Row]) -> Iterator[tuple[int, PrivacyEvent]]:
-        """What follows from the rows that are seen."""
+        """Events that follow from the rows that are seen."""
         if not rows:
             for place, told in enumerate(self._told):
                 yield from ((place, p.event) for p in layers(told.event) if isinstance(p, Hidden))
@@ -244,7 +244,7 @@ def _crowds(rows: Sequence[Mapping[Unknown, Coefficient]]) -> dict[Unknown, int]
 
 
 def _hides(event: PrivacyEvent) -> bool:
-    """Whether a message has a row, of its own or of what it merges."""
+    """Check whether a message has a row, of its own or of what it merges."""
     return any(isinstance(part, Hidden | Merging) for part in layers(event))
 
 
@@ -258,7 +258,7 @@ def _add(row: Row, other: Mapping[Unknown, int]) -> None:
 
 
 def _opened(event: PrivacyEvent, readers: Collection[PartyId]) -> PrivacyEvent:
-    """What is left of an event for those who open what is sealed for these readers."""
+    """Event that is left for those who open what is sealed for these readers."""
     match event:
         case Sealed(reader, inner):
             return _opened(inner, readers) if reader in readers else Public()

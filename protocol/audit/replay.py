@@ -47,7 +47,7 @@ DECLINED = "it declined, which may follow from a budget that is not on record"
 
 
 class Replay(msgspec.Struct, frozen=True, kw_only=True):
-    """What a replay found.
+    """Result of a replay.
 
     Args:
         member: whose words they are.
@@ -110,7 +110,7 @@ class ReplayWriter:
                 self._departed[self._roster.own(entry.party)] = reason
 
     def replays(self) -> dict[PartyId, Replay]:
-        """What the replays have found; nothing can be added any more."""
+        """Results of the replays; nothing can be added any more."""
         return {name: role.replay(self._departed) for name, role in self._roles.items()}
 
 
@@ -185,7 +185,7 @@ class _Role:
         self._heard.setdefault(heard.sender, []).append(heard)
 
     def _beside(self, heard: _Heard) -> int:
-        """How many bytes one that waits takes beside its body."""
+        """Bytes that a waiting envelope takes beside its body."""
         fields = heard.session, heard.recipient, heard.kind
         own = [field for field in fields if field not in self._shared]
         if heard.sender not in self._charter.roster:
@@ -194,7 +194,7 @@ class _Role:
 
     @property
     def listens(self) -> bool:
-        """Whether what it hears may still matter."""
+        """True if what it hears may still matter."""
         finished = self._machine is not None and self._machine.finished
         return not (self._over or finished)
 
@@ -220,7 +220,7 @@ class _Role:
         self._follow(departed)
 
     def _follow(self, departed: dict[PartyId, str]) -> None:
-        """What was said now, or the ranges of one closing, must come from the machine."""
+        """Require that what was sent now, or the ranges of one closing, come from the machine."""
         said, self._ranges = self._ranges, []
         for number, recorded in said:
             if not self._over:
@@ -249,7 +249,7 @@ class _Role:
             self._extra = [*self._extra, number][:20]
 
     def replay(self, departed: dict[PartyId, str]) -> Replay:
-        """What was found, at the end of the record."""
+        """Result at the end of the record."""
         self._follow(departed)
         machine = self._running()
         while not (self._spoken or self._over) and self._advance(machine, departed):
@@ -287,7 +287,7 @@ class _Role:
 
     @property
     def _over(self) -> bool:
-        """Whether what else there is cannot change the verdict."""
+        """True if what else there is cannot change the verdict."""
         return bool(self._differences or self._unknown)
 
     def _differ(self, text: str, number: int | None = None) -> None:
@@ -360,13 +360,13 @@ class _Role:
         return machine.awaited is not waiting
 
     def _earliest(self) -> _Heard | None:
-        """What was delivered first of all that the role has not been given; it is taken out."""
+        """Take out the first delivered envelope that the role has not been given."""
         waiting = [heard for heard in self._heard.values() if heard]
         first = min(waiting, key=lambda heard: heard[0].number, default=None)
         return None if first is None else first.pop(0)
 
     def _awaited(self, waiting: Gather) -> _Heard | None:
-        """What was delivered first of what the role waits for; it is taken out, others stay."""
+        """Take out the first delivered envelope that the role waits for; others stay."""
         topic = waiting.topic
         queues = (self._heard.get(sender, []) for sender in waiting.senders)
         return next((e for queue in queues if (e := _find(topic, queue)) is not None), None)
@@ -444,11 +444,11 @@ class _Role:
         )
 
     def _declines(self, recorded: Envelope) -> bool:
-        """Whether this may follow from a budget: a refusal, said to whoever asked."""
+        """Check whether this may follow from a budget: a refusal, said to whoever asked."""
         return (recorded.kind, recorded.recipient) == (Declined.kind(), AGGREGATOR)
 
     def _is_close(self, one: Envelope, other: Envelope) -> bool:
-        """Whether two envelopes differ in the last places of derived floats alone."""
+        """Check whether two envelopes differ in the last places of derived floats alone."""
         if msgspec.structs.replace(one, body=other.body) != other:
             return False
         decode = self._charter.codec.decode
@@ -487,7 +487,7 @@ def _alike(one: object, other: object) -> bool:
 
 
 def _is_near(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
-    """Whether no number is further from the other than the tolerance allows for the largest."""
+    """True if no number is further from the other than the tolerance allows for the largest."""
     # What is left where large numbers cancel has their rounding, and not its own.
     scale = float(np.abs(other).max(initial=0.0))
     return bool((np.abs(one - other) <= TOLERANCE * scale).all())

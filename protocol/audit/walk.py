@@ -176,7 +176,7 @@ class Walk:
         return Step(number, entry)
 
     def keep(self, step: Step) -> None:
-        """What a step sends is under way from now on.
+        """Keep what a step sends as under way from now on.
 
         Raises:
             TooMuchError: more is under way than there may be.
@@ -300,7 +300,7 @@ def _long_names(envelope: Envelope, recipient: str = "") -> int:
 
 
 def _is_alike(one: Envelope, other: Envelope) -> bool:
-    """Whether two envelopes of one sender are of one broadcast."""
+    """Check whether two envelopes of one sender are of one broadcast."""
     return (one.session, one.kind, one.body) == (other.session, other.kind, other.body) and (
         AGGREGATOR not in (one.recipient, other.recipient)
     )

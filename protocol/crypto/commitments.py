@@ -49,7 +49,7 @@ def commit(salts: Octets, shares: Octets, *, context: bytes) -> Octets:
 def opens(
     commitments: Octets, salts: Octets, shares: Octets, *, context: bytes
 ) -> NDArray[np.bool_]:
-    """Which of the commitments, shape (k, 16), are to these shares with these salts; shape (k,).
+    """Check which commitments, shape (k, 16), are to these shares with these salts; shape (k,).
 
     Raises:
         ValueError: arrays that are not of bytes, or whose shapes do not fit.

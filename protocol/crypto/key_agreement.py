@@ -1,4 +1,4 @@
-"""What the holders of two X25519 keys agree on (RFC 7748, section 6.1)."""
+"""Agreement of the holders of two X25519 keys (RFC 7748, section 6.1)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class AgreementKey:
         self.public = self._key.public_key().public_bytes_raw()
 
     def agree(self, key: bytes) -> bytes:
-        """What this key and another, given by its public key, agree on, 32 secret bytes.
+        """Agree with another key, given by its public key, on 32 secret bytes.
 
         Raises:
             ValueError: the other key is of low order, so that everybody knows the outcome.

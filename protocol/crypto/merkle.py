@@ -119,7 +119,7 @@ class WholeTree:
         return self._over(0, self._known(count))
 
     def inclusion_path(self, index: int, count: int | None = None) -> tuple[bytes, ...]:
-        """What proves a leaf, as the function of this name gives it.
+        """Inclusion proof of a leaf, as the function of this name gives it.
 
         Args:
             index: which leaf, from 0.
@@ -137,7 +137,7 @@ class WholeTree:
         )
 
     def consistency_path(self, first: int, count: int | None = None) -> tuple[bytes, ...]:
-        """What proves that a tree extends its own first leaves, as the function of this name.
+        """Proof that a tree extends its own first leaves, as the function of this name gives it.
 
         Args:
             first: the number of leaves of the earlier tree.
@@ -198,7 +198,7 @@ def root_of_hashes(hashes: Iterable[bytes]) -> bytes:
 
 
 def inclusion_path(hashes: Sequence[bytes], index: int) -> tuple[bytes, ...]:
-    """What proves that a leaf is in the tree (RFC 9162, section 2.1.3.1), from the leaf upward.
+    """Proof that a leaf is in the tree (RFC 9162, section 2.1.3.1), from the leaf upward.
 
     Args:
         hashes: the leaf hashes of the whole tree, in order.
@@ -213,7 +213,7 @@ def inclusion_path(hashes: Sequence[bytes], index: int) -> tuple[bytes, ...]:
 
 
 def is_included(leaf: bytes, *, index: int, count: int, path: Sequence[bytes], root: bytes) -> bool:
-    """Whether ``path`` proves that a tree has this leaf (RFC 9162, section 2.1.3.2).
+    """Check whether ``path`` proves that a tree has this leaf (RFC 9162, section 2.1.3.2).
 
     Args:
         leaf: the leaf itself, not its hash.
@@ -226,7 +226,7 @@ def is_included(leaf: bytes, *, index: int, count: int, path: Sequence[bytes], r
 
 
 def consistency_path(hashes: Sequence[bytes], first: int) -> tuple[bytes, ...]:
-    """What proves that a tree extends its own first leaves (RFC 9162, section 2.1.4.1).
+    """Proof that a tree extends its own first leaves (RFC 9162, section 2.1.4.1).
 
     Args:
         hashes: the leaf hashes of the whole tree, in order.
@@ -261,7 +261,7 @@ def _consistency(over: Callable[[int, int], bytes], first: int, count: int) -> t
 def is_consistent(
     *, first: int, second: int, first_root: bytes, second_root: bytes, path: Sequence[bytes]
 ) -> bool:
-    """Whether ``path`` proves that a tree extends an earlier one (RFC 9162, section 2.1.4.2).
+    """Check whether ``path`` proves that a tree extends an earlier one (RFC 9162, section 2.1.4.2).
 
     Args:
         first, second: how many leaves the earlier and the later tree have.
@@ -315,7 +315,7 @@ def levels_of(hashes: Sequence[bytes]) -> tuple[tuple[bytes, ...], ...]:
 
 
 def joint_path(levels: Sequence[Sequence[bytes]], indices: Iterable[int]) -> tuple[bytes, ...]:
-    """What proves several leaves at once: every vertex that cannot be computed from them.
+    """Joint proof of several leaves: every vertex that cannot be computed from them.
 
     They come level by level from the leaves upward, each level from left to right.
 

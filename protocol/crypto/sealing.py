@@ -46,7 +46,7 @@ def edge_key(secret: bytes, *, context: bytes) -> bytes:
 
 
 class Edge:
-    """What two members share, from the side of one of them. It never shows.
+    """Secret that two members share, from the side of one of them. It never shows.
 
     Args:
         me: this member.
@@ -107,7 +107,7 @@ class Edge:
         return self._derive("tag", self._me, self._peer, content)[:TAG_BYTES]
 
     def is_tag(self, tag: bytes, content: bytes) -> bool:
-        """Whether the other member holds the same content."""
+        """Check whether the other member holds the same content."""
         expected = self._derive("tag", self._peer, self._me, content)[:TAG_BYTES]
         return hmac.compare_digest(tag, expected)
 

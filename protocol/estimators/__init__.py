@@ -1,1 +1,1 @@
-"""What an aggregator computes from randomized reports."""
+"""Estimates that an aggregator computes from randomized reports."""

@@ -45,7 +45,7 @@ class AnnouncedTable(NamedTuple):
 
 
 class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is announced before the first question: which tables are to be published, and how.
+    """Announced analysis: which tables are to be published, and how.
 
     The estimator of a table is that of the variant (``Estimate.table``).
 

@@ -1,4 +1,4 @@
-"""What an observer of one respondent's reports concludes: from what is published of all, by Bayes.
+"""Conclusions about one respondent from her reports: from what is published of all, by Bayes.
 
 The ledger bounds this for whatever may be known before. Here is what one prior becomes.
 """
@@ -18,7 +18,7 @@ from protocol.surveys.survey import Survey
 
 
 class Conclusion(msgspec.Struct, frozen=True):
-    """How likely each category of an attribute is, before and after the reports.
+    """Probability of each category of an attribute, before and after the reports.
 
     Args:
         attribute: its name.
@@ -59,7 +59,7 @@ def conclusions(
     reports: NDArray[np.unsignedinteger],
     prior: Floats,
 ) -> tuple[Conclusion, ...]:
-    """What one respondent's reports make of a prior, attribute by attribute.
+    """Posterior of a prior given one respondent's reports, attribute by attribute.
 
     Args:
         survey: what was asked.

@@ -18,7 +18,7 @@ _DENSE_CELLS_PER_RECORD = 4
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Counts:
-    """How often each record occurs: a sparse histogram over any number of attributes and cells.
+    """Counts of each record: a sparse histogram over any number of attributes and cells.
 
     It is canonical: equal multisets of records give equal arrays, whatever order they came in.
 
@@ -144,7 +144,7 @@ def _runs(sizes: tuple[int, ...]) -> list[tuple[int, int]]:
 
 
 def count_codes(parts: Iterable[NDArray[np.unsignedinteger]], size: int) -> NDArray[np.uint32]:
-    """How often each code occurs in several parties' codes together, shape (size,).
+    """Counts of each code in several parties' codes together, shape (size,).
 
     Args:
         parts: of each party, codes below ``size``, of any shape.
@@ -154,7 +154,7 @@ def count_codes(parts: Iterable[NDArray[np.unsignedinteger]], size: int) -> NDAr
 
 
 def effective_number(weights: NDArray[np.float64], counts: NDArray[np.integer]) -> float:
-    """How many records of equal weight vary as little as these: ``(sum w)**2 / sum w**2``.
+    """Number of records of equal weight that vary as little: ``(sum w)**2 / sum w**2``.
 
     It is Kish's effective sample size (Survey Sampling, 1965, section 11.7), over single records.
     Of randomized records it says how uneven the weights are, and nothing of randomization: how many

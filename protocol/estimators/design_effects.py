@@ -16,7 +16,7 @@ relative standard error of about a half."""
 
 
 class PartMargins(NamedTuple):
-    """What the answers of one party alone make of every attribute.
+    """Margins of every attribute from the answers of one party alone.
 
     Attributes:
         n: the number of its respondents.
@@ -28,13 +28,13 @@ class PartMargins(NamedTuple):
 
     @classmethod
     def of(cls, estimate: Estimate) -> PartMargins:
-        """Of the estimate from one party's answers."""
+        """Margins of the estimate from one party's answers."""
         tables = estimate.marginals()
         return cls(estimate.n, {name: table.values for name, table in tables.items()})
 
 
 class DesignEffects(NamedTuple):
-    """By how much more estimates vary about the population, because parties are alike inside.
+    """Design effects: larger variances about the population, because parties are alike inside.
 
     Attributes:
         parties, records: how many there are.

@@ -1,4 +1,4 @@
-"""What every estimate answers: tables, weighted means and counts."""
+"""Interface of every estimate: tables, weighted means and counts."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class Answers(ABC):
 
 
 class Estimate(Answers):
-    """What a published result says about the respondents."""
+    """Estimate from a published result about the respondents."""
 
     __slots__ = ()
 
@@ -270,7 +270,7 @@ class Estimate(Answers):
         return {}
 
     def true_means(self, records: Records) -> Mapping[str, float]:
-        """What ``attribute_means`` are of these records.
+        """True means of these records, as ``attribute_means`` estimates them.
 
         Raises:
             SurveyError: the records are of another survey.

@@ -260,7 +260,7 @@ class ProductLaw(ErrorLaw):
     names: tuple[str, ...]
 
     def interval(self, level: float, about: About) -> Interval:
-        """As ``product_interval``.
+        """Interval as of ``product_interval``.
 
         About a population the groups have the same respondents. The distance of each end from the
         estimate is larger by the root of what their covariances add to the variance.
@@ -282,7 +282,7 @@ class ProductLaw(ErrorLaw):
         )
 
     def covariance(self, about: About) -> Floats:
-        """Of first order, as the errors of ``ProductEstimate.cells``."""
+        """Covariance of first order, as the errors of ``ProductEstimate.cells``."""
         tables, _ = self.estimate.margins(self.names)
         sizes = self.estimate.survey.sizes_of(self.names)
         check_covariance(math.prod(sizes))
@@ -327,7 +327,7 @@ def _others(factors: Sequence[Floats], place: int) -> Floats:
 
 
 class ProductError(NamedTuple):
-    """What the mean squared error per cell of a product of margins consists of.
+    """Mean squared error per cell of a product of margins, in its parts.
 
     ``variance`` vanishes as reports come in, ``squared_bias`` does not.
     """

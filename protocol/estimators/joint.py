@@ -64,7 +64,7 @@ class Block(msgspec.Struct, frozen=True):
 
 
 class Asked(NamedTuple):
-    """What a table of some attributes takes: shares of reports, and the inverse of each block.
+    """Shares of reports for a table of some attributes, and the inverse of each block.
 
     Attributes:
         shares: of the reports, one axis per block concerned.
@@ -96,7 +96,7 @@ class Asked(NamedTuple):
         return np.ascontiguousarray(whole.reshape(self.sizes).transpose(order))
 
     def per_report(self, weights: Floats, lead: int = 0) -> Floats:
-        """What every report counts for weighted sums of cells, one axis per block.
+        """Values that every report counts for weighted sums of cells, one axis per block.
 
         The mean over the reports is unbiased for the sum. The first ``lead`` axes of the weights
         number sums.
@@ -138,13 +138,13 @@ class Asked(NamedTuple):
         return ends_of_product(blocks)
 
     def scores(self) -> Scores:
-        """Of every cell, one axis per block; arrays may have length 1 along some."""
+        """Scores of every cell, one axis per block; arrays may have length 1 along some."""
         return Scores.of_product(
             self.moments(), lambda some: np.clip(self._of_some(some), 0.0, 1.0)
         )
 
     def collapsed(self, cells: NDArray[np.bool_]) -> Asked | None:
-        """With two categories for each block, if the cells are a set of categories of each.
+        """Request with two categories for each block, if the cells are a set of categories of each.
 
         The set is the first category. None if the cells are not a product of such sets.
         """
@@ -258,7 +258,7 @@ class JointReports(Source):
         return [block.attributes for block in self.blocks]
 
     def independence(self, first: str, second: str) -> TestResult | None:
-        """As ``Source.independence``.
+        """Test of independence, as ``Source.independence``.
 
         Of reports that keep or draw uniformly: of different blocks the exact test of the reports,
         which are independent just where the answers are, and of one block the noise-aware test.
@@ -279,7 +279,7 @@ class JointReports(Source):
         return noise_aware_test(reports, keep=keep)
 
     def pair_reports(self, first: str, second: str) -> PairReports | None:
-        """As ``Estimate.pair_reports``; None if one dense matrix randomized both at once."""
+        """Reports as of ``Estimate.pair_reports``; None if one dense matrix randomized both."""
         # Imported late, as most who estimate test nothing.
         from protocol.estimators.dependence.pair_reports import PairReports
 
@@ -366,7 +366,7 @@ class JointReports(Source):
         return Estimated(value, standard_error(variance, squares, each), law)
 
     def scores(self, names: Sequence[str]) -> Scores:
-        """What a respondent adds to the cumulants of the cells of a table (``Scores``).
+        """Scores that a respondent adds to the cumulants of the cells of a table (``Scores``).
 
         Where attributes were randomized apart, the variance of a cell depends on the shares of
         those who are in a part of it, which are taken as they are estimated, within 0 and 1.
@@ -445,7 +445,7 @@ class JointReports(Source):
         return (Reported(tuple(groups), counts, tuple(mixings)),)
 
     def asked(self, names: Sequence[str], weights: Floats | None = None) -> Asked:
-        """What a table of some attributes takes.
+        """Shares of reports that a table of some attributes takes.
 
         Args:
             names: the attributes.
@@ -480,7 +480,7 @@ class JointReports(Source):
         return Asked(shares, tuple(inverses), order, sizes, tuple(tabulated))
 
     def scored(self, names: Sequence[str], weights: Floats) -> Floats:
-        """What every distinct report counts for weighted sums of a table's cells.
+        """Values that every distinct report counts for weighted sums of a table's cells.
 
         Args:
             names: the attributes of the table.

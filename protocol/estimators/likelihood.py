@@ -50,7 +50,7 @@ class Reported(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """Where EM stopped.
+    """End of EM: where it stopped.
 
     Args:
         log_likelihood: of the reports, in nats, but for a constant; with the logarithm of the prior
@@ -123,7 +123,7 @@ def likeliest(
 
 
 class _Term:
-    """What one set of reports adds to the likelihood."""
+    """Contribution of one set of reports to the likelihood."""
 
     def __init__(self, reported: Reported, sizes: Mapping[str, int]) -> None:
         names = list(sizes)
@@ -164,7 +164,7 @@ class _Term:
 
 
 class _Step(NamedTuple):
-    """What is found at some shares, and where EM goes from there."""
+    """Likelihood at some shares, and the next step of EM from there."""
 
     shares: Floats
     value: float

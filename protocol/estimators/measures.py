@@ -1,4 +1,4 @@
-"""How far one table is from another: error measures of estimates.
+"""Error measures of estimates: distances between two tables.
 
 RRBA (Randomized Response Block Aggregation), section 3.2.1, as corrected. In every measure
 the last ``ways`` axes are one table and the axes before count pairs of tables; by default all axes

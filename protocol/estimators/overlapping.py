@@ -52,7 +52,7 @@ class _Shared:
 
 
 class Overlaps:
-    """What some tables have in common.
+    """Common parts of some tables.
 
     Args:
         tables: finite, by the names of their attributes, of shape ``(size of the first, ...)``.
@@ -177,7 +177,7 @@ def _subsets(names: Sequence[str]) -> chain[Names]:
 
 
 def _cells_along(shape: Sequence[int], axes: Sequence[int]) -> NDArray[np.intp]:
-    """For every cell of a table, its place in the marginal of some axes, in row-major order."""
+    """Place of every cell of a table in the marginal of some axes, in row-major order."""
     grid = np.indices(shape, np.intp, sparse=True)
     cells = np.zeros((), np.intp)
     for axis in axes:

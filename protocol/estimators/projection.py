@@ -1,4 +1,4 @@
-"""From a raw, signed estimate to proportions: named projections, applied last and once."""
+"""Named projections from a raw, signed estimate to proportions, applied last and once."""
 
 from __future__ import annotations
 

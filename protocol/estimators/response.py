@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 
 class Response(NamedTuple):
-    """How many were asked, and how many of them were counted.
+    """Response: the number of those asked, and of those counted.
 
     Attributes:
         asked: at least ``answered``.
@@ -26,7 +26,7 @@ class Response(NamedTuple):
 
     @property
     def widest(self) -> float:
-        """How far any share of all who were asked can be from that of those who were counted."""
+        """Largest distance of a share of all who were asked from that of those who were counted."""
         return 1 - self.rate
 
     def bounds(self, shares: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

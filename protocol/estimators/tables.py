@@ -140,7 +140,7 @@ class Estimated:
 
 
 class Cells(NamedTuple):
-    """What an estimate says of the cells of a table, one axis per attribute.
+    """Estimated cells of a table, one axis per attribute.
 
     Attributes:
         values: the shares, raw and signed.
@@ -237,7 +237,7 @@ class Table:
         *,
         simultaneous: bool = False,
     ) -> Interval:
-        """For every cell the shares that its raw estimate does not contradict, within 0 and 1.
+        """Shares of every cell that its raw estimate does not contradict, within 0 and 1.
 
         Each holds its true share with probability ``level``. A projection moves no interval, and a
         projected value may lie outside.
@@ -269,11 +269,11 @@ class Table:
 
     @property
     def exact(self) -> bool:
-        """Whether it is without error about the respondents."""
+        """True if it is without error about the respondents."""
         return self.standard_errors is not None and not self.standard_errors.any()
 
     def reach(self, about: About = "respondents") -> NDArray[np.float64]:
-        """By how much one report can change each raw cell; 0 where that is exact, or not known."""
+        """Largest change of each raw cell by one report; 0 where it is exact, or not known."""
         return np.broadcast_to(self._law().reach(about), self.values.shape)
 
     def _law(self) -> ErrorLaw:

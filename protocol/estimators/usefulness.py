@@ -98,7 +98,7 @@ class MarginOfError(NamedTuple):
 
     @property
     def says_nothing(self) -> bool:
-        """Whether every share, or every value of the range, is possible."""
+        """True if every share, or every value of the range, is possible."""
         return self.margin >= 1
 
 

@@ -1,4 +1,4 @@
-"""What a client does to an answer before it leaves: randomizers, and how records meet them."""
+"""Randomizers of a client's answer before it leaves, and how records meet them."""
 
 from __future__ import annotations
 

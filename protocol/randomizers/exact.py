@@ -1,4 +1,4 @@
-"""What randomizers compute with: codes of a domain, and exact integers."""
+"""Arithmetic of randomizers: codes of a domain, and exact integers."""
 
 from __future__ import annotations
 

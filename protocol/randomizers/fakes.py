@@ -96,11 +96,11 @@ class FakeData(Randomizer, frozen=True, tag="rs-fd"):
         return math.prod(self.sizes)
 
     def drawn(self, place: int) -> KeepUniform:
-        """By which an attribute is randomized if it is the one that was drawn."""
+        """Randomizer of an attribute that was drawn."""
         return KeepUniform(self.sizes[place], len(self.sizes) * self.thresholds[place])
 
     def column(self, place: int) -> KeepUniform:
-        """By which an attribute's column of reports is drawn, whether it is a fake or not."""
+        """Randomizer of an attribute's column of reports, whether it is a fake or not."""
         return KeepUniform(self.sizes[place], self.thresholds[place])
 
     @property
@@ -111,11 +111,11 @@ class FakeData(Randomizer, frozen=True, tag="rs-fd"):
 
     @property
     def epsilon(self) -> float:
-        """Of two records that differ everywhere, of the exact thresholds, rounded once."""
+        """Epsilon of two records that differ everywhere, of the exact thresholds, rounded once."""
         return log_of(self._ratio(range(len(self.sizes))))
 
     def epsilon_of(self, place: int) -> float:
-        """Of two records that differ in this attribute alone, in nats."""
+        """Epsilon of two records that differ in this attribute alone, in nats."""
         return log_of(self._ratio([place]))
 
     def _ratio(self, places: Sequence[int]) -> Fraction:
@@ -125,7 +125,7 @@ class FakeData(Randomizer, frozen=True, tag="rs-fd"):
 
     @property
     def dominating(self) -> Dominating:
-        """Of the epsilon and the mean distance of the attributes' draws: an upper bound."""
+        """Dominating pair of the epsilon and the attributes' mean distance: an upper bound."""
         ratio = self._ratio(range(len(self.sizes)))
         kept = sum((Fraction(t, WORDS) for t in self.thresholds), Fraction(0))
         return Dominating((ThreePoint.bounded(ratio, kept),), False)
@@ -158,7 +158,7 @@ class FakeData(Randomizer, frozen=True, tag="rs-fd"):
         return _joined(self, [(c + 1) % size for c, size in zip(codes, self.sizes, strict=True)])
 
     def best_guess(self, *others: Randomizer) -> float | None:
-        """Not known: only epsilon bounds it."""
+        """Best guess: not known, only epsilon bounds it."""
         return None
 
     def randomize(self, codes: NDArray[np.unsignedinteger], stream: Stream) -> Array:
@@ -187,7 +187,7 @@ class FakeData(Randomizer, frozen=True, tag="rs-fd"):
 
 
 class _Weights(NamedTuple):
-    """What a report's probability is made of, times m and the number of combinations.
+    """Parts of a report's probability, times m and the number of combinations.
 
     Args:
         base: of every report.
@@ -215,7 +215,7 @@ class _Group(NamedTuple):
 
 
 class _Outcome(NamedTuple):
-    """What the codes of one group can be.
+    """Possible codes of one group.
 
     Args:
         place: in the group's outcomes.
@@ -283,7 +283,7 @@ def _law(randomizer: FakeData, first: int, second: int) -> _Law:
 
 
 def _outcomes(d: int, size: int, gain: Fraction, *, same: bool) -> Iterator[_Outcome]:
-    """How many of d uniform codes are a record's, or how many are each of two different ones'."""
+    """Numbers of d uniform codes that are a record's, or each of two different ones'."""
     for ours in range(d + 1):
         for theirs in [0] if same else range(d + 1 - ours):
             rest = d - ours - theirs

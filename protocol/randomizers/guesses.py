@@ -1,4 +1,4 @@
-"""How likely the best guess of a category is from several reports by keep randomizers."""
+"""Probability of the best guess of a category from several reports by keep randomizers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_UNLIKE = 8
 
 @lru_cache(maxsize=256)
 def guess_of_keeps(size: int, thresholds: tuple[int, ...]) -> float | None:
-    """How likely the best guess of a category is that was reported through each of these.
+    """Probability of the best guess of a category that was reported through each of these.
 
     All categories are equally likely before. The probability is the sum over all reports of the
     largest likelihood of a category, divided by how many there are; it is computed with rational
@@ -59,7 +59,7 @@ def _alike(ratios: Sequence[Fraction], size: int) -> Fraction:
 
 
 def _sequences(m: int, size: int, most: int) -> int:
-    """How many sequences of m of so many categories name none more than ``most`` times."""
+    """Number of sequences of m of so many categories that name none more than ``most`` times."""
     base = [Fraction(1, math.factorial(j)) if j <= most else Fraction(0) for j in range(m + 1)]
     # P = base**size by its differential equation, base P' = size base' P, term by term.
     power = [Fraction(1)] + [Fraction(0)] * m

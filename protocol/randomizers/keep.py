@@ -165,7 +165,7 @@ class KeepUniform(Randomizer, frozen=True, tag="keep"):
         return Support(hit=own, other=rest, both_hit=Fraction(0), both_other=Fraction(0))
 
     def tally(self, reports: Array) -> NDArray[np.int64]:
-        """How many reports are each category, shape ``(size,)``."""
+        """Number of reports of each category, shape ``(size,)``."""
         check_codes(reports, self.size)
         return np.bincount(reports.astype(np.intp), minlength=self.size).astype(np.int64)
 

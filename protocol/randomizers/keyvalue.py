@@ -92,7 +92,7 @@ class PrivKV(Randomizer, frozen=True, kw_only=True, tag="privkv"):
 
     @classmethod
     def with_budget(cls, keys: int, *, epsilon: float) -> PrivKV:
-        """As in the paper: one half of what is charged for the key, one for the value.
+        """PrivKV as in the paper: one half of what is charged for the key, one for the value.
 
         Raises:
             ValueError: as ``with_epsilon``.
@@ -169,7 +169,7 @@ class PrivKV(Randomizer, frozen=True, kw_only=True, tag="privkv"):
         return stream.integers(self.keys, k).astype(smallest_dtype(self.keys))
 
     def perturb_keys(self, values: ArrayLike, stream: Stream) -> NDArray[np.bool_]:
-        """Whether each respondent reports that she holds her key, shape (k,).
+        """Check whether each respondent reports that she holds her key, shape (k,).
 
         Args:
             values: of the sampled keys, shape (k,), NaN where the key is missing.
@@ -261,7 +261,8 @@ class PrivKVM(Randomizer, frozen=True, kw_only=True, tag="privkvm"):
 
     @classmethod
     def with_budget(cls, keys: int, *, epsilon: float, rounds: int = ROUNDS) -> PrivKVM:
-        """As in the paper: one half of epsilon for the key, one for the values of all rounds.
+        """PrivKVM as in the paper: one half of epsilon for the key, one for the values of all
+        rounds.
 
         Raises:
             ValueError: as ``PrivKV.with_epsilon`` and the class.

@@ -1,4 +1,4 @@
-"""How respondents report for the release of marginals of binary attributes: six methods.
+"""Reports for the release of marginals of binary attributes: six methods.
 
 Kulkarni, Cormode and Srivastava, Marginal Release Under Local Differential Privacy. No estimation.
 """
@@ -42,7 +42,7 @@ MAX_WAYS = 4
 
 
 class MarginalReports(NamedTuple):
-    """What respondents say, one row each.
+    """Reports of respondents, one row each.
 
     Attributes:
         choices: what a report is about, shape (n,), below ``MarginalPlan.choices``. Public: drawn
@@ -56,7 +56,7 @@ class MarginalReports(NamedTuple):
 
 
 class MarginalPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """How respondents report on d binary attributes so that every k-way marginal can be estimated.
+    """Plan of reports on d binary attributes from which every k-way marginal can be estimated.
 
     InpRR randomizes the whole cell as one-hot bits and InpPS by keeping it or drawing uniformly.
     InpHT draws one of the Hadamard coefficients of 1 to k attributes, ``(-1)**(sum of answers)``,
@@ -114,22 +114,22 @@ class MarginalPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def epsilon(self) -> float:
-        """What one report costs, whatever it is about."""
+        """Epsilon of one report, whatever it is about."""
         return self.randomizer.epsilon
 
     @property
     def transformed(self) -> bool:
-        """Whether a report is about one Hadamard coefficient."""
+        """True if a report is about one Hadamard coefficient."""
         return self.method.endswith("HT")
 
     @property
     def one_hot(self) -> bool:
-        """Whether a report is a bit for each cell, packed."""
+        """True if a report is a bit for each cell, packed."""
         return self.method.endswith("RR")
 
     @property
     def by_input(self) -> bool:
-        """Whether reports are about all attributes, not about one marginal."""
+        """True if reports are about all attributes, not about one marginal."""
         return self.method.startswith("Inp")
 
     @property
@@ -159,7 +159,7 @@ class MarginalPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def choices(self) -> int:
-        """How many equally likely things a report can be about."""
+        """Number of equally likely subjects of a report."""
         if self.transformed and self.by_input:
             return sum(comb(self.d, ways) for ways in range(1, self.k + 1))
         return len(self.groups) * (self.cells - 1 if self.transformed else 1)
@@ -221,7 +221,7 @@ class MarginalPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def true_answers(
         self, cells: NDArray[np.unsignedinteger], choices: NDArray[np.unsignedinteger]
     ) -> NDArray[np.unsignedinteger]:
-        """What respondents in these cells have to say on these choices, both of shape (n,)."""
+        """True answers of respondents in these cells to these choices, both of shape (n,)."""
         if self.transformed:
             odd: NDArray[np.uint8] = np.bitwise_count(
                 cells.astype(np.uint32, copy=False) & self.masks[choices]
@@ -262,7 +262,7 @@ def report_bits(method: Method, *, d: int, k: int) -> int:
 
 @lru_cache(maxsize=64)
 def _shifts(d: int, k: int) -> NDArray[np.uint32]:
-    """Where the i-th attribute of every marginal is in a cell, shape ``(k, C(d, k))``."""
+    """Place of the i-th attribute of every marginal in a cell, shape ``(k, C(d, k))``."""
     places = np.array(list(combinations(range(d), k)), np.uint32)
     return frozen_masks(np.uint32(d - 1) - places.T)
 

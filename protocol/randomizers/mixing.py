@@ -33,7 +33,7 @@ class FakesMixing(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
     @property
     def reports(self) -> int:
-        """How many different reports there are."""
+        """Number of different reports."""
         return len(self.fakes)
 
     def apply(self, shares: Floats) -> Floats:
@@ -63,7 +63,7 @@ class MatrixMixing(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
     @property
     def reports(self) -> int:
-        """How many different reports there are."""
+        """Number of different reports."""
         return int(self.matrix.shape[1])
 
     def apply(self, shares: Floats) -> Floats:

@@ -81,7 +81,7 @@ class ThreePoint:
 
 
 class Dominating(NamedTuple):
-    """What stands for one draw of a randomizer.
+    """Pair of laws that dominates one draw of a randomizer.
 
     Args:
         pairs: whose composition dominates the draw; None if a report can rule an answer out.
@@ -138,7 +138,7 @@ def dominating_of_laws(laws: Iterable[Sequence[Two]]) -> Dominating:
 
 
 def excess(law: Sequence[Two], pairs: Sequence[ThreePoint]) -> Fraction:
-    """By how much the divergence of two laws exceeds that of some pairs' composition, at most.
+    """Bound on the divergence of two laws in excess of that of some pairs' composition.
 
     At the orders alpha where the composition's divergence has its corners: between two of them it
     is a line, and the laws' is convex, so it is nowhere exceeded by more. 0 if it dominates.
@@ -155,7 +155,7 @@ def excess(law: Sequence[Two], pairs: Sequence[ThreePoint]) -> Fraction:
 
 
 def ratios_of(pairs: Iterable[ThreePoint]) -> int:
-    """How many different ratios the composition of some pairs has, at most."""
+    """Bound on the number of different ratios in the composition of some pairs."""
     return math.prod(2 * count + 1 for count in Counter(pairs).values())
 
 

@@ -52,7 +52,7 @@ class OutputClass(NamedTuple):
 
 
 class Support(msgspec.Struct, frozen=True, kw_only=True):
-    """How many reports count for each input, and what that says of the inputs' shares.
+    """Support: the reports that count for each input, and the shares of inputs that follow.
 
     Wang, Blocki, Li and Jha, Locally Differentially Private Protocols for Frequency Estimation,
     USENIX Security 2017, section 3: a report counts for its own input with probability ``hit`` and
@@ -168,7 +168,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
 
     @property
     def report(self) -> ArraySpec:
-        """What one report is: its dtype, shape and bounds; by default a code of the domain."""
+        """Form of one report: its dtype, shape and bounds; by default a code of the domain."""
         return ArraySpec(dtype=name_of(smallest_dtype(self.size)), shape=(), high=self.size)
 
     def randomize(self, codes: NDArray[np.unsignedinteger], stream: Stream) -> Array:
@@ -217,12 +217,12 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
     # What follows from it.
 
     def reports(self, k: int | Bounds) -> ArraySpec:
-        """What k reports are, for the array field of a message: shape ``(k, *report.shape)``."""
+        """Form of k reports, for the array field of a message: shape ``(k, *report.shape)``."""
         one = self.report
         return ArraySpec(dtype=one.dtype, shape=(k, *one.shape), high=one.high, low=one.low)
 
     def fits(self, reports: Array) -> bool:
-        """Whether an array holds reports, one each along its first axis.
+        """Check whether an array holds reports, one each along its first axis.
 
         By default whether it has the form that ``report`` declares. What fits must be counted,
         whoever sent it: a report that does not fit is left out.
@@ -257,7 +257,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
 
     @property
     def support(self) -> Support:
-        """How counts of reports become shares of inputs.
+        """Support, by which counts of reports become shares of inputs.
 
         Raises:
             UnsupportedEventError: the law's classes do not say what they support, or inputs are
@@ -266,7 +266,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
         return _support(self)
 
     def tally(self, reports: Array) -> NDArray[np.int64]:
-        """How many reports count for each input, shape ``(size,)``: tallies add up.
+        """Number of reports that count for each input, shape ``(size,)``: tallies add up.
 
         Of a law that is given as a table and is not symmetric: how many are each report.
         """
@@ -340,7 +340,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
         return sums_of(groups, weights * (covariance @ weights), int(groups.max()) + 1)
 
     def log_ratios(self, reports: Array, first: int, second: int) -> Floats:
-        """How much likelier reports are given the second input than given the first, (k,), in nats.
+        """Log likelihood ratios of reports, the second input to the first, (k,), in nats.
 
         What only one of the two can give has the largest float there is.
         """
@@ -360,7 +360,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
         return max(others, key=apart)
 
     def best_guess(self, *others: Randomizer) -> float | None:
-        """How likely the best guess of an input is, from a report through this and each of others.
+        """Probability of the best guess of an input from a report through this and each of others.
 
         All inputs are equally likely before. None if it is not known: epsilon bounds it.
         """
@@ -378,7 +378,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
 
     @property
     def redrawn(self) -> Fraction | None:
-        """How often a report is drawn without a look at the input; None if that is unknown."""
+        """Probability that a report is drawn without a look at the input; None if unknown."""
         return None
 
     @property
@@ -434,7 +434,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
         return MatrixMixing(places=tuple(range(len(sizes))), matrix=self.matrix())
 
     def inverse(self) -> Floats:
-        """What takes shares of reports to shares of inputs, of a law that is given as a table.
+        """Matrix from shares of reports to shares of inputs, of a law that is given as a table.
 
         Raises:
             UnsupportedEventError: it is not, or reports do not determine the shares.
@@ -443,7 +443,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
 
     @property
     def is_table(self) -> bool:
-        """Whether the law is given as a table, and by no classes that count for inputs."""
+        """True if the law is given as a table, and by no classes that count for inputs."""
         by_classes = self.symmetric and type(self).law is not Randomizer.law
         return type(self).row is not Randomizer.row and not by_classes
 
@@ -509,7 +509,7 @@ def ratio_of_table(randomizer: Randomizer) -> Fraction | None:
 
 @lru_cache(maxsize=64)
 def _ratio_and_distance(randomizer: Randomizer) -> tuple[Fraction | None, Fraction]:
-    """Of a table: the largest ratio in a column, and 1 minus the sum of the columns' minima.
+    """Largest ratio in a column of a table, and 1 minus the sum of the columns' minima.
 
     The overlap of any two rows is at least what all rows share.
     """
@@ -527,7 +527,7 @@ def _ratio_and_distance(randomizer: Randomizer) -> tuple[Fraction | None, Fracti
 
 @lru_cache(maxsize=64)
 def _inverse(randomizer: Randomizer) -> Floats:
-    """What takes shares of reports to shares of inputs, of a law as a table."""
+    """Matrix from shares of reports to shares of inputs, of a law as a table."""
     law = randomizer.matrix()
     if np.linalg.matrix_rank(law) < len(law):
         randomizer._refuse("reports that determine the shares of its inputs")

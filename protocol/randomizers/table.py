@@ -269,7 +269,7 @@ class Tables:
         return randomized
 
     def _fakes(self, which: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """How many of its randomizer's bounds each word reaches, by one binary search for all."""
+        """Number of its randomizer's bounds that each word reaches, by one binary search."""
         found = starts = which * self._width
         for step in self._steps:
             found = found + step * (self._bounds[found + (step - 1)] <= words)

@@ -72,7 +72,7 @@ class KeepUnmixing(msgspec.Struct, frozen=True, kw_only=True):
         return _mixed(table, axis, alpha=1 / self.alpha, beta=-self.beta / self.alpha)
 
     def collapsed(self, inside: NDArray[np.bool_]) -> TableUnmixing:
-        """Of two categories: a set of the categories, and all others."""
+        """Unmixing of two categories: a set of the categories, and all others."""
         return _two_cells(self.alpha, np.full(self.cells, -self.beta), inside, self.tabulated)
 
     def apply(self, table: Floats, axis: int) -> Floats:
@@ -125,7 +125,7 @@ class TableUnmixing(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         return mixed / self.alpha
 
     def collapsed(self, inside: NDArray[np.bool_]) -> TableUnmixing:
-        """Of two categories: a set of the categories, and all others."""
+        """Unmixing of two categories: a set of the categories, and all others."""
         return _two_cells(self.alpha, self.fakes, inside, self.tabulated)
 
     def apply(self, table: Floats, axis: int) -> Floats:
@@ -215,7 +215,7 @@ class MatrixUnmixing(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         return _mode_product(table, members @ self.law, axis)
 
     def collapsed(self, inside: NDArray[np.bool_]) -> MatrixUnmixing:
-        """Of two categories: a set of the categories, and all others; reports stay as they are."""
+        """Unmixing of two categories: a set, and all others; reports stay as they are."""
         two = np.stack((self.inverse[:, inside].sum(axis=1), self.inverse[:, ~inside].sum(axis=1)))
         return MatrixUnmixing(
             tabulated=self.tabulated,

@@ -1,4 +1,4 @@
-"""What accountants, attackers and reports ask of a randomizer, and what is refused.
+"""Properties of a randomizer for accountants, attackers and reports, and what is refused.
 
 Nothing is taken on trust that a randomizer's own law contradicts: what it states is held against
 the law, on some pairs of inputs; of the project's own this is done by its tests. Of an object that
@@ -42,7 +42,7 @@ _ROUNDING = 1e-9
 
 
 def is_randomizer(value: object) -> TypeGuard[Randomizer]:
-    """Whether a value, such as one that a file defines, is a randomizer."""
+    """Check whether a value, such as one that a file defines, is a randomizer."""
     return isinstance(value, Randomizer)
 
 
@@ -87,7 +87,7 @@ def known(randomizer: object, what: str = "its law") -> Randomizer:
 
 
 def best_guess_of(randomizers: Sequence[object]) -> tuple[float, int] | None:
-    """How likely the best guess is of an input that was reported through each of these.
+    """Probability of the best guess of an input that was reported through each of these.
 
     Returns:
         That, and the number of inputs; None if only epsilon bounds it.
@@ -102,7 +102,7 @@ def best_guess_of(randomizers: Sequence[object]) -> tuple[float, int] | None:
 
 
 def redrawn_of(randomizer: object) -> Fraction | None:
-    """How often a report is drawn without a look at the input, at most; None if unknown."""
+    """Bound on the chance that a report is drawn without a look at the input; None if unknown."""
     try:
         with refusing(randomizer):
             draw = known(randomizer)
@@ -162,7 +162,7 @@ def checked_law(randomizer: Randomizer, first: int, second: int) -> tuple[Output
 
 
 class Stated(NamedTuple):
-    """What a randomizer says of itself.
+    """Statements of a randomizer about itself.
 
     Args:
         epsilon: that it states.
@@ -184,7 +184,7 @@ def _asked(randomizer: object) -> Stated:
 
 
 def held_epsilon(randomizer: object) -> Stated:
-    """What a randomizer states, held against its law, whoever wrote it.
+    """Hold a randomizer's statements against its law, whoever wrote it.
 
     Raises:
         UnsupportedEventError: as ``epsilon_of``.
@@ -316,18 +316,18 @@ def _check_dominating(randomizer: Randomizer, pairs: Sequence[ThreePoint], asked
 
 
 def _is_own(randomizer: Randomizer) -> bool:
-    """Whether a randomizer is of a class of the project itself, which its tests hold."""
+    """Check whether a randomizer is of a class of the project itself, which its tests hold."""
     return type(randomizer).__module__.startswith("protocol.randomizers.")
 
 
 def gives(randomizer: Randomizer, what: str) -> bool:
-    """Whether a fact is given by the class that draws, or by one derived from it."""
+    """Check whether a fact is given by the class that draws, or by one derived from it."""
     giver, drawer = _owner(randomizer, what), _owner(randomizer, "randomize")
     return giver is not Randomizer and issubclass(giver, drawer)
 
 
 def _is_stale(randomizer: Randomizer, what: str) -> bool:
-    """Whether a fact is inherited from a class that draws in another way."""
+    """Check whether a fact is inherited from a class that draws in another way."""
     return _owner(randomizer, what) is not Randomizer and not gives(randomizer, what)
 
 

@@ -28,7 +28,7 @@ from protocol.wire.codec import Codec
 
 
 class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """What is asked and how, what was announced, who takes part, and the attempt.
+    """Charter: what is asked and how, what was announced, who takes part, and the attempt.
 
     The session's id binds all of it.
 
@@ -112,7 +112,7 @@ class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def parties(self) -> int:
-        """How many members hold records."""
+        """Number of members that hold records."""
         return len(self.roster) - 1 - len(self.roster.roles)
 
     def places_enrolled(self, way: str) -> tuple[int, ...]:
@@ -133,7 +133,7 @@ class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return msgspec.structs.replace(self, attempt=attempt)
 
     def attempt_of(self, session: bytes) -> int | None:
-        """Which attempt at this survey has this session's id; None if none has."""
+        """Number of the attempt at this survey that has this session's id; None if none has."""
         attempt = session[-1] if session else 0
         if is_attempt(attempt) and attempt_at(self.survey_id, attempt) == session:
             return attempt

@@ -24,12 +24,12 @@ def closings_of(topic: Topic, *, awaited: bytes, counted: bytes) -> list[Closed]
 
 
 def counts(closed: Closed, place: int, *, members: int) -> bool:
-    """Whether a well-formed range counts the member at this place of a roster of so many."""
+    """Check whether a well-formed range counts the member at this place of a roster of so many."""
     return _names(closed, place, members) and _has(closed.counted, place - closed.first)
 
 
 def leaves_out(closed: Closed, place: int, *, members: int) -> bool:
-    """Whether a well-formed range awaited the member at this place, and does not count it."""
+    """Check whether a well-formed range awaited the member at this place, and does not count it."""
     return (
         _names(closed, place, members)
         and _has(closed.awaited, place - closed.first)
@@ -38,7 +38,7 @@ def leaves_out(closed: Closed, place: int, *, members: int) -> bool:
 
 
 def _names(closed: Closed, place: int, members: int) -> bool:
-    """Whether a range is well-formed and has the member at this place."""
+    """Check whether a range is well-formed and has the member at this place."""
     try:
         check_range(closed, members)
     except ValueError:

@@ -28,7 +28,7 @@ STRANGERS = 1000
 
 
 class Recorder(Protocol):
-    """What the exchange needs of a transcript's recorder."""
+    """Methods of a transcript's recorder that the exchange needs."""
 
     def sent(self, envelope: Envelope, *, now: float, encoded: bytes | None = None) -> None:
         """An envelope was accepted from its sender's link."""
@@ -46,7 +46,7 @@ class Recorder(Protocol):
         """The envelope that was accepted last is lost or delayed by its fate."""
 
     def fault_of_head(self, envelope: Envelope) -> str | None:
-        """What a verifier would find wrong with a member's head, were it sent now."""
+        """Fault that a verifier would find with a member's head, were it sent now."""
 
 
 class Delivery(msgspec.Struct, frozen=True):
@@ -63,7 +63,7 @@ class Delivery(msgspec.Struct, frozen=True):
 
 
 class Ruling(msgspec.Struct, frozen=True):
-    """What follows from the first envelopes of a batch, ``taken`` of them.
+    """Ruling on the first envelopes of a batch, ``taken`` of them.
 
     All ``deliveries`` are to one recipient and due at one time. ``ends`` says why the sender's
     link ends here, if it does.
@@ -117,20 +117,20 @@ class Exchange:
 
     @property
     def departed(self) -> Mapping[PartyId, str]:
-        """Who has left, and why: a live view."""
+        """Departed members with the reasons: a live view."""
         return self._left
 
     @property
     def joined(self) -> int:
-        """How many parties have been connected at some time."""
+        """Number of parties that have been connected at some time."""
         return len(self._next) - sum(name in self._next for name in self._serving)
 
     def accepted(self, member: PartyId) -> int:
-        """How many envelopes of a member have been accepted: the number of its next."""
+        """Number of accepted envelopes of a member: the number of its next."""
         return self._next.get(member, 0)
 
     def has_ended(self, member: PartyId) -> bool:
-        """Whether a member has said its last words: its head."""
+        """Check whether a member has said its last words: its head."""
         return member in self._headed
 
     def attach(self, member: PartyId) -> None:
@@ -373,8 +373,8 @@ class Exchange:
 
 
 def _alike(envelopes: Sequence[Envelope], start: int, stop: int) -> int:
-    """Where the first envelope stands, up to ``stop``, that may be refused though the one at
-    ``start`` is not.
+    """Place of the first envelope, up to ``stop``, that may be refused though that at ``start`` is
+    not.
 
     Those before it differ in nothing but their numbers, which go on, and their bodies, none of
     which is longer.

@@ -1,4 +1,4 @@
-"""What may become of an envelope on its way: the vocabulary of fault injection."""
+"""Fates of an envelope on its way: the vocabulary of fault injection."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from protocol.messages import Envelope
 
 
 class Verdict(Enum):
-    """What happens to an envelope."""
+    """Fate of an envelope."""
 
     PASS = "pass"
     DROP = "drop"

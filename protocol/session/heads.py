@@ -36,7 +36,7 @@ class SaidHead(NamedTuple):
 
 
 class Heard:
-    """What a party has heard, wait by wait: as a head lists it, and the tree that it signs."""
+    """Received messages of a party, by wait: as a head lists them, and the tree that it signs."""
 
     __slots__ = ("_waits", "tree")
 
@@ -70,7 +70,7 @@ def heard_leaf(said: int, kind: str, round_: int, heard: list[tuple[int, int, by
 def head_statement(
     *, session: bytes, sender: PartyId, count: int, said: bytes, heard: bytes
 ) -> bytes:
-    """What a head's signature is over.
+    """Statement that a head's signature is over.
 
     Args:
         count: how many envelopes its sender has said.

@@ -76,7 +76,7 @@ Outside = Callable[[Gather], Message | None]
 
 
 class Member(Ended, Protocol):
-    """What the loop asks of a member: ``Machine`` has all of it, and says what it means."""
+    """Methods of a member that the loop calls: ``Machine`` has and describes all of them."""
 
     @property
     def me(self) -> PartyId: ...

@@ -155,12 +155,12 @@ class Machine:
 
     @property
     def deadline(self) -> float | None:
-        """When to call ``expire``, in the seconds of ``now``; None while nothing is timed."""
+        """Time to call ``expire``, in the seconds of ``now``; None while nothing is timed."""
         return self._inbox.waiting.deadline if self._inbox.waiting else None
 
     @property
     def spent(self) -> Loss:
-        """What this party's messages have cost each of its respondents, whoever conspires."""
+        """Cost of this party's messages to each of its respondents, whoever conspires."""
         return self._spending.loss
 
     @property
@@ -170,7 +170,7 @@ class Machine:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What the role has noted for its own member.
+        """Notes of the role for its own member.
 
         It may depend on the records. Whoever is told it, or whether there is any, learns an answer.
         """
@@ -191,12 +191,12 @@ class Machine:
 
     @property
     def departed(self) -> Mapping[PartyId, str]:
-        """Who is known to be gone, and why."""
+        """Departed members that are known, with the reasons."""
         return self._inbox.gone
 
     @property
     def awaited(self) -> Gather | None:
-        """What the role waits for; None if it does not wait."""
+        """Gather that the role waits for; None if it does not wait."""
         return self._inbox.waiting.effect if self._inbox.waiting else None
 
     @property
@@ -207,12 +207,12 @@ class Machine:
 
     @property
     def answered(self) -> int:
-        """How many senders have answered the open wait; 0 if the role does not wait."""
+        """Number of senders that have answered the open wait; 0 if the role does not wait."""
         return len(self._inbox.waiting.answers) if self._inbox.waiting else 0
 
     @property
     def seen(self) -> Seen:
-        """What the role has taken so far, of the kinds that its variant heeds."""
+        """Messages that the role has taken so far, of the kinds that its variant heeds."""
         return self._seen
 
     @property
@@ -226,7 +226,7 @@ class Machine:
         return self._inbox.kept
 
     def take(self) -> list[Envelope]:
-        """What is to be sent now, in order; each envelope is returned once."""
+        """Take the envelopes to be sent now, in order; each is returned once."""
         outbox, self._outbox = self._outbox, []
         return outbox
 

@@ -48,7 +48,7 @@ class Closing(NamedTuple, Generic[C]):
 
 
 class Naming(Generic[C]):
-    """What parties have said to the aggregator, and the closings of the waits for it.
+    """Messages from parties to the aggregator, and the closings of the waits for them.
 
     Args:
         rounds: of every kind that has a round, where it is in a body.

@@ -1,4 +1,4 @@
-"""What a role may await. A role says what it sends and what it waits for; a machine runs it.
+"""Roles and what they may await. A role sends and waits; a machine runs it.
 
 A role that awaits anything else is at fault.
 """
@@ -71,7 +71,7 @@ class Gather(msgspec.Struct, frozen=True):
 
     @property
     def topic(self) -> Topic:
-        """What it waits for."""
+        """Topic that it waits for."""
         return self.kind.kind(), NO_ROUND if self.round is None else self.round
 
 
@@ -122,7 +122,7 @@ def open_boxes(own: Boxes, codec: Codec, kind: type[M], boxes: Array) -> list[M 
 
 
 def sealed_bytes(message: Message) -> int:
-    """How many bytes a box with a message like this one takes: the length of its row."""
+    """Length in bytes of a box with a message like this one: the length of its row."""
     return len(encode_message(message)) + BOX_BYTES
 
 
@@ -136,7 +136,8 @@ def _asked(question: Message) -> str:
 
 
 class Boxes:
-    """What a member seals for others, each box with a fresh key, and opens of theirs.
+    """Boxes that a member seals for others, each with a fresh key, and those of others that it
+    opens.
 
     Args:
         session: the session's id, which every box is bound to.
@@ -268,7 +269,7 @@ class Me:
         return signature
 
     def agree(self, key: bytes) -> bytes:
-        """What X25519 gives this member and the holder of an identity key, 32 secret bytes.
+        """Agree by X25519 with the holder of an identity key on 32 secret bytes.
 
         Raises:
             LocalProtocolError: this member runs without its identity key.

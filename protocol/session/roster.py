@@ -1,4 +1,4 @@
-"""Who takes part: every member's id and identity key, known to all before the first message."""
+"""Roster: every member's id and identity key, known to all before the first message."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def check_keys(members: Sequence[tuple[PartyId, bytes]]) -> None:
 
 
 def holder_of(point: bytes) -> int:
-    """What a key has in common with its negative and no other: both have one holder."""
+    """Common part of a key and its negative, and of no other: both have one holder."""
     return int.from_bytes(point, "little") % _SIGN
 
 
@@ -78,7 +78,7 @@ def agreement_key(key: bytes) -> bytes:
 
 
 def is_signature(signature: bytes, content: bytes, *, key: bytes) -> bool:
-    """Whether the holder of a public Ed25519 key signed ``content``; False for a malformed key.
+    """True if the holder of a public Ed25519 key signed ``content``; False for a malformed key.
 
     Every signature of a record is judged here. The key A and the signature's point R are neither of
     low order nor written in another way than the canonical one, S is below the group's order, and
@@ -94,7 +94,7 @@ def is_signature(signature: bytes, content: bytes, *, key: bytes) -> bool:
 
 
 class Signed(NamedTuple):
-    """What somebody is said to have signed; the arguments are those of ``is_signature``."""
+    """Signature that somebody is said to have made; the arguments are those of ``is_signature``."""
 
     signature: bytes
     content: bytes
@@ -102,7 +102,7 @@ class Signed(NamedTuple):
 
 
 def are_signatures(claims: Sequence[Signed]) -> list[bool]:
-    """Whether each of these was signed, as ``is_signature``."""
+    """Check whether each of these was signed, as ``is_signature``."""
     return [is_signature(claim.signature, claim.content, key=claim.key) for claim in claims]
 
 
@@ -143,7 +143,7 @@ class Identity:
         return self.private_key.sign(content)
 
     def agree(self, key: bytes) -> bytes:
-        """What X25519 gives this member and the holder of another identity key, 32 secret bytes.
+        """Agree by X25519 with the holder of another identity key on 32 secret bytes.
 
         Raises:
             ValueError: the other key is of low order, so that everybody knows the outcome.
@@ -238,7 +238,7 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
         return self.others[len(self.roles) :]
 
     def serves(self, name: PartyId) -> bool:
-        """Whether somebody is the aggregator or a service."""
+        """Check whether somebody is the aggregator or a service."""
         return self.position.get(name, len(self)) <= len(self.roles)
 
     def role_of(self, name: PartyId) -> str:
@@ -275,7 +275,7 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
         return self.members[self.position[name]][0]
 
     def verify(self, name: PartyId, signature: bytes, content: bytes) -> bool:
-        """Whether ``name`` signed ``content``."""
+        """Check whether ``name`` signed ``content``."""
         return name in self and is_signature(signature, content, key=self.key(name))
 
     def bitmap(self, names: Iterable[PartyId]) -> bytes:
@@ -305,7 +305,7 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
         return [name for i, (name, _) in enumerate(self.members) if bitmap[i >> 3] >> (i & 7) & 1]
 
     def known_to(self, name: PartyId) -> Roster:
-        """What a party knows of the roster: who serves, itself, and the root over all."""
+        """Roster as a party knows it: who serves, itself, and the root over all."""
         place = self.position[name]
         own = self.members[place][1]
         return Excerpt(
@@ -321,12 +321,12 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
         return joint_path(self.levels, [place])
 
     def proof_of(self, place: int) -> tuple[bytes, ...]:
-        """What proves the aggregator and the member at a place to be on the roster."""
+        """Proof that the aggregator and the member at a place are on the roster."""
         return joint_path(self.levels, (0, place))
 
 
 class Excerpt(Roster, frozen=True, kw_only=True, dict=True):
-    """What one party knows of a roster: who serves, itself, and the root over all members.
+    """Excerpt of a roster for one party: who serves, itself, and the root over all members.
 
     Only these have a key here and can be sent to. What needs all members raises
     ``LocalProtocolError``. It is made by ``Roster.known_to`` and ``excerpt_of``.
@@ -394,7 +394,7 @@ def excerpt_of(
     root: bytes,
     proof: Sequence[bytes],
 ) -> Roster:
-    """What a party knows of a roster, from a proof of it (``Roster.proof_of``).
+    """Roster as a party knows it, from a proof (``Roster.proof_of``).
 
     Args:
         party: its id and key.

@@ -1,4 +1,4 @@
-"""How a session went, and how each of its members ended."""
+"""Course of a session, and the ending of each of its members."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from protocol.messages import AGGREGATOR, DONE, Message, PartyId
 
 
 class Run(NamedTuple):
-    """How a session went.
+    """Course of a session.
 
     Args:
         result: what the aggregator published.
@@ -22,24 +22,24 @@ class Run(NamedTuple):
 
 
 class Ended(Protocol):
-    """What is asked of a machine that has finished."""
+    """Members of a machine that has finished."""
 
     @property
     def result(self) -> Message | None:
-        """What its role returned."""
+        """Result that its role returned."""
 
     @property
     def failure(self) -> ProtocolError | None:
-        """Why its role failed; None if it did not."""
+        """Reason why its role failed; None if it did not."""
 
 
 def ending_of(machine: Ended) -> str:
-    """How a finished machine ended."""
+    """Ending of a finished machine."""
     return DONE if machine.failure is None else str(machine.failure)
 
 
 def is_mistake(party: PartyId, ending: str) -> bool:
-    """Whether a party ended by a mistake in its role, as ``LocalProtocolError`` words it."""
+    """Check whether a party ended by a mistake in its role, as ``LocalProtocolError`` words it."""
     return ending.startswith(f"party {party!r}, role ")
 
 
@@ -71,7 +71,7 @@ def run_of(aggregator: Ended, endings: Mapping[PartyId, str]) -> Run:
 
 
 def outcome_of(aggregator: Ended) -> Message:
-    """What a finished aggregator published.
+    """Message that a finished aggregator published.
 
     Raises:
         ProtocolError: its failure, or that it published nothing.

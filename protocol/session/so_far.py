@@ -1,4 +1,4 @@
-"""What a survey says before it is over: the estimate from what the aggregator has heard so far."""
+"""Estimates before a survey is over, from what the aggregator has received so far."""
 
 from __future__ import annotations
 

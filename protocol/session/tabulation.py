@@ -45,11 +45,11 @@ class Stage:
 
 
 class Asked(Protocol):
-    """What is asked of a variant here."""
+    """Members of a variant that tabulation needs."""
 
     @property
     def name(self) -> str:
-        """Of the variant."""
+        """Name of the variant."""
         ...
 
     def party(self, me: Me, records: Records) -> Coroutine[Any, Any, None]:
@@ -57,7 +57,7 @@ class Asked(Protocol):
         ...
 
     def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
-        """What a message tells."""
+        """Event of a message."""
         ...
 
 
@@ -105,7 +105,7 @@ class Respondents:
         return len(self.records)
 
     def ask(self, question: Message, *, kind: type[M]) -> M:
-        """What the party answers to a question.
+        """Answer a question as the party does.
 
         Args:
             question: of the aggregator.

@@ -1,4 +1,4 @@
-"""What a session's id binds: what was agreed before the first message, by whom, and the attempt."""
+"""Terms that a session's id binds: the agreement before the first message, and the attempt."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def attempt_at(session: bytes, attempt: int) -> bytes:
 
 
 def is_attempt(number: int) -> bool:
-    """Whether a survey can have so many attempts."""
+    """Check whether a survey can have so many attempts."""
     return 1 <= number <= MOST_ATTEMPTS
 
 

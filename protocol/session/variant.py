@@ -46,7 +46,7 @@ Epsilon = Annotated[float, Meta(gt=0)]
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """What somebody says about a variant's privacy, to be shown beside what the record says.
+    """Claim of somebody about a variant's privacy, to be shown beside what the record says.
 
     Args:
         source: who says it, and where.
@@ -152,16 +152,16 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
         check_respondents(1, self.max_records)
 
     def workload(self) -> Workload:
-        """What this variant lays out for its survey, reckoned from its sizes alone."""
+        """Workload of this variant for its survey, reckoned from its sizes alone."""
         return NOTHING
 
     def quorum_of(self, parties: int) -> int:
-        """How many of so many parties must answer: what was agreed, or half of them, rounded up."""
+        """Number of parties that must answer: as agreed, or half of so many, rounded up."""
         return (parties + 1) // 2 if self.quorum is None else self.quorum
 
     @property
     def stratified(self) -> bool:
-        """Whether results are published by stratum, so that strata can have weights.
+        """True if results are published by stratum, so that strata can have weights.
 
         They are if ``estimate`` is marked as one that takes such results (``weighted`` in
         ``protocol.variants.reports.by_stratum``).
@@ -204,7 +204,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
         raise NotImplementedError
 
     def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
-        """What a message tells about its sender's records, given what the sender had seen.
+        """Event of a message about its sender's records, given what the sender had seen.
 
         What is not ``public`` nor ``derived`` may tell everything, unless a subclass knows better.
         """
@@ -229,7 +229,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
         return None
 
     def estimate(self, result: Message) -> Estimate:
-        """What the published result says about the respondents."""
+        """Estimate about the respondents from the published result."""
         raise NotImplementedError
 
     def alone(self, contribution: Message) -> Message | None:
@@ -241,7 +241,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
         return None
 
     def so_far(self, session: bytes) -> SoFar:
-        """Who follows a survey as it goes on, for estimates before it is over.
+        """Follower of a survey as it goes on, for estimates before it is over.
 
         Args:
             session: the session's id.
@@ -249,7 +249,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
         return SoFar()
 
     def stages(self, people: int) -> Generator[Stage, Totals, Message]:
-        """What the aggregator asks of respondents who are counted in cohorts.
+        """Stages in which the aggregator asks respondents who are counted in cohorts.
 
         It yields a question and is sent the sum of what ``count`` made of the cohorts' answers. It
         returns the result, as ``estimate`` takes it; there, counts may exceed their type on the
@@ -266,7 +266,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
         yield
 
     def count(self, stage: Stage, parties: Iterable[Respondents]) -> Totals:
-        """What the answers of some parties to a stage's question are in sum.
+        """Total of some parties' answers to a stage's question.
 
         Args:
             stage: as ``stages`` yielded it.
@@ -284,7 +284,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
         return None
 
     def most(self) -> float:
-        """What any sequence of questions can cost a respondent at most, in nats.
+        """Bound on what any sequence of questions can cost a respondent, in nats.
 
         It bounds what an honest party lets itself be asked, whatever the aggregator sends: what it
         consents to, added up over all that it ever answers. ``protocol.testing`` holds it against
@@ -326,7 +326,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
         return result
 
     def claims(self) -> tuple[Claim, ...]:
-        """What the protocol's authors claim of its privacy."""
+        """Claims of the protocol's authors about its privacy."""
         return ()
 
 
@@ -351,24 +351,24 @@ def check_roles(variant: Variant) -> None:
 
 
 def bound_of(variant: Variant) -> Loss:
-    """What no figure of a respondent's loss exceeds, whatever is asked (``Variant.most``)."""
+    """Bound on a respondent's loss, whatever is asked (``Variant.most``)."""
     most, names = variant.most(), variant.survey.names
     why = () if math.isfinite(most) else (f"all that may be asked about {', '.join(names)}",)
     return Loss(most, dict.fromkeys(names, most), why)
 
 
 def heeded(variant: Variant, kind: type[Message]) -> bool:
-    """Whether what a message tells may depend on one of this kind that its sender had seen."""
+    """True if what a message tells may depend on one of this kind that its sender had seen."""
     return not kind.sealed and (variant.heeds is None or kind in variant.heeds)
 
 
 def settled(variant: Variant) -> bool:
-    """Whether what messages are drawn with follows from the parameters alone, by ``heeds``."""
+    """True if what messages are drawn with follows from the parameters alone, by ``heeds``."""
     return variant.heeds == ()
 
 
 def event_of(variant: Variant, message: Message, seen: Seen, recipient: PartyId) -> PrivacyEvent:
-    """What any message tells, the kernel's kinds included.
+    """Event of any message, the kernel's kinds included.
 
     A message of a sealed kind tells it to its recipient alone. What it tells follows from its kind
     and its round: nobody else knows more of it.

@@ -24,12 +24,12 @@ from protocol.sharing.messages import Deal, Dealt
 
 
 def commitment_context(session: bytes, part: int) -> bytes:
-    """What a commitment is about. Whose it is follows from who has sent it."""
+    """Context of a commitment. Its owner follows from who has sent it."""
     return session + part.to_bytes(1, "big")
 
 
 class Received(NamedTuple):
-    """What a party was dealt. Shares and salts never show.
+    """Shares that a party was dealt. Shares and salts never show.
 
     Args:
         dealt: which neighbours have dealt; this party has a mask with each of them.
@@ -139,7 +139,7 @@ async def receive(me: Me, hood: Hood, *, parts: int) -> Received:
 
 
 class Delivered(NamedTuple):
-    """What the aggregator keeps of the boxes it carried.
+    """Boxes that the aggregator carried, as far as it keeps them.
 
     Args:
         dealt: who has dealt, by place.

@@ -1,4 +1,4 @@
-"""Who is whose neighbour in a secure sum, and how many neighbours are enough.
+"""Neighbours of each party in a secure sum, and how many neighbours are enough.
 
 Each of n parties deals shares to k neighbours, t of which suffice to reconstruct, and agrees on
 masks with them (Bell et al., Secure Single-Server Aggregation with (Poly)Logarithmic Overhead,
@@ -36,7 +36,7 @@ Columns = TypeVar("Columns", int, NDArray[np.int64])
 
 
 class Bound(msgspec.Struct, frozen=True, kw_only=True):
-    """What a secure sum has to withstand, and how surely.
+    """Bound that a secure sum has to withstand, and how surely.
 
     Args:
         corrupt: the share of the parties that may conspire with the aggregator. None is a third
@@ -86,7 +86,7 @@ def _floor(share: float, parties: int) -> int:
 
 
 class Degree(msgspec.Struct, frozen=True, kw_only=True):
-    """How many neighbours a party has, and how many of their shares reconstruct.
+    """Number of neighbours of a party, and of their shares that reconstruct.
 
     Args:
         neighbours: k, even, or n - 1 in the complete graph.
@@ -330,7 +330,7 @@ def order_of(coin: bytes, parties: int) -> NDArray[np.int64]:
 
 
 def _offsets(parties: int, k: int) -> NDArray[np.int64]:
-    """How many ranks on a party's neighbours are, ascending; with o there is also n - o.
+    """Distances in rank to a party's neighbours, ascending; with o there is also n - o.
 
     Raises:
         ValueError: k is neither even and in 2..n-2 nor n - 1.

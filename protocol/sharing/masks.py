@@ -76,7 +76,7 @@ def mask_seed(edge: Edge) -> bytes:
 
 
 def seed_digest(seed: bytes, context: bytes, neighbours: Iterable[PartyId]) -> bytes:
-    """What two neighbours say in public of the seed that they share, ``DIGEST_BYTES``.
+    """Public digest of the seed that two neighbours share, ``DIGEST_BYTES``.
 
     Args:
         context: what the masks are for, the same on both sides.
@@ -101,7 +101,7 @@ def encrypt_seeds(key: bytes, seeds: Octets) -> Octets:
 
 
 def pair_mask(seed: bytes, cells: int, *, place: int, other: int, bits: Bits) -> Mask:
-    """What a party adds to its values for one neighbour, who adds the negative.
+    """Mask that a party adds to its values for one neighbour, who adds the negative.
 
     Of the two, the first on the roster adds the mask of their seed and the second subtracts it.
     """

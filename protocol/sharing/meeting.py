@@ -1,4 +1,4 @@
-"""How parties meet before they share: they say nonces, then a public coin draws the graph.
+"""Meeting of parties before they share: they send nonces, then a public coin draws the graph.
 
 A party learns its neighbours' keys with a proof that they are on the roster, and needs neither the
 roster nor anything else that grows with the number of parties. The coin follows from what all who
@@ -95,7 +95,7 @@ class Hood:
         return found
 
     def edges(self) -> dict[int, Edge]:
-        """What this party shares with each of those who take part, by row."""
+        """Edges that this party shares with each of those who take part, by row."""
         keys = rows_of(self.keys)
         return {row: Edge(self.me, self.names[row], keys[row]) for row in self.rows()}
 

@@ -69,7 +69,7 @@ class Join(Message, frozen=True):
 
 
 class Graph(Message, frozen=True):
-    """Who a party's neighbours are, and what proves it.
+    """Neighbours of a party, and what proves it.
 
     Args:
         respondents: of all who joined.
@@ -115,7 +115,7 @@ class Deal(Message, frozen=True):
 
 
 class Dealt(Message, frozen=True):
-    """What a party's neighbours have dealt it.
+    """Shares that a party's neighbours have dealt it.
 
     Args:
         dealt: which of them have, and gave the same digest of a seed as this party.
@@ -139,7 +139,7 @@ class Upload(Message, frozen=True):
 
 
 class Survivors(Message, frozen=True):
-    """Who has uploaded, the same for everybody: a bitmap over the roster, as in a closing."""
+    """Uploaders, the same for everybody: a bitmap over the roster, as in a closing."""
 
     scalar_bytes = "survivor bytes"
 
@@ -157,7 +157,7 @@ class Unmask(Message, frozen=True):
 
 
 class Opening(Message, frozen=True):
-    """What takes the masks off a sum, said to the record: one secret of each party that dealt.
+    """Opening of a sum for the record: one secret of each party that dealt takes the masks off.
 
     Args:
         round: the part of the opening. It has a row for each of the ``OPENED`` parties from place
@@ -195,7 +195,7 @@ class Partial(Message, frozen=True):
 
 
 class Partials(Message, frozen=True):
-    """What every party has broadcast, in roster order; who signed it is on record."""
+    """Partial sums that every party has broadcast, in roster order; signers are on record."""
 
     scalar_bytes = 64
 

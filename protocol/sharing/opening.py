@@ -1,4 +1,4 @@
-"""What opens a sparse sum: recovered from shares by the aggregator's key, or read from the record.
+"""Opening of a sparse sum: recovered from shares by the aggregator's key, or read from the record.
 
 Whoever has it takes the masks off the total, so the record holds it unless the survey withholds it.
 The aggregator's role checks it in the same way wherever it is from.
@@ -36,7 +36,7 @@ Flags = NDArray[np.bool_]
 
 
 class Opened(NamedTuple):
-    """What is known of the secrets of all parties, by place; the columns are those of ``Opening``.
+    """Known secrets of all parties, by place; the columns are those of ``Opening``.
 
     Args:
         opened: (n,) enough of its shares were valid.
@@ -53,7 +53,7 @@ class Opened(NamedTuple):
 
 
 async def opened(me: Me, recover: Callable[[], Opened], *, parties: int, published: bool) -> Opened:
-    """What opens the sum, said for the record if it is to be published."""
+    """Open the sum, for the record too if it is to be published."""
     if not published:
         return recover()
     known = functools.cache(recover)
@@ -140,7 +140,7 @@ def recover(
 def _revealed(
     me: Me, meeting: Meeting, place: int, unmask: Unmask, *, digest: bytes
 ) -> Octets | None:
-    """What a party reveals, (k, bytes), a row for each neighbour; None if its box is invalid."""
+    """Secrets that a party reveals, (k, bytes), a row a neighbour; None if its box is invalid."""
     name, k = meeting.names[place], meeting.hoods.shape[1]
     try:
         secret = me.agree(me.roster.key(name))

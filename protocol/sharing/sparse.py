@@ -87,12 +87,12 @@ class Summed(NamedTuple):
 
 
 def digest_of(survivors: Survivors) -> bytes:
-    """What parties compare, sign and bind their shares to: a hash of the survivor set."""
+    """Hash of the survivor set, which parties compare, sign and bind their shares to."""
     return hashlib.sha256(b"survivors\0" + survivors.uploaded).digest()
 
 
 def survivors_among(uploaded: bytes, *, parties: int) -> NDArray[np.bool_]:
-    """Which of the roster's parties are in a survivor set, (n,).
+    """Members of a survivor set among the roster's parties, (n,).
 
     Raises:
         RemoteProtocolError: there are too few or too many bits, or one is set that stands for

@@ -79,7 +79,7 @@ CONTRADICTED = (
 
 
 class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """How sums are made.
+    """Parameters of a secure sum.
 
     Args:
         profile: of the secure sum: ``sparse`` or ``literal``. Literal is as the paper prints it,
@@ -125,7 +125,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return None if isinstance(self.witnesses, UnsetType) else self.witnesses
 
     def event(self, tables: tuple[tuple[str, ...], ...], names: Sequence[str]) -> PrivacyEvent:
-        """What a contribution of true counts tells by itself.
+        """Event of a contribution of true counts by itself.
 
         Args:
             tables: the attributes of each table.
@@ -158,7 +158,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return msgspec.structs.replace(self, noise=noise)
 
     def coins(self, parties: int) -> int:
-        """How many coins so many parties add to a cell."""
+        """Number of coins that so many parties add to a cell."""
         return 0 if self.noise is None else parties * self.noise.trials
 
     @property
@@ -167,7 +167,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return Partial if self.profile == "literal" else Upload
 
     def degree(self, parties: int) -> Degree:
-        """How many neighbours everybody has among so many parties, and how many can unmask.
+        """Number of neighbours of each of so many parties, and how many of them can unmask.
 
         Raises:
             ValueError: there are too few parties for the bound.
@@ -505,7 +505,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             start += cells
 
     def reveals(self, message: Message, event: PrivacyEvent) -> PrivacyEvent | None:
-        """What a message of the dialogue tells; None for other kinds.
+        """Event of a message of the dialogue; None for other kinds.
 
         Args:
             event: what a party's contribution tells by itself.
@@ -585,7 +585,7 @@ def _degree(sums: SecureSum, parties: int) -> Degree:
 
 
 def sums_of(variant: Variant) -> SecureSum | None:
-    """How a variant makes its sums, if it says so among its parameters."""
+    """Secure sum among the parameters of a variant, if there is one."""
     values = (getattr(variant, field.name) for field in msgspec.structs.fields(variant))
     return next((value for value in values if isinstance(value, SecureSum)), None)
 

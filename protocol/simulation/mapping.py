@@ -18,7 +18,7 @@ class Map(Protocol):
     """Carries out a kernel on each argument."""
 
     def __call__(self, kernel: Callable[[A], R], arguments: Sequence[A], /) -> list[R]:
-        """What the kernel returns for each, in their order."""
+        """Results of the kernel for each, in their order."""
 
 
 def one_by_one(kernel: Callable[[A], R], arguments: Sequence[A], /) -> list[R]:
@@ -27,5 +27,5 @@ def one_by_one(kernel: Callable[[A], R], arguments: Sequence[A], /) -> list[R]:
 
 
 def chunks(count: int, size: int) -> list[slice]:
-    """So many things in parts of at most this size, in order: what one argument has."""
+    """Slices of at most this size over so many things, in order: one argument each."""
     return [slice(start, min(start + size, count)) for start in range(0, count, size)]

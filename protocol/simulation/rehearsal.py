@@ -104,7 +104,7 @@ class Rehearsal:
 
     @property
     def published(self) -> Message:
-        """What was published.
+        """Published message.
 
         Raises:
             ProtocolError: why nothing was.
@@ -115,7 +115,7 @@ class Rehearsal:
 
     @property
     def charter(self) -> Charter:
-        """What everybody knew before."""
+        """Charter of the run."""
         return self.setting.charter
 
     @property
@@ -134,7 +134,7 @@ class Rehearsal:
         return tuple(steps(self.charter.codec, self.entries))
 
     def message(self, envelope: Envelope) -> Message:
-        """What an envelope says, to whoever it is sealed for.
+        """Decode an envelope, for whoever it is sealed for.
 
         Raises:
             RemoteProtocolError: it is malformed.
@@ -144,7 +144,7 @@ class Rehearsal:
     def messages(
         self, envelope: Envelope, readers: Container[PartyId] | None = None
     ) -> dict[str, Message]:
-        """What an envelope says to some members together, as ``Setting.messages``."""
+        """Decode an envelope for some members together, as ``Setting.messages``."""
         return self.setting.messages(envelope, readers)
 
     def seen_by(self, coalition: Coalition) -> Iterator[Envelope]:
@@ -165,24 +165,24 @@ class Rehearsal:
         )
 
     def heard_alike(self, other: Rehearsal, slot: Slot) -> bool:
-        """Whether a sender had heard the same in both when it sent this in one of them."""
+        """Check whether a sender had heard the same in both when it sent this in one of them."""
         befores = [r.heard_before[slot] for r in (self, other) if slot in r.heard_before]
         heard, heard_other = (r.heard.get(slot[0], [])[: befores[0]] for r in (self, other))
         return heard == heard_other and len(set(befores)) == 1
 
     @functools.cached_property
     def heard(self) -> dict[PartyId, list[Envelope]]:
-        """What was delivered to each member, in order."""
+        """Envelopes delivered to each member, in order."""
         return self._histories[0]
 
     @functools.cached_property
     def heard_before(self) -> dict[Slot, int]:
-        """How much its sender had heard when an envelope was sent."""
+        """Number of envelopes that a sender had received when it sent an envelope."""
         return self._histories[1]
 
     @functools.cached_property
     def events(self) -> dict[Slot, PrivacyEvent]:
-        """What every envelope tells, given what its sender had seen."""
+        """Events of all envelopes, given what their senders had seen."""
         return self._histories[2]
 
     @functools.cached_property
@@ -212,7 +212,7 @@ class Rehearsal:
         return heard, before, events
 
     def ledger(self, observer: Observer) -> Ledger:
-        """What an observer learned.
+        """Ledger of an observer.
 
         Raises:
             UnsupportedEventError: an event that the accountant does not know.

@@ -42,7 +42,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     holdings: Mapping[PartyId, Records]
 
     def message(self, envelope: Envelope) -> Message:
-        """What an envelope says, to whoever it is sealed for.
+        """Decode an envelope, for whoever it is sealed for.
 
         Raises:
             RemoteProtocolError: it is malformed.
@@ -56,7 +56,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     def messages(
         self, envelope: Envelope, readers: Container[PartyId] | None = None
     ) -> dict[str, Message]:
-        """What an envelope says to some members together, and what boxes in it say to them.
+        """Decode an envelope for some members together, with the boxes in it that they open.
 
         Args:
             readers: whose keys open what is sealed; None for everybody's.
@@ -83,7 +83,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
     def legible(self, envelope: Envelope, readers: Container[PartyId]) -> bytes:
-        """What some members read of an envelope, encoded: boxes that only others open are blank.
+        """Encode an envelope as some members read it: boxes that only others open are blank.
 
         Raises:
             RemoteProtocolError: it is malformed.
@@ -207,7 +207,7 @@ def setting_of(
 def _spread(
     variant: Variant, records: Records, parties: int, strata: Sequence[str] | None
 ) -> dict[PartyId, Records]:
-    """What each party holds."""
+    """Holdings of each party."""
     if strata is None:
         if variant.strata:
             raise SurveyError("weights: expected the stratum of every respondent, too")
@@ -237,7 +237,7 @@ def _spread(
 
 
 def _named(word: str, held: Sequence[Records]) -> dict[PartyId, Records]:
-    """What parties hold, by names that begin with a word and are in order."""
+    """Holdings by names that begin with a word and are in order."""
     width = len(str(len(held)))
     return {PartyId(f"{word}-{i:0{width}}"): part for i, part in enumerate(held, 1)}
 
@@ -278,7 +278,7 @@ def _stacked(messages: Sequence[Message]) -> Message:
 
 
 def _what(given: object) -> str:
-    """What was given, for an error message."""
+    """Describe what was given, for an error message."""
     if isinstance(given, type):
         return f"the class {given.__name__}"
     return type(given).__name__

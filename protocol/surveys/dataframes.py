@@ -85,7 +85,7 @@ class Frame(NamedTuple):
         return cls((*names,), (*columns,), lengths[0])
 
     def place(self, name: str) -> int:
-        """Where a column is, from 0.
+        """Place of a column, from 0.
 
         Raises:
             SurveyError: the table lacks it.
@@ -148,7 +148,7 @@ def number_text(number: float) -> str:
 
 
 def is_missing(value: object) -> bool:
-    """Whether a value stands for nothing: None, NaN, or what pandas has for that."""
+    """Check whether a value stands for nothing: None, NaN, or what pandas has for that."""
     if type(value).__name__ in _MISSING:
         return True
     return isinstance(value, float | Decimal) and math.isnan(value)

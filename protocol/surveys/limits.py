@@ -1,4 +1,4 @@
-"""What reading somebody else's file may cost: caps that hold before anything is made of it.
+"""Caps on reading somebody else's file, which hold before anything is made of it.
 
 Two kinds of cost do not follow from the length of a file. A header of a few bytes can ask for
 tables of every pair of a thousand attributes; so what a survey takes is reckoned from its sizes,
@@ -55,7 +55,7 @@ STORED_PER_VALUE = 8
 
 
 class Workload(NamedTuple):
-    """What a variant lays out for its survey.
+    """Sizes that a variant lays out for its survey.
 
     Args:
         tables: how many tables of the answers.
@@ -150,7 +150,7 @@ class Held:
                 )
 
     def drop(self, size: int, *, overhead: int = OVERHEAD) -> None:
-        """What was taken is not held any more."""
+        """Release what was taken."""
         self._bytes -= size + overhead
 
 

@@ -144,7 +144,8 @@ class Records:
 
     @classmethod
     def from_counts(cls, survey: Survey, counts: NDArray[np.integer]) -> Records:
-        """So many respondents of every combination of answers, in the order of the cells.
+        """Records of so many respondents of every combination of answers, in the order of the
+        cells.
 
         Args:
             survey: what was asked.
@@ -344,7 +345,7 @@ def _check_survey(survey: object, other: str) -> None:
 
 
 def _may_be_a_path(text: str) -> bool:
-    """Whether a text of one line names a file rather than columns: it ends as files do."""
+    """Check whether a text of one line names a file rather than columns: it ends as files do."""
     return "\n" not in text and _FILE_NAME.search(text) is not None
 
 

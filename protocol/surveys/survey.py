@@ -1,4 +1,4 @@
-"""What is asked: attributes, their categories and the codes of these."""
+"""Surveys: attributes, their categories and the codes of these."""
 
 from __future__ import annotations
 
@@ -275,7 +275,7 @@ class Survey(
 
     @cached_property
     def digest(self) -> bytes:
-        """What two sides compare to be sure that they mean the same survey, 32 bytes."""
+        """Digest that two sides compare to be sure that they mean the same survey, 32 bytes."""
         return hashlib.sha256(b"sottovoce survey 1\0" + _encode(self)).digest()
 
     @cached_property

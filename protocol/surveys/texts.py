@@ -1,4 +1,4 @@
-"""How a survey words its questions, in one or more languages: what respondents are shown."""
+"""Wording of a survey's questions for respondents, in one or more languages."""
 
 from __future__ import annotations
 
@@ -158,6 +158,6 @@ def _check_groups(groups: Sequence[Group], sizes: Mapping[str, int], where: str)
 
 
 def _hides(text: str) -> bool:
-    """Whether a text has a character that does not show, or turns others around."""
+    """Check whether a text has a character that does not show, or turns others around."""
     formats = (c for c in text if unicodedata.category(c) == "Cf" and c not in _JOINERS)
     return bool(_UNFIT.search(text)) or any(formats)

@@ -1,4 +1,4 @@
-"""What an author of a variant runs in her own tests, a line each."""
+"""Checks that an author of a variant runs in her own tests, a line each."""
 
 from __future__ import annotations
 

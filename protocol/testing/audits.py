@@ -28,7 +28,7 @@ class _Arguments(TypedDict, total=False):
 
 
 class _Asked(NamedTuple):
-    """What an audit is asked for: in words, as the command line has them, and as arguments."""
+    """Request for an audit: in words, as the command line has them, and as arguments."""
 
     words: str
     arguments: _Arguments
@@ -48,7 +48,7 @@ class Audited(Protocol):
         delta: float = ...,
         replay: bool = ...,
     ) -> Mapping[str, str]:
-        """What an audit says, in each of these forms."""
+        """Audit the record, and report in each of these forms."""
 
 
 def check_record(rehearsal: Rehearsal) -> None:

@@ -94,7 +94,7 @@ def counted_by_law(job: Job, *, people: int, cohort: int) -> CountedByLaw:
 
 
 def published_live(job: Job, stages: tuple[Stage, ...], *, cohort: int) -> Message:
-    """What the aggregator publishes if every part of every cohort is a live party.
+    """Message that the aggregator publishes if every part of every cohort is a live party.
 
     Args:
         job: what was tabulated.

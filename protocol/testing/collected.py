@@ -10,7 +10,7 @@ P = ParamSpec("P")
 
 
 def as_test(check: Callable[P, object]) -> Callable[P, Callable[[], None]]:
-    """What makes test functions of a check; it takes the arguments of the check."""
+    """Make test functions of a check; they take the arguments of the check."""
 
     @functools.wraps(check)
     def make(*args: P.args, **kwargs: P.kwargs) -> Callable[[], None]:

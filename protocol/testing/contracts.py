@@ -1,4 +1,4 @@
-"""What every variant must meet, for tests: one line in a test file checks all of each.
+"""Contract of every variant, for tests: one line in a test file checks all of each.
 
     test_my_variant = contract(MyVariant(...), records, executors=EXECUTORS)
     test_my_privacy = attacked(MyVariant(...), records)
@@ -66,7 +66,7 @@ ROWS = 8
 
 
 class Execution(Audited, Protocol):
-    """What an executor returns."""
+    """Result of an executor."""
 
     @property
     def digest(self) -> bytes:
@@ -74,7 +74,7 @@ class Execution(Audited, Protocol):
 
     @property
     def result(self) -> Message:
-        """What the aggregator published."""
+        """Message that the aggregator published."""
 
 
 Executor = Callable[..., Execution]

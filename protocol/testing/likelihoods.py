@@ -267,7 +267,7 @@ def _check_drawn(rehearsal: Rehearsal, account: Account) -> Iterator[str]:
 
 
 def _can_draw(part: Drawn) -> bool:
-    """Whether each report can come of some input, where there are few."""
+    """Check whether each report can come of some input, where there are few."""
     randomizer, possible = part.event.randomizer, np.zeros(len(part.reports), np.bool_)
     if not 2 <= randomizer.size <= MOST_INPUTS:
         return True
@@ -446,7 +446,7 @@ def _draws_of(event: PrivacyEvent) -> Iterator[Randomized]:
 
 
 def _has_choice(event: PrivacyEvent) -> bool:
-    """Whether which of several events a message tells is not known."""
+    """Check whether which of several events a message tells is not known."""
     if isinstance(event, Composed):
         return any(map(_has_choice, event.events))
     return isinstance(event, OneOf)

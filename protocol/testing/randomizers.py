@@ -1,4 +1,4 @@
-"""What every randomizer must meet, for tests: one line in a test file checks all of each.
+"""Contract of every randomizer, for tests: one line in a test file checks all of each.
 
     test_my_randomizer = lawful(MyRandomizer(...))
 
@@ -397,7 +397,7 @@ def _compare_spread(values: Floats, variance: float, about: str) -> None:
 
 
 def _check_support(randomizer: Randomizer, code: int) -> None:
-    """What the law's classes count for must be what the support states."""
+    """Check that the law's classes count for what the support states."""
     support, size = randomizer.support, randomizer.size
     for other in _spread(size, _OTHERS):
         law = randomizer.law(code, other) if other != code else ()

@@ -29,7 +29,7 @@ _LATE = 2.0
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes wrong in a run, decided by a seed; it is the same for the same envelopes.
+    """Schedule of faults in a run, decided by a seed; it is the same for the same envelopes.
 
     Args:
         seed: decides.
@@ -174,7 +174,7 @@ class FaultyRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def failure_of(run: FaultyRun) -> str:
-    """What does not hold in a run; empty if everything does."""
+    """Failure of a run, in words; empty if everything holds."""
     try:
         run.check()
     except AssertionError as error:

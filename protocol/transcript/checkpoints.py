@@ -30,7 +30,7 @@ KEY_ID_BYTES = 4
 
 
 class SignedCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """What an aggregator has signed of the record so far.
+    """Checkpoint of the record so far, signed by an aggregator.
 
     Args:
         session: the session's id.
@@ -53,12 +53,12 @@ class SignedCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def signed(self) -> bytes:
-        """What the signature is over: the text of the note."""
+        """Signed text of the note."""
         return checkpoint_text(self.session, self.key, size=self.size, root=self.root)
 
     @property
     def valid(self) -> bool:
-        """Whether the holder of the key has signed it."""
+        """True if the holder of the key has signed it."""
         return is_signature(self.signature, self.signed, key=self.key)
 
     @property

@@ -68,7 +68,7 @@ def decode_consistency(content: bytes) -> Consistency:
 
 
 def problems_of(proof: Consistency, earlier: SignedCheckpoint) -> tuple[str, ...]:
-    """Why a proof does not hold from an earlier checkpoint, in words; empty if it does."""
+    """Problems of a proof from an earlier checkpoint, in words; empty if it holds."""
     later = proof.later
     checks = (
         (earlier.valid, "the earlier checkpoint is not signed by the key in it"),

@@ -55,7 +55,7 @@ class WitnessKey(msgspec.Struct, frozen=True):
 
     @property
     def id(self) -> bytes:
-        """What names this key in a signature line beside its name, 4 bytes."""
+        """Id of this key in a signature line beside its name, 4 bytes."""
         return key_id(self.name, COSIGNATURE, self.key)
 
     @property
@@ -99,7 +99,7 @@ def cosign(identity: Identity, *, name: str, text: bytes, time: int) -> str:
 
 
 def cosigned_at(text: bytes, signature: bytes, key: WitnessKey) -> int | None:
-    """When a witness cosigned a checkpoint, in seconds since 1970; None if it has not.
+    """Time at which a witness cosigned a checkpoint, in seconds since 1970; None if it has not.
 
     Args:
         text: the checkpoint's text.
@@ -119,7 +119,7 @@ def _statement(text: bytes, time: int) -> bytes:
 
 
 class Cosigned(msgspec.Struct, frozen=True, kw_only=True):
-    """Which of some witnesses have cosigned a checkpoint.
+    """Cosigners of a checkpoint, among some witnesses.
 
     Args:
         by: name and earliest time, in seconds since 1970, of each that has.
@@ -139,11 +139,11 @@ class Cosigned(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def enough(self) -> bool:
-        """Whether so many have cosigned it, and nobody has forged a cosignature."""
+        """True if so many have cosigned it, and nobody has forged a cosignature."""
         return self.holders >= self.needed and not self.invalid
 
     def also(self, note: str | None) -> Cosigned:
-        """Which of the same witnesses have cosigned another checkpoint; without a note, nobody has.
+        """Cosigners of another checkpoint, among the same witnesses; without a note, nobody.
 
         Raises:
             ValueError: a malformed note.
@@ -155,7 +155,7 @@ class Cosigned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cosigned(note: str, keys: Sequence[WitnessKey], *, needed: int | None = None) -> Cosigned:
-    """Which of these witnesses have cosigned a checkpoint. Lines of others are passed over.
+    """Cosigners of a checkpoint, among these witnesses. Lines of others are passed over.
 
     Args:
         note: the checkpoint's note.

@@ -77,7 +77,7 @@ class DeclaredKind(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
 
     @property
     def round(self) -> int | None:
-        """Where the round is in a body; None in a kind without rounds."""
+        """Place of the round in a body; None in a kind without rounds."""
         names = [field[0] if isinstance(field, list) and field else None for field in self.fields]
         return names.index("round") if "round" in names else None
 
@@ -88,7 +88,7 @@ class DeclaredKind(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a transcript is about.
+    """Header of a transcript.
 
     Args:
         variant: the variant's name.
@@ -139,7 +139,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def rounds(self) -> Mapping[str, int]:
-        """Where the round is in a body, of every kind that has one."""
+        """Place of the round in a body, of every kind that has one."""
         return {kind.name: kind.round for kind in self.kinds if kind.round is not None}
 
     def __repr__(self) -> str:
@@ -289,7 +289,7 @@ def decode_header(content: bytes) -> Header:
 
 
 def problems_of(header: Header) -> tuple[str, ...]:
-    """What is wrong with a header that could be decoded; nothing, if it is sound."""
+    """Problems of a header that could be decoded; none if it is sound."""
     names = [name for name, _ in header.roster]
     checks = (
         (
@@ -373,7 +373,7 @@ def _is_party_id(name: str) -> bool:
 
 
 def _is_plain(value: object, depth: int = 0) -> bool:
-    """Whether a value consists of JSON types and bytes, within bounds."""
+    """Check whether a value consists of JSON types and bytes, within bounds."""
     if isinstance(value, Mapping):
         if not all(isinstance(key, str) for key in value):
             return False
@@ -386,7 +386,7 @@ def _is_plain(value: object, depth: int = 0) -> bool:
 
 
 def encode_item(item: Item) -> bytes:
-    """What can follow the header, as a msgpack array, its name first."""
+    """Encode an item that can follow the header, as a msgpack array, its name first."""
     return _encode(item)
 
 

@@ -33,7 +33,7 @@ class Equivocation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     second_signature: bytes
 
     def check(self) -> str | None:
-        """What the statements contradict each other about; None if this proves nothing."""
+        """Contradiction between the statements; None if this proves nothing."""
         for statement, signature in (
             (self.first, self.first_signature),
             (self.second, self.second_signature),
@@ -44,7 +44,7 @@ class Equivocation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 def contradiction(first: bytes, second: bytes, *, key: bytes) -> str | None:
-    """What two statements contradict each other about, in words; None if both may be true.
+    """Contradiction between two statements, in words; None if both may be true.
 
     A party signs one head over so many envelopes of a session, an aggregator one root of a log of
     one size.

@@ -17,7 +17,7 @@ from protocol.transcript.entries import DeclaredKind, Header
 
 
 def charter_of(header: Header, variant: type[Variant]) -> Charter:
-    """What the members knew before the first message, from a transcript's header.
+    """Charter that the members knew before the first message, from a transcript's header.
 
     Raises:
         SurveyError: the header is not one of this variant.

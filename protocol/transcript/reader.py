@@ -68,7 +68,7 @@ _START_BYTES = len(MAGIC) + LOG_SECRET_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Where a transcript breaks a rule.
+    """Fault of a transcript: a broken rule, and where.
 
     Args:
         rule: one of ``RULES``.
@@ -143,7 +143,7 @@ class Records:
 
     @property
     def stored(self) -> int:
-        """How many bytes of the file have been read, packed as it is."""
+        """Number of bytes of the file that have been read, packed as it is."""
         return self._read_bytes if self._file is None else self._file.stored
 
     def header(self, content: bytes) -> Header:
@@ -267,12 +267,12 @@ class TranscriptReader:
 
     @property
     def torn(self) -> bool:
-        """Whether the file ends inside a record, as after a crash."""
+        """True if the file ends inside a record, as after a crash."""
         return self._records.torn
 
     @property
     def stored(self) -> int:
-        """How many bytes of the file have been read."""
+        """Number of bytes of the file that have been read."""
         return self._records.stored
 
     @property
@@ -282,7 +282,7 @@ class TranscriptReader:
 
     @property
     def unopened(self) -> UnopenedError | None:
-        """Why what is in the file could not be had, as far as has been read."""
+        """Reason why the content of the file could not be had, as far as has been read."""
         return self._records.unopened
 
     def _read_header(self) -> Header:

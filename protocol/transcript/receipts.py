@@ -86,7 +86,7 @@ class Shown(
     path: tuple[Hash, ...]
 
     def is_in(self, checkpoint: SignedCheckpoint | EarlierCheckpoint) -> bool:
-        """Whether the log of a checkpoint has this entry."""
+        """Check whether the log of a checkpoint has this entry."""
         return is_included(
             log_leaf(self.salt, self.content),
             index=self.index,
@@ -97,7 +97,7 @@ class Shown(
 
     @functools.cached_property
     def item(self) -> Item | None:
-        """What it says; None if it is malformed."""
+        """Item of the entry; None if it is malformed."""
         try:
             return decode_item(self.content)
         except TranscriptError:
@@ -211,7 +211,7 @@ class SignedHead(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
 class Receipt(
     msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True
 ):
-    """What proves that a party's words are in the record that a checkpoint is over.
+    """Proof that a party's messages are in the record that a checkpoint is over.
 
     It shows reports, and the closings that counted them or left them out. If it comes of an
     acknowledgement, it shows the party's head, which signs all that the party has said.
@@ -255,7 +255,7 @@ class Receipt(
 
     @property
     def word(self) -> Word:
-        """What it says of its party in the end. It shows that only if it holds."""
+        """Word on its party. It is right only if the receipt holds."""
         if self.late:
             return LATE
         return COUNTED if self.counted and not self.waiting else NOT_YET_KNOWN
@@ -321,7 +321,7 @@ class Named(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_u
 class Acknowledgement(
     msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True
 ):
-    """What an aggregator says to a party whose words are all on its disk.
+    """Acknowledgement to a party whose messages are all on the aggregator's disk.
 
     The party has its own words. This proves that its head, which signs them, is in the log of a
     checkpoint; with them it is a receipt.
@@ -473,7 +473,7 @@ def closed_of(envelope: Envelope | None) -> Closed | None:
 
 
 def problems_of(receipt: Receipt, checkpoint: SignedCheckpoint) -> tuple[str, ...]:
-    """Why a receipt does not hold with a checkpoint, in words; empty if it does."""
+    """Problems of a receipt with a checkpoint, in words; empty if it holds."""
     counted, late, ended = receipt.counted, receipt.late, receipt.ended
     shown = [*receipt.reports, *(each.closing for each in counted)]
     shown += [] if ended is None else [ended]
@@ -542,12 +542,12 @@ def _is_confirmed(receipt: Confirming) -> bool:
 
 
 def is_about(receipt: Receipt, encoded: bytes) -> bool:
-    """Whether an envelope, as it was sent, is one of the reports of the receipt."""
+    """Check whether an envelope, as it was sent, is one of the reports of the receipt."""
     return any(report.encoded == encoded for report in receipt.reports)
 
 
 def _is_counted(receipt: Receipt, counted: Counted) -> bool:
-    """Whether a closing has counted the party, after it sent a report of that kind."""
+    """Check whether a closing has counted the party, after it sent a report of that kind."""
     closed = _closed_for(receipt, counted)
     return (
         closed is not None
@@ -557,7 +557,7 @@ def _is_counted(receipt: Receipt, counted: Counted) -> bool:
 
 
 def _closed_for(receipt: Receipt, shown: Counted) -> Closed | None:
-    """What a closing says, if it is of the kind of a report that is the party's; else None."""
+    """Content of a closing, if it is of the kind of the party's report; else None."""
     report, closed = shown.report.envelope, closed_of(shown.closing.envelope)
     if (
         report is None
@@ -571,7 +571,7 @@ def _closed_for(receipt: Receipt, shown: Counted) -> Closed | None:
 
 
 def _late_checks(receipt: Receipt, checkpoint: SignedCheckpoint) -> tuple[tuple[bool, str], ...]:
-    """What must hold of reports that are called late, each with what is wrong if it does not."""
+    """Conditions on reports that are called late, each with what is wrong if it fails."""
     late, place, members = receipt.late, receipt.place, receipt.members
     return (
         (
@@ -636,7 +636,7 @@ def _head_holds(receipt: Receipt, session: bytes) -> bool:
 
 
 def _is_head(receipt: Receipt, ended: Shown) -> bool:
-    """Whether an entry is the head that the receipt has, as its party sent it."""
+    """Check whether an entry is the head that the receipt has, as its party sent it."""
     envelope, signed = ended.envelope, receipt.head
     if envelope is None or signed is None:
         return False

@@ -178,12 +178,12 @@ class Recorder:
 
     @functools.cached_property
     def _roster(self) -> Roster:
-        """For proofs of who is on it: not every recorder makes any."""
+        """Roster for proofs of membership: not every recorder makes any."""
         return Roster(self._members)
 
     @property
     def size(self) -> int:
-        """How many entries have been recorded, the header included."""
+        """Number of entries that have been recorded, the header included."""
         return self._log.size
 
     def sent(self, envelope: Envelope, *, now: float, encoded: bytes | None = None) -> None:
@@ -375,7 +375,7 @@ class Recorder:
         return made
 
     def _named(self, party: PartyId, place: int) -> tuple[Named, ...]:
-        """What shows which closings so far name a party for what it has said."""
+        """Proofs of the closings so far that name a party for what it has sent."""
         found: list[Named] = []
         size = 0
         for entered, closing in self._naming.pop(party, place):
@@ -473,7 +473,8 @@ class Recorder:
         self.flush()
 
     def fault_of_head(self, envelope: Envelope) -> str | None:
-        """What a verifier would find wrong with a member's head, were it sent now; None if nothing.
+        """Fault that a verifier would find with a member's head, were it sent now; None if there is
+        none.
 
         Args:
             envelope: the member's next.
@@ -648,7 +649,7 @@ class Recorder:
 
 
 def _is_closing(envelope: Envelope) -> bool:
-    """Whether this is a closing of the aggregator, which a checkpoint follows."""
+    """Check whether this is a closing of the aggregator, which a checkpoint follows."""
     return (envelope.sender, envelope.kind, envelope.recipient) == (AGGREGATOR, _CLOSED, RECORD)
 
 

@@ -45,7 +45,7 @@ _SECONDS = 1e-6
 
 
 class Closing(NamedTuple):
-    """How a wait of the aggregator has ended, by the record.
+    """End of a wait of the aggregator, by the record.
 
     Args:
         topic: what was awaited.
@@ -68,7 +68,7 @@ def _is_closing(envelope: Envelope) -> bool:
 
 
 class Past:
-    """What a record says of a run, for those who go on with it.
+    """Past of a run by its record, for those who go on with it.
 
     Args:
         charter: the session, variant and roster.
@@ -288,7 +288,7 @@ class _Rerun:
 
     @property
     def _returned(self) -> int:
-        """How many waits have returned."""
+        """Number of waits that have returned."""
         members = len(self._machine.charter.roster)
         return self._ranges // -(-members // CLOSING_MEMBERS)
 
@@ -349,7 +349,7 @@ class _Rerun:
             return None
 
     def _unsaid(self) -> list[Envelope]:
-        """What was said and is not on record; all before must be."""
+        """Envelopes that were sent and are not on record; all before must be."""
         machine, recorded = self._machine, self._past.words
         said = Tree()
         for envelope in self._said[: recorded.count]:

@@ -1,4 +1,4 @@
-"""What members have signed: parties their heads, the aggregator checkpoints of the log."""
+"""Signatures of members: parties' of their heads, the aggregator's of checkpoints of the log."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Checks(Protocol):
         """Check these too."""
 
     def found(self) -> list[bool]:
-        """Whether each of all claims holds, in the order they came; begins anew."""
+        """Check whether each of all claims holds, in the order they came; begins anew."""
 
 
 class ChecksHere:
@@ -44,7 +44,7 @@ class ChecksHere:
 
 
 class Place(NamedTuple):
-    """Where a record begins, in bytes, and the number of its entry."""
+    """Place of a record: where it begins, in bytes, and the number of its entry."""
 
     offset: int | None
     entry: int
@@ -166,7 +166,7 @@ class Signatures:
 
     @property
     def foreign(self) -> bool:
-        """Whether the published checkpoint is of another session."""
+        """True if the published checkpoint is of another session."""
         return self._published is not None and self._published.session != self._origin[0]
 
     def _of_another(self) -> str:
@@ -192,7 +192,7 @@ class Signatures:
             self.met = True
 
     def finish(self) -> Iterator[str]:
-        """What is wrong with the published checkpoint, once the file has ended."""
+        """Problems of the published checkpoint, once the file has ended."""
         published = self._published
         if published is None:
             return

@@ -1,4 +1,4 @@
-"""What members have said and what of it was delivered, and whether a party's head fits that."""
+"""Messages of members, which of them were delivered, and whether a party's head fits that."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Words:
         return self._word(start)
 
     def handed(self) -> tuple[bytes, frozenset[int]]:
-        """Which envelopes were handed on: of the first so many a byte each, and other numbers."""
+        """Envelopes that were handed on: of the first so many a byte each, and other numbers."""
         fates = self._words[_FATE :: _WORD.size]
         odd = (seq for seq, place in self._odd.items() if fates[place] & _HANDED)
         return bytes(fates[: self._dense]), frozenset(odd)
@@ -101,7 +101,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """Which envelopes, by name of the sender and number, were handed to anybody.
+    """Envelopes that were handed to anybody, by name of the sender and number.
 
     Where numbers repeat, it is all or none of those with one number.
 
@@ -141,14 +141,14 @@ class Spoken:
         self.kinds = {kind: place for place, kind in enumerate(header.longest)}
 
     def fault_of(self, envelope: Envelope) -> str | None:
-        """What is wrong with a member's envelope of the kind of heads; None if nothing is."""
+        """Fault of a member's envelope of the kind of heads; None if there is none."""
         claim = self.claim_of(envelope)
         if isinstance(claim, str):
             return claim
         return None if all(are_signatures([claim])) else UNSIGNED
 
     def claim_of(self, envelope: Envelope) -> Signed | str:
-        """What a member's head claims to sign, or what is wrong with it beside its signature.
+        """Claim of a member's head, or what is wrong with it beside its signature.
 
         Args:
             envelope: of the kind of heads; the member's next.

@@ -57,7 +57,7 @@ _SHOWN = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What verifying a transcript found.
+    """Result of verifying a transcript.
 
     Args:
         faults: every rule that is broken, in the order of the file, at most ``MAX_FAULTS``.
@@ -132,7 +132,7 @@ class Verification:
 
     @property
     def verdict(self) -> Verdict:
-        """What verifying came to (section 5 of the document)."""
+        """Verdict of the verification (section 5 of the document)."""
         if self.faults:
             return "broken"
         if self.unopened is not None:
@@ -141,17 +141,17 @@ class Verification:
 
     @property
     def intact(self) -> bool:
-        """Whether the record is complete and breaks no rule."""
+        """True if the record is complete and breaks no rule."""
         return self.verdict == "sound"
 
     @property
     def read_whole(self) -> bool:
-        """Whether the file could be read to its last entry; what is said of others may be less."""
+        """True if the file could be read to its last entry; what is said of others may be less."""
         return self.unopened is None and self.ending is not None
 
     @property
     def published(self) -> Published:
-        """Whether this is the record of which a digest or a checkpoint was published.
+        """True if this is the record of which a digest or a checkpoint was published.
 
         It ``begins`` like it where all that was given is a checkpoint from before the end.
         """
@@ -178,7 +178,7 @@ class Verification:
 
     @property
     def signed(self) -> Literal["all", "some", "none"]:
-        """How many of the parties that said something have signed for it."""
+        """Share of the parties that sent something that have signed for it, in a word."""
         if not self.heads:
             return "none"
         return "some" if self.unsigned else "all"
@@ -510,7 +510,7 @@ class _Verifier:
 
 
 def _offset(fault: Fault) -> float:
-    """Where in the file a fault is; what has no place comes last."""
+    """Place of a fault in the file; what has no place comes last."""
     return math.inf if fault.offset is None else fault.offset
 
 
@@ -527,7 +527,7 @@ def _shown(text: str) -> str:
 
 
 class Sender(Words):
-    """What is remembered of one sender."""
+    """State of one sender that is remembered."""
 
     __slots__ = ("departed", "gaps", "next", "undelivered")
 

@@ -1,4 +1,4 @@
-"""What a witness makes of a request for a cosignature (C2SP, tlog-witness, ``add-checkpoint``)."""
+"""Answers of a witness to requests for a cosignature (C2SP, tlog-witness, ``add-checkpoint``)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OLD = re.compile(r"old (0|[1-9][0-9]{0,18})")
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """What a witness answers.
+    """Answer of a witness.
 
     Args:
         status: of HTTP; 200 means that the checkpoint may be cosigned once it is kept.

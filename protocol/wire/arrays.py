@@ -47,7 +47,7 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """What one array field of a message may hold.
+    """Bounds of one array field of a message.
 
     At a message's field, a name may stand for every number: that of an attribute of the variant,
     with dots for one within another (``Variant.kinds``). A tuple counts for its length in a shape.

@@ -15,7 +15,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def canonical(content: bytes, decoder: msgspec.msgpack.Decoder[T], *, what: str) -> T:
-    """What some bytes say, if they are the one encoding of it.
+    """Decode bytes that are the one encoding of their content.
 
     Args:
         content: as stored.

@@ -155,7 +155,7 @@ def _has_floats(field: Field) -> bool:
 
 
 def _is_finite(value: object) -> bool:
-    """Whether all floats in a value are finite numbers."""
+    """Check whether all floats in a value are finite numbers."""
     if isinstance(value, float):
         return math.isfinite(value)
     if isinstance(value, msgspec.Struct):
@@ -192,7 +192,8 @@ class Codec:
         return tuple(self._kinds)
 
     def about(self, name: str) -> str:
-        """What a kind of message is: how its class's docstring begins, without its full stop.
+        """Description of a kind of message: how its class's docstring begins, without its full
+        stop.
 
         Empty of an unknown kind, and of one whose class has no docstring.
         """
@@ -202,7 +203,7 @@ class Codec:
 
     @property
     def schemas(self) -> tuple[KindSchema, ...]:
-        """What every kind looks like, the kernel's last."""
+        """Schemas of every kind, the kernel's last."""
         return tuple(kind.schema for kind in self._kinds.values())
 
     @property
@@ -245,7 +246,7 @@ class Codec:
         return self._decode(kind, content)
 
     def unseal(self, envelope: Envelope, boxed: Boxed, opener: Unseal) -> Message:
-        """What a message of a sealed kind says to its reader.
+        """Decode a message of a sealed kind for its reader.
 
         Args:
             boxed: what the envelope's body says to all others.
@@ -315,7 +316,7 @@ class Codec:
         return envelopes
 
     def open(self, envelope: Envelope) -> Message:
-        """What an envelope's body says; it is decoded unless this very codec has enclosed it.
+        """Decode an envelope's body, unless this very codec has enclosed it.
 
         Raises:
             RemoteProtocolError: as ``decode``.
@@ -364,7 +365,7 @@ class Codec:
         return message
 
     def held_bytes(self, message: Message, body: bytes) -> int:
-        """About how many bytes a decoded message takes, whose arrays are views of its body."""
+        """Estimated bytes of a decoded message, whose arrays are views of its body."""
         kind = self._kinds[message.kind()]
         return len(body) if kind.arrays else _AS_OBJECTS * len(body)
 
@@ -415,7 +416,7 @@ def _travelling(kind: Kind) -> Kind:
 
 
 def _bound(sender: PartyId, recipient: PartyId, boxed: Boxed) -> bytes:
-    """What the box of a sealed kind is bound to."""
+    """Binding of the box of a sealed kind."""
     outside = (sender, recipient, boxed.kind(), str(getattr(boxed, "round", "")))
     return "\0".join(outside).encode()
 

@@ -35,7 +35,7 @@ class FrameReader:
 
     @property
     def in_frame(self) -> bool:
-        """Whether a frame has begun and not ended."""
+        """True if a frame has begun and not ended."""
         return bool(self._buffer)
 
     def feed(self, received: bytes | bytearray | memoryview) -> list[bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def _forms() -> tuple[list[int], list[int]]:
-    """By first byte: how long a value is at least, and how many bytes of that are its length.
+    """Least length of a value, and the bytes of that which are its length, by first byte.
 
     The values in an array or a map follow it, and count by themselves.
     """
@@ -30,7 +30,7 @@ _WHOLE, _LENGTH = _forms()
 
 
 def has_more_values(content: bytes, most: int) -> bool:
-    """Whether msgpack has more than so many values, those inside others and keys counted too.
+    """Check whether msgpack has more than so many values, those inside others and keys counted too.
 
     A byte may be an empty list, which takes fifty in memory. What is malformed is counted as far
     as it goes.

@@ -1,4 +1,4 @@
-"""What the bodies of messages look like, as plain values: a transcript's header holds them.
+"""Schemas of the bodies of messages, as plain values: a transcript's header holds them.
 
 ``docs/transcript-format.md`` describes the language. What a type cannot say of a message (that a
 proof is right, say) its class or its role checks.
@@ -125,7 +125,7 @@ Type: TypeAlias = (
 
 
 class KindSchema(_Part, frozen=True):
-    """What a kind of message looks like.
+    """Schema of a kind of message.
 
     Args:
         name: the kind's.
@@ -141,7 +141,7 @@ class KindSchema(_Part, frozen=True):
 def schema_of(
     message: type[Message], arrays: Mapping[str, ArraySpec], *, max_bytes: int
 ) -> KindSchema:
-    """What a kind looks like, from what its class declares and its arrays may hold.
+    """Schema of a kind, from what its class declares and its arrays may hold.
 
     Args:
         message: the class.

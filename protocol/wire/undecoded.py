@@ -39,7 +39,7 @@ _DECODED = (
 
 
 class Undecoded(NamedTuple):
-    """Why a value or a file could not be decoded, for a person.
+    """Reason why a value or a file could not be decoded, for a person.
 
     Args:
         why: what is wrong, in words.
@@ -51,7 +51,7 @@ class Undecoded(NamedTuple):
 
     @classmethod
     def of(cls, error: Exception) -> Undecoded:
-        """What an error of a decoder says; its own text if it is of no known kind."""
+        """Reason in an error of a decoder; its own text if it is of no known kind."""
         text, _, place = str(error).partition(" - at `")
         inner = place.rpartition("$")[2].strip("`").removeprefix(".")
         if place.startswith("key"):

@@ -1,4 +1,4 @@
-"""What commands that simulate with an engine have in common: options, progress, ends midway.
+"""Common parts of commands that simulate with an engine: options, progress, ends midway.
 
 Those that hold real surveys have no engine.
 """
@@ -48,7 +48,7 @@ class EngineChoice:
 
     @property
     def chosen(self) -> bool:
-        """Whether anything but this process was asked for."""
+        """True if anything but this process was asked for."""
         return (self.name, self.jobs, self.address) != ("here", None, None)
 
     def open(self) -> Engine:
@@ -105,7 +105,7 @@ def write_found(sweep: Sweep, path: Path, content: str) -> None:
 
 @contextlib.contextmanager
 def going_on_from(file: Path | None) -> Generator[None]:
-    """If Ctrl-C ends the block, say which file the same command goes on from, if it is there.
+    """Name the file that the same command goes on from if Ctrl-C ends the block.
 
     Raises:
         KeyboardInterrupt: with that sentence, which the command line prints.

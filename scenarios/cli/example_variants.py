@@ -77,7 +77,7 @@ COPIES: Mapping[str, int] = MappingProxyType({"rrba": 1024})
 
 @frozen_options
 class ExampleOptions:
-    """What a variant is attacked or tested with, in place of the example's."""
+    """Parameters that a variant is attacked or tested with, in place of the example's."""
 
     settings: Mapping[str, str] = shared(set_option(complete_variant_setting))
     survey_file: Path | None = option(

@@ -20,7 +20,7 @@ def option_hint(error: click.NoSuchOption, context: click.Context) -> str:
 
 
 class Place(NamedTuple):
-    """Where a command is defined, and a one-line summary.
+    """Place where a command is defined, and a one-line summary.
 
     Args:
         module: of ``scenarios.cli``, with its room if it has one.

@@ -71,7 +71,7 @@ class Whole(click.IntRange):
 
 
 class Count(click.ParamType):  # type: ignore[type-arg]  # takes none before click 8.4
-    """How many, written as 1000000, 1_000_000 or 1e6.
+    """Number, written as 1000000, 1_000_000 or 1e6.
 
     Args:
         most: the largest that is taken.

@@ -123,7 +123,7 @@ def _note(
 
 
 def _pairs(mine: _Named, other: _Named) -> Iterator[tuple[_Named, _Named]]:
-    """What is written, before what it is compared with; what --out writes is compared with."""
+    """Pairs of what is written and what it is compared with; what --out writes is compared with."""
     both = [each for each in (mine, other) if each.written]
     if len(both) == 1:
         yield both[0], other if both[0] is mine else mine
@@ -155,7 +155,7 @@ def _called(parameter: click.Parameter) -> str:
 
 
 def _are_same(one: Path, other: Path) -> bool:
-    """Whether two paths are one file, whether it exists or would be made."""
+    """Check whether two paths are one file, whether it exists or would be made."""
     try:
         return os.path.samefile(one, other)
     except (OSError, ValueError):
@@ -164,6 +164,6 @@ def _are_same(one: Path, other: Path) -> bool:
 
 
 def _is_within(path: Path, folder: Path) -> bool:
-    """Whether a path is that of a file which exists in a folder, or in one of its folders."""
+    """Check whether a path is that of a file which exists in a folder, or in one of its folders."""
     real = os.path.realpath(folder)
     return path.is_file() and os.path.isdir(real) and Path(real) in Path(path).resolve().parents

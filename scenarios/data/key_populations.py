@@ -37,7 +37,7 @@ class Statistics(NamedTuple):
 
 
 class KeyPopulation(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Of every key, how many hold it with which value: all that reports on one key depend on.
+    """Number of holders of every key with each value: all that reports on one key depend on.
 
     Args:
         name: of the population.

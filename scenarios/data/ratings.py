@@ -54,7 +54,7 @@ CLOTHING_RATINGS = (1.0, 10.0)
 
 
 class Ratings(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Who rated what, and how; no one rated anything twice.
+    """Ratings: each of one item by one user, once.
 
     Args:
         name: of the data.
@@ -73,7 +73,7 @@ class Ratings(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     values: Floats
 
     def records(self, most: int) -> Records:
-        """What the users hold of the items that most of them have rated, as records.
+        """Records of what the users hold of the items that most of them have rated.
 
         Args:
             most: how many items; of equals the first.
@@ -259,7 +259,7 @@ def _unpacked(archive: bytes) -> bytes:
 
 
 class _Fitting(msgspec.Struct, frozen=True):
-    """What is read of one line of the Clothing data."""
+    """Fields of one line of the Clothing data."""
 
     user_id: str
     item_id: str

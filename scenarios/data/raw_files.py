@@ -1,4 +1,4 @@
-"""Where a data set is read from: raw files in a folder, or files that come with this package."""
+"""Files that a data set is read from: raw ones in a folder, or those of this package."""
 
 from __future__ import annotations
 

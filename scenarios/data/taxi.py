@@ -181,7 +181,7 @@ def taxi_distribution(names: Sequence[str]) -> NDArray[np.float64]:
 
 
 def taxi_independent(first: str, second: str) -> bool:
-    """Whether two different bits of the stand-in are independent, exactly.
+    """Check whether two different bits of the stand-in are independent, exactly.
 
     Raises:
         ValueError: an unknown bit, or one bit twice.
@@ -338,8 +338,7 @@ COLUMNS: Mapping[str, Callable[[str], float]] = {
 
 
 def _inside(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Whether positions are within Manhattan: a ray from one crosses the outline an odd number of
-    times."""
+    """True if positions are within Manhattan: a ray crosses the outline an odd number of times."""
     odd = np.zeros(x.shape, np.bool_)
     for (x0, y0), (x1, y1) in zip(MANHATTAN, (*MANHATTAN[1:], MANHATTAN[0]), strict=True):
         crossed = (y0 > y) != (y1 > y)

@@ -1,1 +1,1 @@
-"""Which protocol to take: candidates, the errors predicted of them, and what they cost."""
+"""Choice of a protocol: candidates, the errors predicted of them, and what they cost."""

@@ -1,4 +1,4 @@
-"""What is assumed of the answers when an error is predicted: shares that nobody knows yet."""
+"""Assumptions about the answers when an error is predicted: shares that nobody knows yet."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Worst(Shares):
         return (Uniform(self.survey), *(Alike(self.survey, codes) for codes in ways))
 
     def margin(self, names: Sequence[str]) -> Floats:
-        """That of the first case."""
+        """Margin of the first case."""
         return Uniform(self.survey).margin(names)
 
     def records(self, n: int) -> Records:

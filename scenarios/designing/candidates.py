@@ -1,4 +1,4 @@
-"""What can be chosen for a plan: every built-in variant with parameters that an epsilon gives it.
+"""Candidates for a plan: every built-in variant with parameters that an epsilon gives it.
 
 The epsilon is what a respondent's reports cost at most (``Variant.most``). Of several ways to set a
 variant up there is a candidate each.
@@ -85,11 +85,11 @@ class Candidate(NamedTuple):
 
 
 class _NotApplicableError(Exception):
-    """Why a variant does not apply."""
+    """Reason why a variant does not apply."""
 
 
 class Wanted(NamedTuple):
-    """What parameters are chosen for.
+    """Purpose for which parameters are chosen.
 
     Args:
         survey: what is asked.
@@ -110,7 +110,7 @@ class Wanted(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Of epsilon, if it is split evenly over the attributes."""
+        """Share of epsilon, if it is split evenly over the attributes."""
         return self.epsilon / len(self.survey.names)
 
     @property

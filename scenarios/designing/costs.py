@@ -1,4 +1,4 @@
-"""What a way to ask costs beside its error: privacy, traffic, rounds, trust, and who may vanish."""
+"""Costs of a way to ask beside its error: privacy, traffic, rounds, trust, and who may vanish."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _JUDGED = 64
 
 
 class Traffic(NamedTuple):
-    """What travels for one respondent: message bodies, without envelopes, signatures and TLS.
+    """Traffic of one respondent: message bodies, without envelopes, signatures and TLS.
 
     Args:
         messages: that her party sends, over the respondents that it speaks for.
@@ -57,7 +57,7 @@ class Traffic(NamedTuple):
 
 
 class Dropouts(NamedTuple):
-    """Whether it is likely to end with a result if some parties vanish.
+    """Check whether it is likely to end with a result if some parties vanish.
 
     Args:
         withstands: whether it does.
@@ -159,7 +159,7 @@ def epsilon_at(variant: Variant, delta: float, shares: Shares) -> float | None:
 
 
 def _event_of(variant: Variant, shares: Shares) -> PrivacyEvent | None:
-    """What a respondent's reports tell, if they are drawn as agreed."""
+    """Event of a respondent's reports, if they are drawn as agreed."""
     if isinstance(variant, Blockwise):
         return variant.report_event
     if isinstance(variant, Tallied):
@@ -175,7 +175,7 @@ def _event_of(variant: Variant, shares: Shares) -> PrivacyEvent | None:
 
 
 def trust_in(variant: Variant, parties: int, among: AmongHonest | None = None) -> str:
-    """Who must be trusted with what, in one sentence.
+    """Trust that a variant needs, in one sentence.
 
     Args:
         variant: how people are asked.
@@ -211,7 +211,7 @@ def _or_readers(sums: SecureSum, parties: int) -> str:
 
 
 def dropouts_of(variant: Variant, parties: int, dropout: float) -> Dropouts:
-    """Whether a survey ends with a result if a share of the parties vanishes.
+    """Check whether a survey ends with a result if a share of the parties vanishes.
 
     Raises:
         ValueError: there are too few parties for a sum.

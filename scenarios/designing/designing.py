@@ -39,7 +39,7 @@ FEW, FAR = 3, 2.0
 
 
 class Setup(NamedTuple):
-    """What a design is for.
+    """Purpose of a design.
 
     Args:
         survey: what is asked.
@@ -65,12 +65,12 @@ class Setup(NamedTuple):
 
     @property
     def answering(self) -> int:
-        """How many respondents are expected to be counted."""
+        """Number of respondents that are expected to be counted."""
         return max(1, round(self.respondents * (1 - self.dropout)))
 
     @property
     def staying(self) -> int:
-        """How many parties are expected to answer."""
+        """Number of parties that are expected to answer."""
         return max(1, round(self.parties * (1 - self.dropout)))
 
 
@@ -129,15 +129,14 @@ class Row(NamedTuple):
 
     @property
     def rests_on(self) -> Rests:
-        """What a bound of its cost rests on: ``nothing`` of others, ``honest`` others; or there is
-        ``no bound``."""
+        """Basis of a bound of its cost: ``nothing`` of others, ``honest`` others, ``no bound``."""
         if self.candidate.among is not None:
             return "honest"
         return "nothing" if math.isfinite(self.spent) else "no bound"
 
 
 class Designed(NamedTuple):
-    """What was found.
+    """Result of designing.
 
     Args:
         setup: what it is for.
@@ -195,7 +194,7 @@ def designed(
 
 
 class _RefusedError(Exception):
-    """Why a way to ask does not apply."""
+    """Reason why a way to ask does not apply."""
 
 
 @contextlib.contextmanager
@@ -223,7 +222,7 @@ def row_of(
     candidate: Candidate,
     known: dict[str, Traffic | None] | None = None,
 ) -> Row:
-    """What is said of one way to ask.
+    """Row on one way to ask.
 
     Args:
         setup: what it is for.

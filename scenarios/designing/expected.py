@@ -48,7 +48,7 @@ Whole = NDArray[np.int64]
 
 
 def expected(variant: Variant, names: Sequence[str], shares: Shares) -> Message | None:
-    """What would be published of ``REPORTS`` respondents, as far as one table goes.
+    """Expected publication of ``REPORTS`` respondents, as far as one table goes.
 
     Args:
         variant: how they are asked.
@@ -77,7 +77,7 @@ def expected(variant: Variant, names: Sequence[str], shares: Shares) -> Message 
 
 
 def expected_numbers(variant: Variant, shares: Shares) -> Message | None:
-    """What would be published of ``REPORTS`` respondents by a variant that estimates means.
+    """Expected publication of ``REPORTS`` respondents by a variant that estimates means.
 
     None of a variant that estimates shares alone.
     """
@@ -91,12 +91,12 @@ def expected_numbers(variant: Variant, shares: Shares) -> Message | None:
 
 
 def is_of_all(variant: Variant) -> bool:
-    """Whether what is expected is the same for every table."""
+    """Check whether what is expected is the same for every table."""
     return isinstance(variant, AttributeOracles | Tallied | RRBA | oracle.FrequencyOracle)
 
 
 def counts_truly(variant: Variant) -> TypeGuard[Counted]:
-    """Whether true answers are counted, exactly or with coins."""
+    """Check whether true answers are counted, exactly or with coins."""
     return isinstance(variant, Counted) and _own(variant, Counted, "vector", "estimate_of")
 
 
@@ -119,7 +119,7 @@ def expected_counts(
 
 
 def _own(variant: Variant, base: type[Variant], *methods: str) -> bool:
-    """Whether a variant reports and estimates as its base does."""
+    """Check whether a variant reports and estimates as its base does."""
     return all(getattr(type(variant), name) is getattr(base, name) for name in methods)
 
 
@@ -160,7 +160,7 @@ def _attribute_tallies(variant: Spl | Smp | RsFd | NumericMean, shares: Shares) 
 
 
 def _tally(randomizer: Randomizer, answers: Floats, reports: int) -> Whole:
-    """What ``Randomizer.tally`` of so many reports is in the mean."""
+    """Mean of ``Randomizer.tally`` over so many reports."""
     if randomizer.is_table:
         return rounded(answers @ randomizer.matrix(), reports)
     support = randomizer.support
@@ -214,7 +214,7 @@ def _marginal_counts(
     patterns: dict[tuple[int | None, ...], Floats] = {}
 
     def chances(places: tuple[int, ...]) -> Floats:
-        """How often a report on these bits counts for each cell, or is the sign -1."""
+        """Probabilities that a report on these bits counts for each cell, or has the sign -1."""
         pattern = tuple(asked.index(place) if place in asked else None for place in places)
         if pattern not in patterns:
             patterns[pattern] = _chances(variant, table, pattern)

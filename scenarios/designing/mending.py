@@ -117,7 +117,8 @@ def _tables(of: Iterable[MarginOfError]) -> tuple[Names, ...]:
 
 
 def _is_foreseen(of: Iterable[MarginOfError], now: Margins | None) -> bool:
-    """Whether no mean is known less well than answers that are equally likely would let it be.
+    """Check whether no mean is known less well than answers that are equally likely would let it
+    be.
 
     Few may hold a key, and what more it takes then does not follow from an interval that is cut off
     at the ends of the range.
@@ -174,7 +175,7 @@ class _Setting(NamedTuple):
         return math.ceil(needed / step) * step
 
     def _with_coins(self) -> float | None:
-        """How many times as many respondents counts with coins take.
+        """Factor by which counts with coins take more respondents.
 
         There are as many coins however many respondents there are, so what they add to an error
         falls with that number, and what sampling adds with its root.

@@ -24,7 +24,7 @@ _STEPS = 500
 
 
 class Needed(NamedTuple):
-    """What one way to ask takes to keep the promise.
+    """Needs of one way to ask for keeping the promise.
 
     The promise is about every cell of the target by itself: with probability ``level`` its
     estimate is within the error of the true share.
@@ -62,7 +62,7 @@ def half_width(setup: Setup, variant: Variant, level: float) -> float | None:
 def respondents_needed(
     setup: Setup, candidate: Candidate, epsilon: float, error: float, level: float
 ) -> Needed | None:
-    """How many respondents a way to ask takes; None without a closed form, or of exact counts.
+    """Respondents that a way to ask needs; None without a closed form, or of exact counts.
 
     Args:
         setup: how many respondents it has does not count.
@@ -102,7 +102,7 @@ def sized(setup: Setup, cls: type[Variant], needed: Needed) -> Needed:
 def coins_needed(
     setup: Setup, cls: type[Counted], epsilon: float, error: float, level: float
 ) -> Needed | None:
-    """How many respondents counts with coins take; None if no number is enough.
+    """Respondents that counts with coins need; None if no number is enough.
 
     There are as many coins however many respondents there are, so the number is searched.
 
@@ -181,7 +181,7 @@ def epsilon_needed(
 
 
 def _rounded_up(epsilon: float) -> float:
-    """In four digits, as it is printed."""
+    """Round up to four digits, as printed."""
     step = 10.0 ** (math.floor(math.log10(epsilon)) - 3)
     return float(f"{math.ceil(epsilon / step) * step:.4g}")
 
@@ -198,6 +198,6 @@ def ways_of(setup: Setup, cls: type[Variant]) -> Callable[[float], Sequence[Cand
 
 
 def is_bounded(candidate: Candidate) -> bool:
-    """Whether an epsilon bounds it, whoever conspires or if enough others are honest."""
+    """Check whether an epsilon bounds it, whoever conspires or if enough others are honest."""
     variant = candidate.variant
     return candidate.among is not None or (variant is not None and math.isfinite(variant.most()))

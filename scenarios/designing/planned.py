@@ -1,4 +1,4 @@
-"""What a plan has to say for a variant: the lines of TOML that make it from the plan's survey."""
+"""Lines of TOML that make a variant from the plan's survey."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _noised(words: Words, epsilon: float, among: AmongHonest | None) -> Words:
 
 
 def _unusual(given: Mapping[str, Any], usual: Mapping[str, Any]) -> Words:
-    """What is given and not usual, of tables in it too: all that they may have has a default."""
+    """Parameters that are not the default, those of tables in them too."""
     return {
         name: _unusual(value, usual[name]) if isinstance(usual.get(name), Mapping) else value
         for name, value in given.items()
@@ -85,7 +85,7 @@ def _unusual(given: Mapping[str, Any], usual: Mapping[str, Any]) -> Words:
 
 
 def _shorthands(variant: Variant, epsilon: float) -> Iterator[Words]:
-    """What may have made its randomizers."""
+    """Shorthands that may have made its randomizers."""
     shorts = shorthands(type(variant))
     if "epsilon" in shorts:
         yield {"epsilon": epsilon}

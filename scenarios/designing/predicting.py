@@ -1,4 +1,4 @@
-"""What error a variant's raw shares will have, by its estimator's own closed forms."""
+"""Predicted error of a variant's raw shares, by its estimator's own closed forms."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def _of_case(
 
 
 def choices_of(variant: Variant) -> int:
-    """Of how many things a respondent draws the one that she reports on."""
+    """Number of subjects from which a respondent draws the one that she reports on."""
     if isinstance(variant, MarginalRelease):
         return variant.plan.choices
     if isinstance(variant, RRBA):
@@ -252,14 +252,14 @@ def _estimate(variant: Variant, names: Names, shares: Shares) -> Estimate | None
 
 
 def sampling_variances(names: Names, n: int, shares: Shares) -> Floats:
-    """By how much the shares of n respondents vary about those of the population."""
+    """Variances of the shares of n respondents about those of the population."""
     true = shares.margin(names)
     found: Floats = true * (1 - true) / n
     return found
 
 
 def _variances(estimate: Estimate, names: Names, about: About) -> Floats | None:
-    """Of the cells of one table of an estimate."""
+    """Variances of the cells of one table of an estimate."""
     try:
         table = estimate.table(*names)
     except NoLikelihoodError:

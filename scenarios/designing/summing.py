@@ -1,4 +1,4 @@
-"""What holds of a sum if enough of those in it are honest, and how much may go into it for that."""
+"""Bounds on a sum if enough of those in it are honest, and how much may go into it for that."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class AmongHonest(NamedTuple):
 
 
 def among_values(among: AmongHonest | None) -> dict[str, Any]:
-    """What holds if so many are honest; nothing of what holds whoever conspires."""
+    """Figures that hold if so many are honest; none for what holds whoever conspires."""
     return {
         "honest": None if among is None else among.honest,
         "epsilon_among_honest": None if among is None else among.epsilon,
@@ -53,7 +53,7 @@ def among_values(among: AmongHonest | None) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=256)
 def told_in_sum(variant: Tallied[Any] | RRClusters, parties: int, delta: float) -> AmongHonest:
-    """What one respondent's counts tell in the sum that is promised of so many parties.
+    """Loss of one respondent's counts in the sum that is promised of so many parties.
 
     Raises:
         ValueError: there are too few parties for the bound, or delta is smaller than the chance of
@@ -139,7 +139,7 @@ def keep_in_sum(
 
 
 def _normal(epsilon: float, delta: float) -> float:
-    """How far apart, in deviations, two normal laws may be for an epsilon at a delta."""
+    """Distance of two normal laws, in deviations, for an epsilon at a delta."""
     from scipy.special import log_ndtr
 
     def exceeds(apart: float) -> bool:

@@ -1,4 +1,4 @@
-"""What an estimate is judged by: the tables that a person wants, and the error over their cells."""
+"""Targets of an estimate: the tables that a person wants, and the error over their cells."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Target(NamedTuple):
 
     @property
     def ways(self) -> int:
-        """How many attributes the largest table has."""
+        """Number of attributes of the largest table."""
         return max(map(len, self.tables))
 
 
@@ -70,7 +70,7 @@ def target_of(survey: Survey, text: str) -> Target:
 
 
 def cells_of(survey: Survey, names: Names) -> int:
-    """How many cells the table of some attributes has."""
+    """Number of cells of the table of some attributes."""
     return math.prod(survey.sizes[axis] for axis in survey.axes(names))
 
 

@@ -39,7 +39,7 @@ _ROUNDING = 1e-12
 
 
 class Setup(msgspec.Struct, frozen=True, kw_only=True):
-    """How the runs of a comparison are held.
+    """Setup of the runs of a comparison.
 
     Args:
         tables: the attributes of each table whose cells errors are taken over.
@@ -74,7 +74,7 @@ class Piece:
 
 
 class Missed(msgspec.Struct, frozen=True, array_like=True):
-    """By how much the tables of one run miss the truth of those who answered.
+    """Errors of the tables of one run about the truth of those who answered.
 
     Args:
         raw: the mean over all cells of the squared error.
@@ -96,7 +96,7 @@ class Missed(msgspec.Struct, frozen=True, array_like=True):
 
 
 def is_by_law(variant: Variant, people: int) -> bool:
-    """Whether so many people can be asked without messages.
+    """Check whether so many people can be asked without messages.
 
     Raises:
         LocalProtocolError: as of the variant's own code.
@@ -142,7 +142,7 @@ def missed_in(piece: Piece) -> list[Missed]:
 
 
 def _missed(piece: Piece, seed: int, truths: dict[Names, Floats], *, judged: bool) -> Missed:
-    """What one run missed.
+    """Errors of one run.
 
     Args:
         judged: whether intervals are judged.

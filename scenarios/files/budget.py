@@ -1,4 +1,4 @@
-"""What a command may take for files from somebody else: seconds, and memory.
+"""Budget of a command for files from somebody else: seconds, and memory.
 
 It is kept in this process. A child would cost its start, and the way back of what it has read.
 """
@@ -54,7 +54,7 @@ _AROUND = (__file__, contextlib.__file__)
 
 
 class _OverBudget(BaseException):
-    """Not an ``Exception``, so that nothing on the way takes it for an error in a file."""
+    """End of a budget. Not an ``Exception``, so that nothing takes it for an error in a file."""
 
 
 def usual_budget(files: Iterable[Path]) -> tuple[float, int]:
@@ -157,14 +157,14 @@ def end_budget() -> None:
 
 
 class _Memory(NamedTuple):
-    """What this process has, in bytes."""
+    """Memory of this process, in bytes."""
 
     resident: int
     data: int
 
 
 def _memory() -> _Memory | None:
-    """What this process has; None where the system does not say."""
+    """Memory of this process; None where the system does not say."""
     try:
         with open("/proc/self/statm", "rb") as file:
             pages = [int(number) for number in file.read().split()]

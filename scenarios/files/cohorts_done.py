@@ -27,7 +27,7 @@ _LOCK = ".lock"
 
 
 class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is known of a tabulation under way.
+    """State of a tabulation under way.
 
     Args:
         about: what is tabulated; another tabulation does not go on from here.
@@ -57,7 +57,7 @@ def write_snapshot(path: Path, snapshot: Snapshot) -> None:
 
 
 def read_snapshot(path: Path, about: dict[str, Any]) -> Snapshot | None:
-    """What is known of a tabulation under way; None where none was begun.
+    """Read the state of a tabulation under way; None where none was begun.
 
     Args:
         about: what is to be tabulated.

@@ -45,7 +45,7 @@ PAGES = (".html", ".htm")
 
 
 class Kind(NamedTuple):
-    """What a file seems to be.
+    """Kind that a file seems to be of.
 
     Args:
         what: it is, such as ``a transcript``.

@@ -57,11 +57,11 @@ class Pieces:
         self._known = known
 
     def __contains__(self, number: tuple[int, int]) -> bool:
-        """Whether a piece is known, by the numbers of the map and of the argument in it."""
+        """Check whether a piece is known, by the numbers of the map and of the argument in it."""
         return number in self._known
 
     def taken(self, number: tuple[int, int], kernel: Callable[[A], R]) -> R:
-        """What a kernel returned for a piece, which is in memory only until it is taken.
+        """Take the result of a kernel for a piece, which is in memory only until then.
 
         Args:
             number: of a piece that is known.
@@ -178,7 +178,7 @@ def _check_about(path: Path, record: bytes, wanted: Mapping[str, Any]) -> None:
 
 
 def _difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """What another sweep is of, or else in which settings it differs."""
+    """Difference from another sweep: what it is of, or its settings."""
     if any(found.get(key) != wanted.get(key) for key in ("command", *_SUBJECTS)):
         subjects = [str(found[key]) for key in _SUBJECTS if key in found]
         return f" ({' of '.join([str(found.get('command')), *subjects]):.80})"
@@ -186,7 +186,7 @@ def _difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
 
 
 def differing(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """In what one command differs from another, such as ``seed and own file``."""
+    """Settings in which one command differs from another, such as ``seed and own file``."""
     *others, last = [key for key in wanted if found.get(key) != wanted[key]] or ["form"]
     return f"{', '.join(others)} and {last}" if others else last
 

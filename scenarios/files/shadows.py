@@ -1,4 +1,4 @@
-"""Whether another file hides one of this project's packages."""
+"""Check whether another file hides one of this project's packages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PACKAGES = ("protocol", "parties", "transports")
 
 
 def file_in_the_way() -> str | None:
-    """What is wrong if a package is missing or hidden by another file; else None."""
+    """Problem if a package is missing or hidden by another file; else None."""
     home = Path(__file__).resolve().parents[2]
     for name in PACKAGES:
         spec = find_spec(name)

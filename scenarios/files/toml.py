@@ -50,7 +50,7 @@ _PLACE = re.compile(r" - at `\$\.([\w-]+)(?:\[(\d+)\])?(?:\.([\w-]+))?")
 
 
 def read_toml(path: Path | str, kind: type[T]) -> T:
-    """What is in a TOML file.
+    """Read a TOML file.
 
     Args:
         path: the file.
@@ -96,7 +96,7 @@ def _text_in(path: Path) -> str:
 
 
 def _in_words(path: Path, said: str) -> str:
-    """What is wrong with a file that is not TOML, and on which line."""
+    """Error of a file that is not TOML, and on which line."""
     place = _LINE.search(said)
     lines = _text_in(path).splitlines()
     why = next((words for start, words in _MALFORMED if said.startswith(start)), "is malformed")

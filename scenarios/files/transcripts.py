@@ -84,7 +84,7 @@ class Transcript(msgspec.Struct, frozen=True):
         return f"Transcript({str(self.path) if self.path else f'{length} B, in no file'})"
 
     def chunks(self) -> Iterable[bytes]:
-        """What is in it in parts, from the start; each call starts anew.
+        """Content in parts, from the start; each call starts anew.
 
         Raises:
             UsageError: the file cannot be read.

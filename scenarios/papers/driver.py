@@ -71,7 +71,7 @@ def _scenario(experiment: Experiment[Any]) -> Scenario[Any]:
 
 
 def _parameters(experiment: Experiment[Any]) -> type[msgspec.Struct]:
-    """How many runs, what is computed, which cells, and the experiment's own."""
+    """Parameters of an experiment: runs, reading, cells, and its own."""
     kind: Any
     fields: list[tuple[str, Any, Any]] = [("runs", Runs, experiment.runs)]
     if len(experiment.readings) > 1:
@@ -198,7 +198,7 @@ def reproduce(
 
 
 def _picture(experiment: Experiment[Any], rows: Sequence[Row]) -> Picture:
-    """What a picture shows: of the summary what follows paper and item; what has no error."""
+    """Picture of an experiment: of the summary what follows paper and item; what has no error."""
     said = (experiment.summary.partition(": ")[2] or experiment.summary).rstrip(".")
     figures = [figure for row in rows for figure in row.figures()]
     drawn = {figure.name for figure in figures if figure.standard_error is not None}

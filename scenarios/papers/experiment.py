@@ -1,4 +1,4 @@
-"""What an experiment of a paper is: a value that the driver runs, by law or by messages.
+"""Experiment of a paper: a value that the driver runs, by law or by messages.
 
 A cell is one setting of an experiment, and ``measure`` draws what is measured there in many runs by
 the law of reports, or in one run by messages. All else (repetition, randomness, standard errors,
@@ -39,7 +39,7 @@ class Nothing(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked(Generic[P]):
-    """What a cell is asked for; every process that is handed it draws the same.
+    """Request to a cell; every process that is handed it draws the same.
 
     Args:
         cell: the setting.
@@ -62,17 +62,17 @@ class Asked(Generic[P]):
 
     @property
     def live(self) -> bool:
-        """Whether one run by messages is asked for, not many by law."""
+        """True if one run by messages is asked for, not many by law."""
         return self.context.by_messages
 
     @property
     def data(self) -> Path | str | None:
-        """Where public data lies, or None."""
+        """Folder of public data, or None."""
         return self.context.data
 
     @property
     def seed(self) -> int:
-        """Of the whole: for data that all cells have in common."""
+        """Seed of the whole: for data that all cells have in common."""
         return self.seeds[0]
 
     def simulate(self, variant: V, records: Records, parties: int | None = None) -> Outcome[V]:
@@ -89,7 +89,7 @@ class Asked(Generic[P]):
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured in the runs of a cell; a cell may have several, each a row.
+    """Measurements in the runs of a cell; a cell may have several, each a row.
 
     Args:
         drawn: by figure, one value for each run, shape (runs,), or (runs, questions); truth values
@@ -122,7 +122,7 @@ Measured: TypeAlias = Mapping[str, Any] | Sample | Sequence[Sample]
 
 
 class Found(NamedTuple, Generic[P]):
-    """What an experiment gave, for notes that say what was found.
+    """Findings of an experiment, for its notes.
 
     Args:
         rows: all of them.
@@ -193,7 +193,7 @@ class Experiment(Generic[P]):
         }
 
     def seeds(self, seed: int, cell: Cell) -> tuple[int, ...]:
-        """What decides a cell's draws: its place, whatever else is run."""
+        """Seeds of a cell's draws: its place, whatever else is run."""
         return seed, zlib.crc32(self.name.encode()), list(self.cells).index(cell)
 
 

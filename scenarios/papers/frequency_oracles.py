@@ -35,7 +35,7 @@ PARTIES = 2
 
 
 class Crossover(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be set."""
+    """Parameters of the comparison."""
 
     n: Annotated[int, Meta(ge=PARTIES, le=1_000_000, description="respondents of a run")] = 1000
 

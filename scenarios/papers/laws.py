@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 def reported_counts(
     true_counts: ArrayLike, keep: float, generator: np.random.Generator, *, runs: int
 ) -> NDArray[np.int64]:
-    """How many respondents report each category, in independent runs of a keep mechanism.
+    """Numbers of reports of each category, in independent runs of a keep mechanism.
 
     The draws have exactly the law of the counts of per-record reports. Every respondent keeps her
     answer with probability ``keep``, independently of the others and of what is drawn otherwise:

@@ -34,7 +34,7 @@ class Figure(NamedTuple):
     degrees: float
 
     def tolerance(self, printed_runs: int | None) -> float:
-        """By how much this and a printed figure of the same law may be apart by chance.
+        """Distance by which this and a printed figure of the same law may be apart by chance.
 
         The printed figure's own standard error follows from that of a single run here. The error is
         estimated, so Student's law decides.

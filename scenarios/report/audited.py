@@ -40,7 +40,7 @@ class AuditedRun:
 
     @property
     def result(self) -> Message:
-        """What the aggregator published."""
+        """Message that the aggregator published."""
         return self.outcome.result
 
     def audit_reports(
@@ -54,7 +54,7 @@ class AuditedRun:
         replay: bool = False,
         intervals: Intervals = USUAL,
     ) -> dict[str, str]:
-        """What an audit of the transcript says, in each of these forms.
+        """Audit the transcript, and report in each of these forms.
 
         Args:
             forms: as the terminal shows it, as JSON, and as a page of HTML.

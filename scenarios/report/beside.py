@@ -17,7 +17,7 @@ from scenarios.running.scenario import Finished
 
 
 class Beside(NamedTuple):
-    """What is written beside a result, if a person asked for it.
+    """Files beside a result, if a person asked for them.
 
     Args:
         plot: the file for a picture.

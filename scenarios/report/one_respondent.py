@@ -64,7 +64,7 @@ _ROW, _GAP, _TOP = 20.0, 34.0, 150.0
 
 
 class Sent(NamedTuple):
-    """What was reported of an attribute, and how often that is the answer.
+    """Report on an attribute, and how often it is the answer.
 
     Args:
         category: as reported.
@@ -77,7 +77,7 @@ class Sent(NamedTuple):
 
 
 class Proof(NamedTuple):
-    """Where the report is in the record.
+    """Place of the report in the record.
 
     Args:
         entry: its number.
@@ -89,7 +89,7 @@ class Proof(NamedTuple):
 
 
 class Respondent(NamedTuple):
-    """What the picture shows.
+    """Content of the picture.
 
     Args:
         party: who sent the report.
@@ -242,7 +242,7 @@ def _rows(
 
 
 def in_words(found: Respondent) -> list[str]:
-    """What the picture says, in words."""
+    """Describe the picture in words."""
     lines = []
     for attribute, sent, concluded in zip(
         found.attributes, found.sent, found.conclusions, strict=True

@@ -9,13 +9,13 @@ from scenarios.wording.formatting import as_json
 
 
 def statement_values(said: Statement) -> dict[str, Any]:
-    """What is stated in words, then the figures; nothing of the sections beside these."""
+    """Values of a statement: its words, then the figures, without the sections."""
     plain: dict[str, Any] = as_json({"statement": _in_words(said), **said.values})
     return plain
 
 
 def _in_words(said: Statement) -> dict[str, Any]:
-    """What was found, the verdicts, who was counted, and the checks."""
+    """Words of a statement: findings, verdicts, who was counted, and checks."""
     grid = said.found
     return {
         "found": None

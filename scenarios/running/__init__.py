@@ -1,1 +1,1 @@
-"""What a scenario is, and how one is found, run and summed up."""
+"""Scenarios: what one is, and how it is found, run and summed up."""

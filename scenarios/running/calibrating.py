@@ -18,7 +18,7 @@ METHODS: tuple[Method, ...] = ("linear", "post-stratified", "raking")
 
 
 class Calibration(NamedTuple):
-    """What an estimate is made to agree with.
+    """Known margins that an estimate is made to agree with.
 
     Args:
         files: of margins; without any, nothing is calibrated.

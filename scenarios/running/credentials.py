@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Contexts(Protocol):
-    """What makes a TLS context: ``server_context`` or ``client_context``."""
+    """Maker of TLS contexts: ``server_context`` or ``client_context``."""
 
     def __call__(self, *, authority: Path, certificate: Path, key: Path) -> ssl.SSLContext: ...
 
@@ -47,7 +47,7 @@ class Credentials(msgspec.Struct, frozen=True):
 
 
 def issuer_of(streams: Streams) -> Callable[[Identity], Credentials]:
-    """What makes a member's credentials."""
+    """Maker of a member's credentials."""
     secret = streams.stream(AGGREGATOR, "authority").bytes(32)
     now = datetime.datetime.now(datetime.UTC)
     authority = Authority(Ed25519PrivateKey.from_private_bytes(secret), now=now, days=1)

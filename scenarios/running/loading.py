@@ -147,7 +147,7 @@ def variant_of(header: Header, named: str | None) -> type[Variant]:
 
 
 def find_attackable(text: str) -> type[Variant] | Randomizer | Callable[[object], object]:
-    """What can be attacked: a variant's class, or a randomizer or a function as ``path.py:NAME``.
+    """Find what can be attacked: a variant's class, or a randomizer or function (``path.py:NAME``).
 
     Raises:
         UsageError: the variant, randomizer or function is unknown.
@@ -177,7 +177,7 @@ def _built_in(name: str, hint: str) -> type[Variant]:
 
 
 def _way_of(cls: type[Variant], way: str) -> str:
-    """What a plan says for one of several ways to set up a variant, as designs name them."""
+    """Parameters of one of several ways to set up a variant, as designs name them."""
     if "oracle" not in cls.__struct_fields__:
         return (
             f"expected variant = \"{cls.name}\" with the parameters that 'sottovoce design --json' "

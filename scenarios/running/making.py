@@ -99,19 +99,19 @@ def _check_epsilon(name: str, value: Any) -> None:
 
 
 def shorthands(cls: type[Variant]) -> list[str]:
-    """Which of ``p`` and ``epsilon`` this variant's constructors take."""
+    """Shorthands among ``p`` and ``epsilon`` that this variant's constructors take."""
     fields = cls.__struct_fields__
     return [name for name, maker in MAKERS.items() if name not in fields and hasattr(cls, maker)]
 
 
 def is_enough(cls: type[Variant], given: Mapping[str, Any]) -> bool:
-    """Whether every field without a default is given."""
+    """Check whether every field without a default is given."""
     required = {info.name for info in msgspec.structs.fields(cls) if info.required}
     return given.keys() >= required - {"survey"}
 
 
 def _types(maker: Callable[..., Variant]) -> dict[str, Any]:
-    """What a constructor takes, by name."""
+    """Types of a constructor's arguments, by name."""
     hints: dict[str, Any] = {}
     with suppress(NameError):  # A person's own may name what is imported for type checkers alone.
         hints = get_type_hints(maker)
@@ -119,7 +119,7 @@ def _types(maker: Callable[..., Variant]) -> dict[str, Any]:
 
 
 def _options(maker: Callable[..., Variant]) -> dict[str, Any]:
-    """What it takes by name alone."""
+    """Types of its arguments that are taken by name alone."""
     given = inspect.signature(maker).parameters.values()
     named = {each.name for each in given if each.kind is inspect.Parameter.KEYWORD_ONLY}
     return {name: kind for name, kind in _types(maker).items() if name in named}

@@ -46,17 +46,17 @@ class WithEstimate(Protocol[E_co]):
 
     @property
     def variant(self) -> Estimating[E_co]:
-        """How people were asked."""
+        """Variant by which people were asked."""
         ...
 
     @property
     def result(self) -> Message:
-        """What was published."""
+        """Published message."""
         ...
 
 
 class _Read(NamedTuple):
-    """What one pass over the transcript gives."""
+    """Results of one pass over the transcript."""
 
     ledger: LedgerWriter
     completeness: Completeness
@@ -124,12 +124,12 @@ class Outcome(msgspec.Struct, Generic[V_co], frozen=True, kw_only=True, dict=Tru
 
     @functools.cached_property
     def ledger(self) -> Ledger:
-        """What the aggregator learned, from the transcript."""
+        """Ledger of the aggregator, from the transcript."""
         return self._read.ledger.ledger(serving(self.charter.roster))
 
     @functools.cached_property
     def alone(self) -> CoalitionFinding | None:
-        """What the aggregator alone knows of secure sums; None if the variant has none."""
+        """Knowledge of the aggregator alone on secure sums; None if the variant has none."""
         if self._read.ledger.sums is None:
             return None
         # Imported late: few runs sum.
@@ -139,7 +139,7 @@ class Outcome(msgspec.Struct, Generic[V_co], frozen=True, kw_only=True, dict=Tru
 
     @property
     def completeness(self) -> Completeness:
-        """Who took part, from the transcript."""
+        """Participation, from the transcript."""
         return self._read.completeness
 
     @property

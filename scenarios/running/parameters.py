@@ -33,7 +33,7 @@ Part = Annotated[float, Meta(ge=0, lt=1)]
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
-    """What most scenarios have.
+    """Parameters of most scenarios.
 
     Args:
         parties: over how many the records are spread; one each.
@@ -127,7 +127,7 @@ def keep_of(p: float | None, epsilon: float | None, *, default: float) -> float 
 
 @contextmanager
 def parameters_checked() -> Generator[None]:
-    """For the making of a variant from parameters: what its mathematics refuses was a person's.
+    """Take what a variant's mathematics refuses for a person's mistake.
 
     Raises:
         UsageError: instead of a ValueError of the block.
@@ -139,7 +139,7 @@ def parameters_checked() -> Generator[None]:
 
 
 def description(annotation: object) -> str:
-    """What an annotation's ``msgspec.Meta`` says of it, or an empty text."""
+    """Description in an annotation's ``msgspec.Meta``, or an empty text."""
     metas = [m for m in getattr(annotation, "__metadata__", ()) if isinstance(m, Meta)]
     return next((meta.description for meta in metas if meta.description), "")
 
@@ -152,7 +152,7 @@ def choices(annotation: object) -> str:
 
 
 def _parameters(source: Callable[..., object]) -> dict[str, _Parameter]:
-    """What can be given by name; of a variant not the survey, nor what every variant has."""
+    """Arguments that can be given by name, without the survey and what every variant has."""
     hints = get_type_hints(source, include_extras=True)
     helps = helps_of(source)
     hidden = {"context", *Variant.__struct_fields__}

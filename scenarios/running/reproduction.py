@@ -1,4 +1,4 @@
-"""What a reproduction reports: measured figures beside a paper's printed ones.
+"""Report of a reproduction: measured figures beside a paper's printed ones.
 
 A reproduction is a scenario whose parameters have ``runs: Runs`` and whose ``run`` returns
 ``Reproduced``.
@@ -53,7 +53,7 @@ class Compared(NamedTuple):
 
     @property
     def differs(self) -> bool:
-        """Whether measured and printed are further apart than chance and rounding explain.
+        """True if measured and printed are further apart than chance and rounding explain.
 
         Rounding is half a unit of the last printed digit, or round-off, and decides for figures
         without a standard error. Nothing differs if the tolerance is unknown.
@@ -65,13 +65,13 @@ class Compared(NamedTuple):
 
     @property
     def undecided(self) -> bool:
-        """Whether it is unknown how far measured and printed may be apart by chance."""
+        """True if it is unknown how far measured and printed may be apart by chance."""
         alike = self.printed is None or self.measured == self.printed
         return not alike and math.isnan(self.tolerance or 0.0)
 
     @property
     def unknown(self) -> bool:
-        """Whether the figure is an estimate whose standard error is not known."""
+        """True if the figure is an estimate whose standard error is not known."""
         return self.standard_error is not None and math.isnan(self.standard_error)
 
     @property
@@ -175,7 +175,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Picture(msgspec.Struct, frozen=True, kw_only=True):
-    """What a picture shows of the rows, and in which words; ``scenarios.report.pictures`` draws it.
+    """Picture of the rows, with its words; ``scenarios.report.pictures`` draws it.
 
     Rows with a setting ``figure``, of which there are several in a paper, have panels for each of
     its values, unless ``x`` is set.
@@ -230,7 +230,7 @@ class Reproduced:
     outcome: Outcome[Variant] | None = None
 
     def result(self) -> dict[str, Any]:
-        """What ``result.json`` holds and ``--json`` prints."""
+        """Content of ``result.json`` and of ``--json``."""
         return {
             "reproduction": self.reproduction,
             "runs": self.runs,
@@ -268,7 +268,7 @@ def _by_name(values: Values) -> Mapping[str, float]:
 
 
 def _rounding(printed: float) -> float:
-    """How far off a printed number may be by rounding; of a whole number that is unknown."""
+    """Rounding error of a printed number; of a whole number that is unknown."""
     round_off = 1e-9 * abs(printed) or 1e-12
     exponent = Decimal(repr(printed)).as_tuple().exponent
     if printed.is_integer() or not isinstance(exponent, int):

@@ -1,4 +1,4 @@
-"""What a scenario is: a named experiment with typed parameters that runs and reports.
+"""Scenario: a named experiment with typed parameters that runs and reports.
 
 Names imported as themselves are part of ``scenarios``, which takes names from its own modules only.
 """
@@ -52,7 +52,7 @@ def _unheeded(done: int, total: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What a run is given beside its parameters.
+    """Context of a run, beside its parameters.
 
     Args:
         seed: decides all randomness.
@@ -86,7 +86,7 @@ class Context:
     calibration: Calibration = UNCALIBRATED
 
     def map(self, kernel: Callable[[A], R], arguments: Sequence[A]) -> list[R]:
-        """What a kernel returns for each argument, in their order; tells the progress.
+        """Results of a kernel for each argument, in their order; reports the progress.
 
         Args:
             kernel: a function at the top of a module. Its result follows from its argument alone,
@@ -204,7 +204,7 @@ class Finished:
 
 
 class _Spread(msgspec.Struct, frozen=True, kw_only=True):
-    """What every scenario made by ``Scenario.of`` has.
+    """Parameters of every scenario made by ``Scenario.of``.
 
     Args:
         parties: over how many they are spread; one each.
@@ -275,7 +275,7 @@ class Scenario(Generic[P]):
 
     @property
     def reproduces(self) -> bool:
-        """Whether this is a reproduction, by its parameters."""
+        """True if this is a reproduction, by its parameters."""
         fields = msgspec.structs.fields(self.parameters)
         return any(info.name == "runs" and info.type == Runs for info in fields)
 

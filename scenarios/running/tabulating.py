@@ -78,7 +78,7 @@ ABOUT_POPULATION = Intervals(about="population")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tabulated(Generic[V_co]):
-    """What respondents by law have said. Its type is that of the variant.
+    """Result of asking respondents by law. Its type is that of the variant.
 
     Args:
         variant: how they were asked.
@@ -148,12 +148,12 @@ class Tabulated(Generic[V_co]):
 
     @property
     def attribute_epsilon(self) -> dict[str, float]:
-        """What the ledger says of a respondent, for records that differ in one attribute."""
+        """Epsilon of a respondent by the ledger, for records that differ in one attribute."""
         return {name: self.loss.attributes.get(name, 0.0) for name in self.variant.survey.names}
 
     @property
     def sentence(self) -> str:
-        """Who was asked, and that it was by law."""
+        """Sentence on who was asked, by law."""
         return (
             f"{count(self.n, 'person', 'people')} by law, drawn from "
             f"{self.population.says}: nobody was live, no message was sent, and nothing was "
@@ -314,7 +314,7 @@ class _Driver:
 
     @property
     def loss(self) -> Loss:
-        """What the ledger says of a respondent; each is in one group."""
+        """Loss of a respondent by the ledger; each is in one group."""
         return maximum(list(self._losses.values()))
 
     def run(self) -> Message:
@@ -412,7 +412,7 @@ class _Driver:
 
 
 def about(job: Job, *, n: int, cohort: int, parties: int | None = None) -> dict[str, Any]:
-    """What is tabulated, for a file of finished cohorts."""
+    """Description of a tabulation, for a file of finished cohorts."""
     return {
         "variant": job.variant.name,
         "parameters": parameters_of(job.variant),
@@ -453,7 +453,7 @@ def _count(task: _Task) -> Counted:
 
 
 def surveyed(scenario: Scenario[P], parameters: P, context: Context) -> Surveyed:
-    """What a scenario would simulate: its variant, and the population that its records are of.
+    """Variant and population that a scenario would simulate.
 
     Raises:
         UsageError: it simulates nothing through its context, or with faults.

@@ -46,7 +46,7 @@ LIMITS = Limits(handshake=60.0, idle=float("inf"), stall=600.0)
 
 
 class ShardTask(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker is handed.
+    """Task of a worker.
 
     Args:
         charter: of the survey.
@@ -75,7 +75,7 @@ class ShardTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShardEnded(msgspec.Struct, frozen=True):
-    """What became of the parties of a shard.
+    """Outcome of the parties of a shard.
 
     Args:
         endings: by place on the roster, of those that are not ``DONE``.
@@ -87,7 +87,7 @@ class ShardEnded(msgspec.Struct, frozen=True):
 
 
 class KeysTask(NamedTuple):
-    """What public keys are derived from."""
+    """Task of deriving public keys."""
 
     seed: int
     names: Sequence[PartyId]
@@ -99,7 +99,7 @@ def derive_keys(task: KeysTask) -> bytes:
 
 
 def keys_by(engine: Engine) -> PublicKeys:
-    """What makes public keys by an engine: in one process it would take a tenth of the run."""
+    """Maker of public keys by an engine: in one process it would take a tenth of the run."""
 
     def derive(seed: int, names: Sequence[PartyId]) -> list[bytes]:
         ends = _even(len(names), engine.jobs)
@@ -264,7 +264,7 @@ def shards_of(parties: int, workers: int) -> list[Shard]:
 
 
 def _even(count: int, parts: int) -> list[int]:
-    """Where as many parts of nearly one length begin, and the end of the last."""
+    """Starts of as many parts of nearly one length, and the end of the last."""
     return [count * i // parts for i in range(parts + 1)]
 
 
@@ -307,7 +307,7 @@ class _Watched:
         self.all_back.set()
 
     def endings(self, departed: Mapping[PartyId, str]) -> dict[PartyId, str]:
-        """How each party ended.
+        """Ending of each party.
 
         Args:
             departed: who has left the hub, and why.

@@ -1,1 +1,1 @@
-"""What any result says, stated once as values; terminal, page and JSON print them."""
+"""Statements of any result, made once as values; terminal, page and JSON print them."""

@@ -1,4 +1,4 @@
-"""What is stated of attacks: passive ones on variants and clients, and active ones."""
+"""Statements of attacks: passive ones on variants and clients, and active ones."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def state_active(
 
 
 def state_every(every: Sequence[ActiveAttack]) -> Statement:
-    """What comes of attacking several variants, in a verdict."""
+    """State the outcome of attacks on several variants, in a verdict."""
     accused = [found.variant for found in every if found.accused]
     scripts = count(sum(found.tried for found in every), "script")
     if accused:
@@ -181,7 +181,7 @@ def state_every(every: Sequence[ActiveAttack]) -> Statement:
 
 
 def state_replayed(script: Script, found: Sequence[Finding]) -> Statement:
-    """What comes of a script that is played again."""
+    """State the outcome of a script that is played again."""
     return Statement(
         verdicts=(
             _accused(f"{found[0].what}.")

@@ -12,7 +12,7 @@ from scenarios.wording.formatting import count, cut, rest
 
 
 def calibration_values(estimate: Estimate) -> dict[str, Any]:
-    """How an estimate agrees with known margins, or its weights with estimated ones."""
+    """Agreement of an estimate with known margins, or of its weights with estimated ones."""
     found = estimate.calibration
     if found is None:
         return {}

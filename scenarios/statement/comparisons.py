@@ -1,4 +1,4 @@
-"""What is stated of a comparison of variants: measured errors beside predicted ones."""
+"""Statement of a comparison of variants: measured errors beside predicted ones."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _cells(each: Measured, *, projected: bool, honest: bool) -> tuple[str, ...]:
 
 
 def _honest(each: Measured) -> str:
-    """How many have to be honest; a dash where no epsilon bounds what is told."""
+    """Number that have to be honest; a dash where no epsilon bounds what is revealed."""
     if each.among is None:
         return "any" if each.bounded else NONE
     return f"{each.among.honest:,} of {each.among.parties:,}"
@@ -99,7 +99,7 @@ def _with_error(figure: Figure | None) -> str:
 
 
 def _left_out(measured: Sequence[Measured]) -> Iterator[str]:
-    """What was not run, by the reason; at several epsilons it is named once."""
+    """Variants that were not run, by the reason; at several epsilons each is named once."""
     found: dict[str, list[str]] = {}
     for each in measured:
         if each.why:
@@ -111,7 +111,7 @@ def _left_out(measured: Sequence[Measured]) -> Iterator[str]:
 
 
 def _notes(done: Comparison) -> tuple[str, ...]:
-    """What a reader has to know of the figures."""
+    """Notes on the figures for a reader."""
     setup = done.setup
     notes = [
         "measured: root mean squared error of the raw shares over all cells of the target, "
@@ -155,7 +155,7 @@ def _notes(done: Comparison) -> tuple[str, ...]:
 
 
 def _judged(done: Comparison) -> str:
-    """In how many runs intervals were judged."""
+    """Number of runs in which intervals were judged, in words."""
     runs = max((each.runs for each in done.measured), default=0)
     return f"about {JUDGED} of the" if runs > 1.5 * JUDGED else "all"
 

@@ -1,4 +1,4 @@
-"""What is stated of the figures of accountants."""
+"""Statement of the figures of accountants."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def figure_values(figure: Figure) -> dict[str, Any]:
 
 
 def seconded(exact: Composition, second: Opinion) -> Composition:
-    """What an exact figure is of, as the second opinion has it, which brackets the true one."""
+    """Second opinion on an exact figure, which brackets the true one."""
     least = "infinite" if math.isinf(second.lower) else f"at least {second.lower:.8g}"
     cells = f", with losses in cells of {second.interval:.2g}" if second.interval else ""
     method = f"second opinion, by dp-accounting: {least}{cells}"

@@ -1,4 +1,4 @@
-"""What is stated of an estimate: its shares or means with their intervals, and its values."""
+"""Statement of an estimate: its shares or means with their intervals, and its values."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ANYWHERE = (-math.inf, math.inf)
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What an estimate is shown with, and what was shown so far.
+    """Settings with which an estimate is shown, and what was shown so far.
 
     Args:
         estimate: the estimate.
@@ -91,7 +91,7 @@ def estimated(
     notes: Iterable[str] = (),
     place: Place = "body",
 ) -> Section:
-    """What an estimate says: a panel for each attribute, or for each of its figures.
+    """Section on an estimate: a panel for each attribute, or for each of its figures.
 
     Args:
         found: the estimate.
@@ -301,7 +301,7 @@ def _pair_values(table: Table, intervals: Intervals) -> dict[str, Any]:
 
 
 def _fit_values(tables: Sequence[Table]) -> dict[str, Any]:
-    """How far EM came in the worst of some tables; empty if none was fitted."""
+    """Values on EM in the worst of some tables; empty if none was fitted."""
     fits = [table.fit for table in tables if table.fit]
     if not fits:
         return {}

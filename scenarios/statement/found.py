@@ -1,4 +1,4 @@
-"""What a statement begins with: what was found, and who was counted, round by round."""
+"""Beginning of a statement: what was found, and who was counted, round by round."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VAGUE = 0.9
 
 
 def coverage(complete: Completeness, codec: Codec) -> tuple[Coverage, ...]:
-    """Who was counted: for the estimate, then in each wait of the aggregator."""
+    """Counts of parties: for the estimate, then in each wait of the aggregator."""
     found = [Coverage("the estimate", "", complete.counted, complete.response.asked)]
     explained: set[str] = set()
     for name, alike in waits_of(complete.closings, at_most=WAITS):
@@ -99,7 +99,7 @@ def _order(shares: Sequence[Shown]) -> list[int]:
 
 
 def _together(estimate: Estimate) -> Iterator[tuple[str, str]]:
-    """Which attributes were randomized together, if some were and not all."""
+    """Attributes that were randomized together, if some were and not all."""
     clusters = [names for names in estimate.clusters if len(names) > 1]
     if estimate.whole_reports is None or not clusters or len(estimate.clusters) == 1:
         return
@@ -128,7 +128,7 @@ def _keys(shares: Panel, means: Panel, order: Sequence[int]) -> Iterator[tuple[s
 
 
 def _impossible(mean: Shown) -> bool:
-    """Whether noise put a mean out of its interval, which holds all that are possible."""
+    """Check whether noise put a mean out of its interval, which holds all that are possible."""
     return mean.value < mean.low or mean.value > mean.high
 
 

@@ -58,7 +58,7 @@ def _pivot(
         return 2 + max(len(name or "figure"), *(len(value) for value in values(name)))
 
     def fitting(side: str) -> int:
-        """How many columns fit beside those that name the lines."""
+        """Number of columns that fit beside those that name the lines."""
         widest = max(len(text) for text in texts.values())
         column = 3 + max(widest, *(len(value) for value in values(side)))
         return max(1, (WIDTH - sum(map(width, down(side)))) // column)

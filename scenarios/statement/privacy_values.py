@@ -36,5 +36,5 @@ def unsigned_values(ledger: Ledger) -> dict[str, Any]:
 
 
 def claims_values(claims: Iterable[Claim]) -> list[dict[str, Any]]:
-    """What a variant's authors claim; None where they claim no bound."""
+    """Values of the claims of a variant's authors; None where they claim no bound."""
     return [{"source": c.source, "says": c.says, "epsilon": c.epsilon} for c in claims]

@@ -123,12 +123,12 @@ class PrivacyVerdict(Verdict):
 
     @property
     def means(self) -> str:
-        """What it means, without the figures."""
+        """Meaning of the verdict, without the figures."""
         return f"{_lead(cast(Protection, self.word), self.against)}."
 
     @property
     def place(self) -> float:
-        """Where on the scale it stands: from 0, the best end, to 1; a step takes a quarter."""
+        """Place on the scale: from 0, the best end, to 1; a step takes a quarter."""
         edges = [0.0, *(math.log(step.odds) for step in SCALE[:-1])]
         at = next((i for i, step in enumerate(SCALE) if step.name == self.word), 0)
         within = 0.5
@@ -351,7 +351,7 @@ def _has_coins(ledger: Ledger) -> bool:
 
 
 def has_exact_sums(ledger: Ledger) -> bool:
-    """Whether somebody contributed true counts to a sum."""
+    """Check whether somebody contributed true counts to a sum."""
     accounts = ledger.everybody.values()
     events = {id(c.event): c.event for a in accounts for c in a.trail if c.summed}.values()
     if not events:
@@ -391,7 +391,7 @@ def _crowd(ledger: Ledger, alone: CoalitionFinding | None) -> int | None:
 
 
 def _doubt(ledger: Ledger, alone: CoalitionFinding | None, *conspiring: CoalitionFinding) -> str:
-    """Why more may have been told beside exact sums, or by them, than is found; empty if not."""
+    """Reason why more may have been revealed beside exact sums, or by them, than is found."""
     accounts = ledger.everybody.values()
     if alone is None or not any(
         tells(c.event, ExactCounts, Coins) for a in accounts for c in a.trail
@@ -423,7 +423,7 @@ def _told(ledger: Ledger, *, beside_sums: bool) -> Loss:
 
 
 def _beside_sums(ledger: Ledger) -> Iterator[Loss]:
-    """What each party told beside exact sums.
+    """Losses of each party beside exact sums.
 
     Of unsigned ones it is the most that they consent to if that is finite, or else what is on
     record, which need not be all.
@@ -445,7 +445,7 @@ def _beside_sums(ledger: Ledger) -> Iterator[Loss]:
 
 
 def _hidden(event: PrivacyEvent) -> PrivacyEvent:
-    """What a contribution tells beside the sum that it is hidden in."""
+    """Event of a contribution beside the sum that it is hidden in."""
     if isinstance(event, Masked | Merged) and isinstance(event.event, ExactCounts | Coins):
         return Public()
     return event
@@ -461,7 +461,7 @@ def collector(ledger: Ledger) -> str:
 
 
 def _apart(ledgers: Iterable[Ledger]) -> Iterator[str]:
-    """What single ones of those who hold no records learn, if it is less."""
+    """Knowledge of single ones of those who hold no records, if it is less."""
     alone = [each for each in ledgers if ", " not in each.observer and each.honest > 1]
     if alone:
         names = some([cut(each.observer) for each in alone], len(alone), 4)
@@ -507,7 +507,7 @@ def _collecting(who: str) -> str:
 def _by_crowd(
     found: CoalitionFinding, crowd: int, *, alone: bool, who: str = "the aggregator"
 ) -> str:
-    """What follows from exact sums.
+    """Consequence of exact sums, in words.
 
     Args:
         alone: nothing else tells anything about a person.
@@ -533,7 +533,7 @@ def _by_crowd(
 
 
 def sure(loss: float) -> str:
-    """How sure one can be at a loss in nats of what was as likely as not before, rounded up."""
+    """Certainty at a loss in nats of what was as likely as not before, rounded up."""
     doubt = 100 / (1 + math.exp(loss))
     digits = max(0, math.ceil(-math.log10(doubt)) if doubt < 1 else 0)
     step = 10.0**-digits
@@ -541,7 +541,7 @@ def sure(loss: float) -> str:
 
 
 def _of_an_answer(told: Loss) -> str:
-    """How much less is told of a single answer, if less is."""
+    """Loss of a single answer, if it is less, in words."""
     if len(told.attributes) < 2:
         return ""
     name, most = max(told.attributes.items(), key=lambda item: item[1])
@@ -555,7 +555,7 @@ def _of_an_answer(told: Loss) -> str:
 
 
 def _exceeded(checks: Iterable[ClaimCheck], *, least: bool, sums: bool) -> Iterator[str]:
-    """What the record shows beyond what is claimed, claim by claim.
+    """Records that exceed what is claimed, claim by claim.
 
     Args:
         least: more may have been told.
@@ -579,7 +579,7 @@ def _exceeded(checks: Iterable[ClaimCheck], *, least: bool, sums: bool) -> Itera
 
 
 def exceeds(check: ClaimCheck) -> bool:
-    """Whether the record shows more than is claimed."""
+    """Check whether the record shows more than is claimed."""
     if check.claim.epsilon is None:
         return math.isinf(check.record)
     return check.factor is not None and check.factor > 1 + _SAME

@@ -1,4 +1,4 @@
-"""What is stated of a reproduction: measured beside printed, remarks as numbered footnotes."""
+"""Statement of a reproduction: measured beside printed, remarks as numbered footnotes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is stated of a run."""
+"""Statement of a run."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ ROWS, EPSILONS, NAMED = 60, 60, 12
 
 
 def state_run(name: str, finished: Finished, intervals: Intervals = USUAL) -> Statement:
-    """What a run says: its estimates beside the truth, what they cost, and how it went.
+    """State a run: its estimates beside the truth, what they cost, and how it went.
 
     Args:
         name: of the scenario or the plan.
@@ -119,7 +119,7 @@ def usefulness(finished: Finished, intervals: Intervals) -> tuple[UsefulnessVerd
 
 
 def protection(outcome: Outcome[Variant]) -> PrivacyVerdict:
-    """How well the design of a run protects people."""
+    """Verdict on how well the design of a run protects people."""
     withstands = promised = None
     variant, parties = outcome.variant, len(outcome.charter.roster.parties)
     if is_summed(variant, parties):
@@ -159,7 +159,7 @@ def _care(outcome: Outcome[Variant]) -> Iterator[str]:
 
 
 def _costs(outcome: Outcome[Variant]) -> Iterator[str]:
-    """What a run cost, and its digest."""
+    """Costs of a run, and its digest."""
     ledger = outcome.ledger
     yield f"{count(outcome.messages, 'message')}, {count(outcome.bytes, 'byte')}"
     sums = ", exact sums included" if has_exact_sums(ledger) else ""
@@ -169,7 +169,7 @@ def _costs(outcome: Outcome[Variant]) -> Iterator[str]:
 
 
 def trial_sentence(kept: str) -> str:
-    """What is said of a trial whose seed is not in what is kept of it."""
+    """Sentence on a trial whose seed is not in what is kept of it."""
     return (
         "This was a trial: one program held all answers. Its seed, which undoes every "
         f"randomization, was drawn and is not in the {kept}. The truth beside the estimates is "
@@ -186,7 +186,7 @@ def by_attribute(epsilons: Mapping[str, float]) -> str:
 
 
 def _rows(finished: Finished, notes: tuple[str, ...]) -> Iterator[Section]:
-    """What a scenario shows in place of a table for each attribute."""
+    """Sections that a scenario shows in place of a table for each attribute."""
     rows = finished.rows
     if rows:
         yield Section(

@@ -1,4 +1,4 @@
-"""Who the figures are about, in words and as values: nonresponse, and parties as clusters."""
+"""Subject of the figures, in words and as values: nonresponse, and parties as clusters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scenarios.wording.formatting import count
 
 
 def response_values(completeness: Completeness) -> dict[str, Any]:
-    """How many were asked and have answered; ``widest`` bounds what the others could change."""
+    """Numbers of parties asked and answered; ``widest`` bounds what the others could change."""
     response = completeness.response
     return {
         **response._asdict(),
@@ -66,7 +66,7 @@ def design_values(design: DesignEffects | None, why: str) -> dict[str, Any]:
 
 
 def design_sentences(design: DesignEffects | None, why: str) -> Iterator[str]:
-    """What parties of several respondents do to errors about a population."""
+    """Sentences on what parties of several respondents do to errors about a population."""
     if design is not None:
         least, most = design.extremes
         yield (

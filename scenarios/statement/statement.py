@@ -1,4 +1,4 @@
-"""What a statement is, and what it is made of: verdicts, checks, tables, estimates, sections."""
+"""Statements and their parts: verdicts, checks, tables, estimates, sections."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Grid:
 
     @property
     def heads(self) -> tuple[tuple[str, str], ...]:
-        """Of every column its name and its class."""
+        """Name and class of every column."""
         kinds = {"#": "number", "~": "picture"}
         return tuple((name.lstrip("#~"), kinds.get(name[:1], "")) for name in self.columns)
 
@@ -161,7 +161,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """What a verdict is a step of.
+    """Scale that a verdict is a step of.
 
     Args:
         of: what it is a scale of, in a word.
@@ -211,12 +211,12 @@ class Verdict:
 
     @property
     def title(self) -> str:
-        """What it is on, in words that stand before the verdict; empty if that is not said."""
+        """Subject of the verdict, in words that stand before it; empty if there are none."""
         return f"{self.about} of the design" if self.caveat else self.about
 
     @property
     def means(self) -> str:
-        """What it means, in one short sentence."""
+        """Meaning of the verdict, in one short sentence."""
         return self.says
 
     @property
@@ -232,7 +232,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How many of those who were awaited were counted.
+    """Number of those who were awaited that were counted.
 
     Args:
         of: what was awaited: a kind of message, or all that the estimate is made of.
@@ -263,7 +263,7 @@ class Fact(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """What a result says.
+    """Statement of a result.
 
     Args:
         title: what it is of; empty if that need not be said.

@@ -1,4 +1,4 @@
-"""What is stated of tables, counts and tests that somebody asks of a record."""
+"""Statement of tables, counts and tests that somebody asks of a record."""
 
 from __future__ import annotations
 
@@ -122,6 +122,6 @@ def _stated(
 
 
 def rows_values(columns: Columns, about: Mapping[str, Any]) -> dict[str, Any]:
-    """What holds of all rows, and every row by the names of the columns."""
+    """Values that hold of all rows, and every row by the names of the columns."""
     cells = zip(*(column.tolist() for column in columns.values()), strict=True)
     return {**about, "rows": [dict(zip(columns, row, strict=True)) for row in cells]}

@@ -1,4 +1,4 @@
-"""What is stated of people who were drawn by law."""
+"""Statement of people who were drawn by law."""
 
 from __future__ import annotations
 

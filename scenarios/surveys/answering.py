@@ -89,7 +89,7 @@ _HEAD = Head.kind()
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
-    """How a party's answer went.
+    """Course of a party's answer.
 
     Args:
         how: the kind of ending.
@@ -123,7 +123,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answering:
-    """What a party answers with, what it may pay, and what it demands.
+    """Answers of a party, what it may pay, and what it demands.
 
     Args:
         records: a CSV or Parquet file.
@@ -329,7 +329,7 @@ async def _answered(
 
 
 def _done_before(member: Member, answers: Answers, records: Records) -> Answered | None:
-    """How a party has ended in the last attempt that it answered, with these records.
+    """Ending of a party in the last attempt that it answered, with these records.
 
     None if it has neither receipt nor late note of it: perhaps it is done, and does not know.
     """
@@ -391,7 +391,7 @@ class _Attempt(NamedTuple):
 
     @property
     def spent(self) -> Cost:
-        """What this answer costs so far, per respondent; nothing if it was given before."""
+        """Cost of this answer so far, per respondent; nothing if it was given before."""
         return Cost() if self.given is not None else self.machine.cost
 
 

@@ -60,7 +60,7 @@ def read_member(
 
 
 def decoded(content: bytes, kind: type[S], path: Path) -> S:
-    """What a JSON file says.
+    """Decode a JSON file.
 
     Raises:
         UsageError: it is malformed; names the file and the field.
@@ -93,7 +93,7 @@ def _listed(
 
 
 def _placed(folder: Path, charter: CharterFile, secret: bytes) -> tuple[Roster, PartyId]:
-    """What a party with this key knows of the roster, and its id."""
+    """Roster as a party with this key knows it, and its id."""
     path = folder / PLACE
     read = decoded(_content_of(path), PlaceFile, path)
     try:

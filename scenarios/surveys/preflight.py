@@ -70,7 +70,7 @@ def preflight(
     parties: int | None = None,
     useful: Callable[[Variant, int], str] = lambda variant, respondents: "",
 ) -> Iterator[Known]:
-    """What is to be known of a plan, or of a member's folder.
+    """Facts on a plan, or on a member's folder.
 
     Nothing is drawn, written or sent; an address is connected to, and nothing is said there.
 
@@ -225,7 +225,7 @@ def what_is_asked(
 
 
 def _sums(variant: Variant, parties: int | None) -> Iterator[Known]:
-    """How many may conspire with the aggregator or be missing; nothing of a survey without sums."""
+    """Numbers that may conspire with the aggregator or be missing; none without sums."""
     try:
         said = (
             sums_sentences_by_size(variant) if parties is None else sums_sentences(variant, parties)
@@ -285,7 +285,7 @@ def _purse(
     allowed: Payers,
     member: Member | None,
 ) -> Known:
-    """What was spent before on other surveys, and whether that leaves enough for this one.
+    """Spending on other surveys before, and whether that leaves enough for this one.
 
     Args:
         people: who pays; None for all as one.

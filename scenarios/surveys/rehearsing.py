@@ -52,7 +52,7 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 class Rehearsed(NamedTuple):
-    """How a rehearsal went.
+    """Course of a rehearsal.
 
     Args:
         code: the exit code of the aggregator.
@@ -221,7 +221,7 @@ class _Aggregator:
         self._errors = _Reading(process.stderr, hear)
 
     def rehearsed(self, endings: dict[str, str], killed: str | None) -> Rehearsed:
-        """How the rehearsal went, once the process has ended."""
+        """Course of the rehearsal, once the process has ended."""
         code = self.process.wait()
         self._errors.text()
         return Rehearsed(code, self._output.text(), endings, killed)
@@ -229,7 +229,7 @@ class _Aggregator:
 
 @contextlib.contextmanager
 def _heeding_signals() -> Iterator[None]:
-    """What ends this process is raised in the block, as Ctrl-C is, so that members are ended too.
+    """Raise signals in the block, as Ctrl-C is, so that members are ended too.
 
     They are in groups of their own, where neither Ctrl-C nor a closed terminal reaches them.
     """
@@ -352,7 +352,7 @@ def _kill_aggregator(
 def _recorded(
     aggregator: subprocess.Popen[str], record: Path, still: subprocess.Popen[str] | None
 ) -> Iterator[bytes]:
-    """What an aggregator has on record, again and again until it ends.
+    """Content of an aggregator's record, again and again until it ends.
 
     Args:
         still: a party that stands still from the first entry on, so that the survey waits.
@@ -377,19 +377,19 @@ def _is_killed(process: subprocess.Popen[str]) -> bool:
 
 
 def _has_heard(folder: Path) -> bool:
-    """Whether the party of a folder has heard something."""
+    """Check whether the party of a folder has heard something."""
     # The file begins with a mark of the records.
     return any(file.stat().st_size > KEY_BYTES for file in folder.glob("heard-*"))
 
 
 def _says_something(content: bytes) -> bool:
-    """Whether there is an envelope of a party in a record."""
+    """Check whether there is an envelope of a party in a record."""
     sent = (entry for entry in TranscriptReader(Unpacked(content)) if isinstance(entry, Sent))
     return any(decode_envelope(entry.envelope).sender != AGGREGATOR for entry in sent)
 
 
 def _endings(parties: Mapping[str, subprocess.Popen[str]]) -> Iterator[tuple[str, str]]:
-    """How each party ended that did not end as done: what it printed first, or its last error."""
+    """Endings of parties that were not done: what each printed first, or its last error."""
     end = time.monotonic() + LINGER
     for name, party in parties.items():
         try:

@@ -21,7 +21,7 @@ MOST_ID = 200
 
 
 class Respondents(NamedTuple):
-    """What is in a party's table, read once: answers and ids are of the same people.
+    """Table of a party, read once: answers and ids are of the same people.
 
     Args:
         records: what they answer.
@@ -71,7 +71,7 @@ def read_records(source: Source, survey: Survey) -> Records:
 
 
 def coding_for(survey: Survey, plan: Path | None) -> Coding:
-    """How a party reads the table of its answers.
+    """Coding by which a party reads the table of its answers.
 
     Args:
         survey: what it is asked.
@@ -91,7 +91,7 @@ def coding_for(survey: Survey, plan: Path | None) -> Coding:
 
 
 def _differing(one: Survey, other: Survey) -> str:
-    """What of one survey another does not ask."""
+    """Part of one survey that another does not ask."""
     if one.title != other.title:
         return f"{one.title!r}, and this survey is {other.title!r}"
     if one.names != other.names:

@@ -101,7 +101,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Planned(Asked, frozen=True, kw_only=True):
-    """What every plan has; whatever else is in it is a parameter of its variant.
+    """Fields of every plan; whatever else is in it is a parameter of its variant.
 
     Args:
         variant: its name, or ``FILE.py:Class``.
@@ -175,7 +175,7 @@ class Plan(NamedTuple):
 
 
 class Questions(NamedTuple):
-    """What a plan asks, by whatever variant.
+    """Questions of a plan, by whatever variant.
 
     Args:
         survey: the questions.
@@ -274,7 +274,7 @@ def read_plan(path: Path | str) -> Plan:
 
 @contextmanager
 def _said_of(path: Path) -> Generator[None]:
-    """For what the file is made of: an error names it.
+    """Name the file in errors about what is made of it.
 
     Raises:
         UsageError: instead of a ValueError of the block, too.
@@ -287,7 +287,7 @@ def _said_of(path: Path) -> Generator[None]:
 
 
 def _survey(path: Path, planned: Asked) -> Survey:
-    """What a plan asks.
+    """Survey of a plan.
 
     Raises:
         UsageError: an attribute is malformed, with the line on which it begins.
@@ -322,7 +322,7 @@ def _set_patience(parameters: dict[str, Any], survey: Survey) -> None:
 
 
 def _where(path: Path, said: str) -> str:
-    """Where in a plan stands what an error is about, as far as its text tells."""
+    """Place in a plan of what an error is about, as far as its text tells."""
     if said.startswith("line "):
         return ""
     for pattern, table in _ABOUT:

@@ -30,7 +30,7 @@ _SECONDS, _BYTES = 0.5e-3, 14e3
 
 
 class OnOwnRecords(Spread, frozen=True, kw_only=True):
-    """How a trial is held.
+    """Setup of a trial.
 
     Args:
         parties: over how many the records are spread; 100, or one each where there are fewer.
@@ -102,7 +102,7 @@ def scenario_or_trial(name: str, records: Path | None) -> Scenario[Any]:
 
 
 def cost_of(parties: int) -> str | None:
-    """What so many live parties cost, as a sentence; None for a few."""
+    """Sentence on the cost of so many live parties; None for a few."""
     if parties < MANY:
         return None
     seconds, gigabytes = parties * _SECONDS, parties * _BYTES / 1e9

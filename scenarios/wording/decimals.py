@@ -1,4 +1,4 @@
-"""How figures with intervals are written: their decimals, and shares in percent."""
+"""Decimals of figures with intervals, and shares in percent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST = 12
 
 
 def decimals(figures: Iterable[Shown], *, least: int = 4, digits: int = 2) -> int:
-    """How many decimals show the narrowest interval of some with so many digits of its width."""
+    """Number of decimals that show the narrowest of some intervals with so many digits."""
     widths = [figure.high - figure.low for figure in figures]
     narrowest = min((width for width in widths if 0 < width < math.inf), default=1.0)
     return min(max(least, digits - 1 - math.floor(math.log10(narrowest))), _MOST)

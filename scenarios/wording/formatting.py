@@ -57,12 +57,12 @@ def _rounded(value: float, digits: int, *, least: bool = False) -> float:
 
 
 def count(value: int, one: str, many: str = "") -> str:
-    """How many of something: ``count(2, "party", "parties")`` is ``2 parties``."""
+    """Count of something: ``count(2, "party", "parties")`` is ``2 parties``."""
     return f"{value:,} {one if value == 1 else many or one + 's'}"
 
 
 def respondents_text(n: int, effective: float | None) -> str:
-    """How many respondents an estimate is of, and the effective sample size of their weights.
+    """Number of respondents of an estimate, and the effective sample size of their weights.
 
     Args:
         n: the respondents.
@@ -75,7 +75,7 @@ def respondents_text(n: int, effective: float | None) -> str:
 
 
 def others_in(header: Header) -> str:
-    """How many members a survey has beside the aggregator: services, if any, and parties."""
+    """Number of members beside the aggregator, in words: services, if any, and parties."""
     roles = header.roles or ()
     parties = count(len(header.roster) - 1 - len(roles), "party", "parties")
     return f"{count(len(roles), 'service')} and {parties}" if roles else parties
@@ -154,7 +154,7 @@ def some(names: Iterable[str], total: int, at_most: int = 5, what: str = "") -> 
 
 
 def rest(total: int, shown: int, what: str = "") -> str:
-    """How many more there are than a list shows, and of what; empty if it shows all."""
+    """Number of things that a list does not show, in words; empty if it shows all."""
     return f"and {total - shown:,} more {what}".rstrip() if total > shown else ""
 
 
@@ -180,5 +180,5 @@ def _encodable(values: Any) -> Any:
 
 
 def _plain(value: Any) -> object:
-    """What msgspec does not know: numpy's numbers and arrays, and mappings other than dicts."""
+    """Plain value of what msgspec does not know: numpy's numbers and arrays, other mappings."""
     return dict(value) if isinstance(value, Mapping) else value.tolist()

@@ -45,7 +45,7 @@ def wrapped(part: RenderableType) -> RenderableType:
 
 
 def printed(parts: Iterable[RenderableType], *, width: int = 100) -> str:
-    """What a terminal without colours shows of the parts of a report."""
+    """Text of a report's parts on a terminal without colours."""
     console = Console(width=width, color_system=None, soft_wrap=True, file=StringIO())
     with console.capture() as capture:
         for part in parts:

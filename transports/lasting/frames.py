@@ -1,4 +1,4 @@
-"""What the two ends of a lasting link say beside envelopes, once the party is welcome.
+"""Frames between the ends of a lasting link beside envelopes, once the party is welcome.
 
 The party begins with how many deliveries it has received before, the hub with how many envelopes
 it has accepted before: each goes on from there, so nothing is lost with a connection. From then on
@@ -25,7 +25,7 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Frame(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
-    """What one end of a link tells the other about the link."""
+    """Message of one end of a link to the other about the link."""
 
 
 class Received(Frame, frozen=True):
@@ -50,7 +50,7 @@ class Accepted(Frame, frozen=True):
 
 
 class Durable(Frame, frozen=True):
-    """So many envelopes of the party are on the hub's disk."""
+    """Number of envelopes of the party that are on the hub's disk."""
 
     envelopes: Count
 
@@ -82,7 +82,7 @@ _MAPS = range(0x80, 0x90)
 
 
 def read_frame(payload: bytes) -> Frame | Envelope:
-    """What came over a lasting link.
+    """Decode what came over a lasting link.
 
     Raises:
         RemoteProtocolError: malformed.

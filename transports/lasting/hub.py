@@ -269,16 +269,16 @@ class LastingHub(TcpHub):
 
     @property
     def crowded(self) -> bool:
-        """Whether more is kept than there is room for."""
+        """True if more is kept than there is room for."""
         return self._kept > KEPT_BYTES
 
     def keep(self, size: int) -> None:
-        """So many bytes more are kept."""
+        """Keep so many bytes more."""
         self._kept += size
 
 
 class Line:
-    """What the hub knows of a party's link, whatever becomes of its connections.
+    """State of a party's link at the hub, whatever becomes of its connections.
 
     Args:
         hub: whose link it is.
@@ -317,27 +317,27 @@ class Line:
 
     @property
     def notices(self) -> int:
-        """How many notices of the switch have been handed to it."""
+        """Number of notices of the switch that have been handed to it."""
         return len(self._notices)
 
     @property
     def accepted(self) -> int:
-        """How many envelopes of the party have been accepted."""
+        """Number of envelopes of the party that have been accepted."""
         return self.switch.exchange.accepted(self.name)
 
     @property
     def departed(self) -> bool:
-        """Whether the party is gone for good, as far as the record goes."""
+        """True if the party is gone for good, as far as the record goes."""
         return self.name in self.switch.exchange.departed
 
     @property
     def unsure(self) -> bool:
-        """Whether it has left after its last words, and the record has no goodbye of it."""
+        """True if it has left after its last words, and the record has no goodbye of it."""
         exchange = self.switch.exchange
         return exchange.has_ended(self.name) and exchange.departed.get(self.name) != LINK_CLOSED
 
     def owes(self, accepted: int) -> bool:
-        """Whether it is connected, and has yet to be told that so many are durable."""
+        """Check whether it is connected, and has yet to be told that so many are durable."""
         visit = self.visit
         return visit is not None and not visit.over.is_set() and visit.acknowledged < accepted
 
@@ -401,7 +401,7 @@ class Line:
 
     @property
     def acknowledgement(self) -> Acknowledgement | None:
-        """What makes the party's receipt; None before its head is durable."""
+        """Acknowledgement that makes the party's receipt; None before its head is durable."""
         commits = self.hub.commits
         return None if commits is None else commits.acknowledged.get(self.name)
 
@@ -497,7 +497,7 @@ class Line:
         return self.end - len(self._handed)
 
     def payloads(self, written: int, noticed: int, most: int) -> tuple[list[bytes], int, int]:
-        """What comes after so many deliveries and notices, encoded, of little more than ``most``
+        """Payloads after so many deliveries and notices, encoded, of little more than ``most``
         bytes.
 
         Returns:
@@ -520,7 +520,7 @@ class Line:
 
 
 def _size_of(envelope: Envelope) -> int:
-    """About how many bytes an envelope takes: a small one, more than its body."""
+    """Estimated bytes of an envelope: a small one takes more than its body."""
     return ENVELOPE_BYTES + len(envelope.body)
 
 
@@ -558,7 +558,7 @@ class Visit(Caller):
 
     @property
     def held(self) -> bool:
-        """Whether anything came of it, or it lasted and nothing was left to hand over."""
+        """True if anything came of it, or it lasted and nothing was left to hand over."""
         line = self._line
         if self._heard or line.accepted > self._accepted:
             return True
@@ -567,7 +567,7 @@ class Visit(Caller):
 
     @property
     def _said_all(self) -> bool:
-        """Whether all that was handed to the party has been written to this connection."""
+        """True if all that was handed to the party has been written to this connection."""
         return self._written == self._line.end and self._noticed == self._line.notices
 
     def enter(self) -> tuple[bytes, int]:
@@ -726,7 +726,7 @@ class Visit(Caller):
                 await connection.send([encode(Alive())])
 
     def _acknowledgements(self, accepted: int) -> Iterator[bytes]:
-        """What says that so many envelopes of the party are durable; the receipt comes once."""
+        """Acknowledgements of so many envelopes of the party; the receipt comes once."""
         if accepted > self._told:
             self._told = accepted
             yield encode(Durable(accepted))

@@ -202,7 +202,8 @@ class LastingLink(MailboxLink[Envelope]):
         return await self._until(lambda: not self._said)
 
     async def acknowledgement(self) -> Acknowledgement | None:
-        """As ``acknowledged``, and for what makes a receipt, which comes after this party's head.
+        """Wait as ``acknowledged``, and for what makes a receipt, which comes after this party's
+        head.
 
         Returns:
             What the hub has given, which is not checked; None if not all is acknowledged, or

@@ -1,1 +1,1 @@
-"""When what is recorded reaches its file, and when it is on disk."""
+"""Commits of the record: when entries reach its file, and when they are on disk."""

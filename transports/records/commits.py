@@ -18,7 +18,7 @@ EVERY = 0.3
 
 
 class Commits:
-    """How much of a record is durable.
+    """State of a record's commits: how much of it is durable.
 
     Args:
         recorder: what grows.
@@ -42,7 +42,7 @@ class Commits:
 
     @property
     def size(self) -> int:
-        """How many entries have been recorded, the header included."""
+        """Number of entries that have been recorded, the header included."""
         return self.recorder.size
 
     async def caught_up(self, size: int | None = None) -> None:

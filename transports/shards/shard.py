@@ -1,4 +1,4 @@
-"""What the two ends of a shard's connection agree on: who is in it, the handshake, the frames.
+"""Agreement of the two ends of a shard's connection: members, the handshake, the frames.
 
 The handshake is that of ``transports.handshake``, with the shard's key in place of identity keys: a
 worker proves that it was handed the shard, and the hub that it is the hub that did.
@@ -48,12 +48,12 @@ class Shard(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> PartyId:
-        """What the worker is called, in its hello and its certificate."""
+        """Name of the worker, in its hello and its certificate."""
         return PartyId(f"worker-{self.number}")
 
     @property
     def lost(self) -> str:
-        """What is said of its parties if the worker is gone."""
+        """Reason given for the loss of its parties if the worker is gone."""
         return f"{LOST_WITH}{self.number}"
 
     def __repr__(self) -> str:

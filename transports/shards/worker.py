@@ -111,7 +111,7 @@ class ShardLink(MailboxLink[bytes]):
 
 
 class WorkerShard:
-    """What the parties of a shard connect to, in their worker.
+    """Hub that the parties of a shard connect to, in their worker.
 
     Use it in ``async with connect_shard(...) as shard``.
 
@@ -137,7 +137,7 @@ class WorkerShard:
 
     @property
     def choked(self) -> bool:
-        """Whether so much waits to be written that nobody may add to it."""
+        """True if so much waits to be written that nobody may add to it."""
         return self._waiting_bytes >= WAITING_BYTES
 
     def connect(self, member: PartyId) -> Link:

@@ -378,7 +378,7 @@ class Gateway:
         self.refused[HTTPStatus(status).phrase.lower()] += 1
 
     def _address_of(self, request: Request) -> str:
-        """Whose request it is; a proxy adds that to what others have said."""
+        """Address of a request's client; a proxy adds that to what others have sent."""
         if not self._proxied:
             return request.address
         forwarded = request.headers.get(b"x-forwarded-for", b"").decode("latin-1")

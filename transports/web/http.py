@@ -16,7 +16,7 @@ from transports.connection import turn_away
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client may take.
+    """Limits of a client.
 
     Args:
         head: the longest request line and headers together, in bytes.
@@ -222,7 +222,7 @@ class _Connection:
         return handler
 
     async def _next(self) -> object:
-        """What has come next: a head, a part of a body, or an end."""
+        """Receive what comes next: a head, a part of a body, or an end."""
         while (event := self._http.next_event()) is h11.NEED_DATA:
             room = self._limits.head + 1 - len(self._http.trailing_data[0])
             received = await self._stream.receive_some(room)

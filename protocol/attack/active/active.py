@@ -58,7 +58,7 @@ SHRINKS = 24
 
 
 class ActiveAttack(msgspec.Struct, frozen=True, kw_only=True):
-    """What an active attack has found.
+    """Result of an active attack.
 
     Args:
         variant: the variant's name.
@@ -80,7 +80,7 @@ class ActiveAttack(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def accused(self) -> bool:
-        """Whether a party gives away what is not charged."""
+        """True if a party gives away what is not charged."""
         return bool(self.findings)
 
 

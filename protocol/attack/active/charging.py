@@ -1,4 +1,5 @@
-"""Whether the ledger covers what a script makes a party do: runs with fresh randomness, counted.
+"""Test whether the ledger covers what a script makes a party do: counts of runs with fresh
+randomness.
 
 The party hears the same in all of them, with one record or with the other; the ledger of each is
 made of what it heard and said, as an audit makes it. What proves how much is told at least are the
@@ -47,7 +48,7 @@ TRIALS = 8_000
 
 
 class Worth(NamedTuple):
-    """What a pilot has shown of a script.
+    """Value of a script, as a pilot has shown it.
 
     Args:
         neighbour: the place of the record that is told apart best.
@@ -86,7 +87,7 @@ def view_of_conduct(study: Study, conduct: Conduct) -> View:
 
 
 class Ledgers:
-    """What the ledger charges the target, by what it heard and said.
+    """Charges of the ledger to the target, by what it received and sent.
 
     What has told the same, by its events, is reckoned once.
     """
@@ -97,7 +98,7 @@ class Ledgers:
         self._known: dict[tuple[object, ...], Loss] = {}
 
     def charged(self, conduct: Conduct, attribute: str) -> float:
-        """What a conduct is charged for an attribute."""
+        """Charge of a conduct for an attribute."""
         told = tuple(
             (envelope.kind, event)
             for act in conduct.acts
@@ -186,13 +187,13 @@ def pilot(
 
 
 def _speaks(conduct: Conduct) -> bool:
-    """Whether a conduct says anything that is charged."""
+    """Check whether a conduct says anything that is charged."""
     events = (event for act in conduct.acts for event in act.events if event is not None)
     return any(not isinstance(event, Public | Derived | Merging) for event in events)
 
 
 def _roughly(views: Sequence[View], bits: NDArray[np.bool_]) -> float:
-    """About how much the views of two inputs differ: the loudest value of a single column.
+    """Estimate how much the views of two inputs differ: the loudest value of a single column.
 
     The estimate is cautious: an error of ``_CAUTION`` standard deviations is taken off.
     """
@@ -219,7 +220,7 @@ def tried(
     level: float,
     trials: int,
 ) -> Probe:
-    """What a script makes the target tell at least, and what the ledger charges for it.
+    """Measure what a script makes the target reveal at least, and what the ledger charges for it.
 
     Args:
         purpose: sets the randomness apart from that of other scripts.

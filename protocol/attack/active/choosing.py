@@ -1,4 +1,4 @@
-"""Which script is tried next: those of a plan, then some after each that led somewhere."""
+"""Choice of the next script: those of a plan, then some after each that led somewhere."""
 
 from __future__ import annotations
 

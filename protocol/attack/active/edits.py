@@ -114,11 +114,11 @@ class Grammar:
         other: bytes,
         said: tuple[Collection[bytes], Collection[bytes]],
     ) -> bool:
-        """Whether two bodies tell the same to whoever knows sums alone (``same_words``)."""
+        """Check whether two bodies tell the same to whoever knows sums alone (``same_words``)."""
         return same_words(self._schemas[kind], one, other, said)
 
     def is_stack(self, kind: str, name: str) -> bool:
-        """Whether a field is an array of rows of numbers, which may add up to something."""
+        """Check whether a field is an array of rows of numbers, which may add up to something."""
         field = next(one.type for one in self._schemas[kind].fields if one.name == name)
         return isinstance(field, Numbers) and len(field.shape) == 2 and not _is_octets(field)
 
@@ -131,7 +131,7 @@ class Grammar:
         return _decode(body)[self.fields(kind).index(name)]
 
     def is_octets(self, kind: str, name: str) -> bool:
-        """Whether a field holds bytes or text: keys, boxes, hashes, names."""
+        """Check whether a field holds bytes or text: keys, boxes, hashes, names."""
         field = next(one.type for one in self._schemas[kind].fields if one.name == name)
         return isinstance(field, Octets | Text) or (
             isinstance(field, Numbers) and _is_octets(field)
@@ -218,7 +218,7 @@ def _within(kind: Type, value: Plain, step: str | int) -> tuple[Any, Type]:
 
 
 def _fits(kind: Type, value: Plain) -> bool:
-    """Whether a value may be of one of the types of a union, by what it is made of."""
+    """Check whether a value may be of one of the types of a union, by what it is made of."""
     match kind:
         case Fields():
             return isinstance(value, list) and len(value) == len(kind.fields)
@@ -341,7 +341,7 @@ def same_words(
     other: bytes,
     said: tuple[Collection[bytes], Collection[bytes]] = ((), ()),
 ) -> bool:
-    """Whether two bodies tell the same to whoever knows sums alone.
+    """Check whether two bodies tell the same to whoever knows sums alone.
 
     They are equal, or two arrays in them differ, of which the rows have one sum, and the same rows
     are what the hearer has said itself.
@@ -377,7 +377,7 @@ def _given(edit: Edit) -> int | float:
 
 
 def _is_octets(kind: Numbers) -> bool:
-    """Whether an array holds bytes: keys, boxes, hashes."""
+    """Check whether an array holds bytes: keys, boxes, hashes."""
     return kind.dtype == "u1" and kind.high in (None, 255)
 
 
@@ -528,7 +528,7 @@ def _of_array(path: tuple[str | int, ...], value: Plain, kind: Numbers) -> Itera
 def _of_cells(
     path: tuple[str | int, ...], flat: NDArray[Any], at: int, beside: int, kind: Numbers
 ) -> Iterator[Edit]:
-    """What leaves the sum as it is."""
+    """Edits that leave the sum as it is."""
     if at == beside:
         return
     has = _number(flat[at])

@@ -1,4 +1,4 @@
-"""What an active attack says of a party: what is wrong, and what is rightly charged."""
+"""Findings of an active attack on a party: what is wrong, and what is rightly charged."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def about(self) -> tuple[Rule, tuple[str, ...]]:
-        """What it has in common with the findings of other scripts that show the same."""
+        """Common part of this and other scripts' findings that show the same."""
         return self.rule, self.attributes
 
 

@@ -1,4 +1,4 @@
-"""Which scripts are tried: single moves in order, then others made of those that led somewhere."""
+"""Scripts to be tried: single moves in order, then others made of those that led somewhere."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def single_moves(study: Study, library: Library) -> list[Script]:
 
 
 def sampled(study: Study, library: Library, *, most: int, stream: Stream) -> list[Script]:
-    """So many scripts of single moves: of every sort some, drawn where there are more."""
+    """Scripts of single moves, so many: of every sort some, drawn where there are more."""
     sorts = [list(dict.fromkeys(sort)) for sort in _sorts(study, library)]
     shuffled = []
     for number in stream.derive("sorts").permutation(len(sorts)).tolist():
@@ -147,7 +147,7 @@ def followed(script: Script, study: Study, library: Library, *, stream: Stream) 
 
 
 def _imagined(study: Study, library: Library) -> Iterator[list[Script]]:
-    """What would be said if nobody had a value: all of it that differs, or one field."""
+    """Messages that would be sent if nobody had a value: all of it that differs, or one field."""
     told, grammar = _told(study, library, 0), study.grammar
     for to in ("all", "target"):
         together: list[Script] = []

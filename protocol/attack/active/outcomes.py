@@ -1,4 +1,4 @@
-"""What comes of a script: the target and its twins hear it, and are held against each other."""
+"""Outcome of a script: the target and its twins receive it, and are compared."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MORE_STREAMS = 12
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What has come of a script.
+    """Outcome of a script.
 
     Args:
         findings: what it has shown, the charge aside.
@@ -170,14 +170,14 @@ def outcome_of(task: Task, script: Script) -> Outcome:
 
 
 def _repeated(task: Task, script: Script, words: dict[Slot, Word]) -> Iterator[Finding]:
-    """What hides an answer and is the same as in the honest run."""
+    """Values that hide an answer and are the same as in the honest run."""
     for kind, field in repeated(task.honest.first, words, task.honest.drawn):
         what = f"{kind}.{field} is the same in a second run, where it follows from other words"
         yield Finding(rule="fresh", attributes=(), what=what, script=script)
 
 
 def _goes_on(study: Study, heard: Sequence[Heard], stream: Stream, own: Conduct) -> bool:
-    """Whether the target says as much with another stream."""
+    """Check whether the target says as much with another stream."""
     conduct = conduct_of(study.machine(study.record(None), stream), heard)
     return len(conduct.said) >= len(own.said)
 
@@ -185,7 +185,7 @@ def _goes_on(study: Study, heard: Sequence[Heard], stream: Stream, own: Conduct)
 def _exchanged(
     task: Task, script: Script, played: Played, own: Conduct, neighbour: Neighbour
 ) -> Difference | None:
-    """What the target does otherwise if it has exchanged its record with another party.
+    """Difference in the target's conduct if it has exchanged its record with another party.
 
     All sums are as they were, so nothing follows from these. What is compared are whole sessions,
     as long as the target hears the same in both, or what sums to the same.
@@ -206,7 +206,7 @@ def _exchanged(
 
 
 def _library(study: Study, script: Script) -> Library:
-    """What a script takes from worlds."""
+    """Messages that a script takes from worlds."""
     if not script.takes:
         return Library((), {})
     worlds = script.worlds
@@ -220,7 +220,7 @@ def _is_done(conduct: Conduct) -> bool:
 
 
 def _arrays(study: Study, conduct: Conduct) -> frozenset[bytes]:
-    """What a party has said, field by field."""
+    """Fields that a party has sent."""
     octets = study.grammar.octets
     fields = (octets(said.kind, study.content(said)).values() for said in conduct.said)
     return frozenset(value for values in fields for value in values)

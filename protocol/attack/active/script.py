@@ -81,7 +81,7 @@ class Edit(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
 
 
 class Source(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What is inserted: a message of a rehearsal.
+    """Message of a rehearsal to be inserted.
 
     Args:
         kind: its kind.
@@ -153,7 +153,7 @@ class Script(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
 
     @property
     def takes(self) -> bool:
-        """Whether anything is taken from a rehearsal."""
+        """True if anything is taken from a rehearsal."""
         taken = any(e.how in ("take", "sums") for move in self.moves for e in move.edits)
         return taken or any(move.says is not None for move in self.moves)
 
@@ -164,7 +164,7 @@ class Script(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
         return frozenset(edits | {move.says.world for move in self.moves if move.says is not None})
 
     def to_json(self) -> str:
-        """As one line of JSON, which ``msgspec.json.decode`` reads again."""
+        """Encode as one line of JSON, which ``msgspec.json.decode`` reads again."""
         return msgspec.json.encode(self).decode()
 
 

@@ -26,7 +26,7 @@ SHRINKS = 300
 
 
 class Searched(msgspec.Struct, frozen=True, kw_only=True):
-    """What a search has come to.
+    """Result of a search.
 
     Args:
         tried: how many scripts were played.
@@ -112,6 +112,6 @@ def shrunk(study: Study, library: Library, found: Finding) -> Finding:
 
 
 def shown_by(study: Study, library: Library, script: Script) -> tuple[Finding, ...]:
-    """What one script shows, the charge aside."""
+    """Findings of one script, the charge aside."""
     task = Task(study=study, library=library, honest=honest_of(study, library), scripts=())
     return outcome_of(task, script).findings

@@ -55,7 +55,7 @@ class Word(NamedTuple):
 def words_of(
     study: Study, conduct: Conduct, heard: Sequence[Heard], waits: Sequence[Wait]
 ) -> dict[Slot, Word]:
-    """What a party has said in a run, and after what.
+    """Words that a party has sent in a run, and after what.
 
     Args:
         waits: those of its machine.

@@ -63,12 +63,12 @@ class Conduct(NamedTuple):
 
     @property
     def said(self) -> tuple[Envelope, ...]:
-        """What it says in all."""
+        """All that the party has sent."""
         return tuple(envelope for act in self.acts for envelope in act.said)
 
     @property
     def behaviour(self) -> tuple[object, ...]:
-        """What tells one conduct from another: the ways that the role took, and what it said."""
+        """Difference from other conducts: the ways that the role took, and what it sent."""
         kinds = tuple(envelope.kind for envelope in self.said)
         ways = tuple(dict.fromkeys(self.places))
         return ways, kinds, self.waits, self.acts[-1].ended if self.acts else ""
@@ -108,14 +108,14 @@ def _event(machine: Traced, envelope: Envelope) -> PrivacyEvent | None:
 
 
 def _ending(machine: Traced) -> str:
-    """How a machine has ended, as the exit code of its program shows it."""
+    """Ending of a machine, as the exit code of its program shows it."""
     if not machine.finished:
         return ""
     return "done" if machine.failure is None else "failed"
 
 
 class Difference(NamedTuple):
-    """What two conducts differ in.
+    """Difference of two conducts.
 
     Args:
         what: in one line.
@@ -206,7 +206,7 @@ def compared(
 
 
 def first_difference(one: Conduct, other: Conduct, *, acts: int) -> Difference | None:
-    """What others see of the first acts of two conducts, the bytes of messages aside."""
+    """Visible difference of the first acts of two conducts, the bytes of messages aside."""
     for act, twin in zip(one.acts[:acts], other.acts[:acts], strict=False):
         found = _act_differs(act, twin)
         if found is not None:
@@ -215,7 +215,7 @@ def first_difference(one: Conduct, other: Conduct, *, acts: int) -> Difference |
 
 
 def _act_differs(act: Act, twin: Act) -> Difference | None:
-    """What others see of an act, the bytes of messages aside."""
+    """Visible difference of an act, the bytes of messages aside."""
     said, beside = ([word[0] for word in one.words(seen=True)] for one in (act, twin))
     kinds, others = ([word.kind for word in words] for words in (said, beside))
     if kinds != others:
@@ -233,7 +233,7 @@ def _act_differs(act: Act, twin: Act) -> Difference | None:
 
 
 def _envelope_differs(one: Envelope, other: Envelope) -> Difference | None:
-    """What others see of an envelope, the bytes of its message aside."""
+    """Visible difference of an envelope, the bytes of its message aside."""
     kind = one.kind
     if kind != other.kind:
         return Difference(f"it says {kind} with one record and {other.kind} with the other")

@@ -61,7 +61,7 @@ class Neighbour(NamedTuple):
 
 
 class Study(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """What is attacked.
+    """Target of an attack.
 
     Args:
         variant: the variant.
@@ -167,7 +167,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def worlds(self) -> int:
-        """How many worlds there are."""
+        """Number of worlds."""
         return 1 + 2 * len(self._pairs)
 
     def imagined(self, world: int) -> Setting:
@@ -231,7 +231,7 @@ Link: TypeAlias = tuple[PartyId, PartyId]
 
 
 class Library(msgspec.Struct, frozen=True):
-    """What is said in the worlds of a study.
+    """Messages in the worlds of a study.
 
     Args:
         told: by world, what a hostile member, named first, says to another: (kind, nth) and body,
@@ -323,7 +323,7 @@ class Hostile(Machine):
         super()._resume(outcome, now)
 
     def take(self) -> list[Envelope]:
-        """What is said instead of what the role says."""
+        """Messages sent in place of the role's."""
         sent: list[Envelope] = []
         if not self._counts:
             for name, _ in self.charter.roster.members:
@@ -440,16 +440,16 @@ class _Sent:
         self.envelopes.append(envelope)
 
     def delivered(self, envelope: Envelope, *, now: float, repeat: bool = False) -> None:
-        """What is delivered was sent."""
+        """Take what is delivered as sent."""
 
     def refused(self, link: str, reason: str, excerpt: bytes, *, now: float) -> None:
-        """What is refused was not."""
+        """Take what is refused as not sent."""
 
     def departed(self, party: PartyId, reason: str, *, now: float) -> None:
-        """Who departs says nothing."""
+        """Ignore a departure: whoever departs sends nothing."""
 
     def hindered(self, envelope: Envelope, *, now: float) -> None:
-        """What is hindered was sent."""
+        """Take what is hindered as sent."""
 
     def fault_of_head(self, envelope: Envelope) -> str | None:
         return None

@@ -1,1 +1,1 @@
-"""What members, wiretappers and holders of keys learn together."""
+"""Knowledge of members, wiretappers and holders of keys together."""

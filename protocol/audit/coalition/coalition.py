@@ -1,4 +1,4 @@
-"""Who conspires, and which envelopes they see."""
+"""Coalitions, and the envelopes that they see."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Coalition(msgspec.Struct, frozen=True, dict=True):
 
     @functools.cached_property
     def everything(self) -> bool:
-        """Whether they see whatever passes."""
+        """True if they see whatever passes."""
         return AGGREGATOR in self.members or RECORD in self.members
 
     @functools.cached_property
@@ -48,7 +48,7 @@ class Coalition(msgspec.Struct, frozen=True, dict=True):
         return frozenset({*self.taps, *((y, x) for x, y in self.taps)})
 
     def overhears(self, sender: PartyId, recipient: PartyId | None) -> bool:
-        """Whether they see what is sent when it is: on a wire, at the switch, or as its sender.
+        """True if they see what is sent when it is: on a wire, at the switch, or as its sender.
 
         Args:
             recipient: None for what was refused at the switch.
@@ -61,15 +61,15 @@ class Coalition(msgspec.Struct, frozen=True, dict=True):
         )
 
     def hears(self, sender: PartyId, recipient: PartyId | None) -> bool:
-        """Whether they see it when it is sent or when it comes."""
+        """Check whether they see it when it is sent or when it comes."""
         return recipient in self._own or self.overhears(sender, recipient)
 
     def receives(self, recipient: PartyId) -> bool:
-        """Whether what is delivered to somebody is delivered to one of them."""
+        """Check whether what is delivered to somebody is delivered to one of them."""
         return recipient in self._own
 
     def among(self, names: Container[PartyId]) -> Coalition:
-        """What of it concerns these members alone."""
+        """Restrict the coalition to these members."""
         return Coalition(
             tuple(name for name in self.members if name == RECORD or name in names),
             tuple((x, y) for x, y in self.taps if x in names and y in names),

@@ -1,4 +1,4 @@
-"""What a coalition was found to know of secure sums, as values."""
+"""Findings on a coalition's knowledge of secure sums, as values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Component(msgspec.Struct, frozen=True):
 
 
 class SumFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """What a coalition sees of one secure sum.
+    """View of a coalition on one secure sum.
 
     Args:
         profile: of the sum.
@@ -75,7 +75,7 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class CoalitionFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """What a coalition knows.
+    """Knowledge of a coalition.
 
     Args:
         coalition: who conspires.

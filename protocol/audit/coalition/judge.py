@@ -1,4 +1,4 @@
-"""What a coalition knows of secure sums, from a transcript's entries: whose exact sum follows.
+"""Knowledge of a coalition on secure sums, from a transcript's entries: exact sums that follow.
 
 What is said here is linear algebra: which sums follow by adding up what is seen. What follows from
 the size of numbers, such as that a total of nothing is made of nothings, comes on top.
@@ -46,7 +46,7 @@ def judge_coalition(
     *,
     heads: Mapping[PartyId, bytes] | None = None,
 ) -> CoalitionFinding:
-    """What a coalition knows, in one pass over a transcript's entries.
+    """Judge a coalition in one pass over a transcript's entries.
 
     A transcript of a simulation holds its seed, from which everything follows; it is judged as if
     it did not.
@@ -65,7 +65,7 @@ def judge_sessions(
     sessions: Sequence[tuple[Charter, Iterable[Entry], Mapping[PartyId, bytes]]],
     coalition: Coalition,
 ) -> CoalitionFinding:
-    """What a coalition knows from several sessions about the same counts of the same parties.
+    """Judge a coalition over several sessions about the same counts of the same parties.
 
     Whoever is on several rosters under one name is taken for one party with the same records, so
     that the totals of two sessions may be subtracted. The ledgers add up.
@@ -136,12 +136,12 @@ def worst_found(writer: LedgerWriter, size: int) -> WorstCoalition:
 
 
 def alone_in(writer: LedgerWriter) -> CoalitionFinding | None:
-    """What the aggregator alone knows by the steps so far; None if the variant sums nothing."""
+    """Knowledge of the aggregator alone by the steps so far; None if the variant sums nothing."""
     return None if writer.sums is None else found([writer], Coalition((AGGREGATOR,)))
 
 
 def found(writers: Sequence[LedgerWriter], coalition: Coalition) -> CoalitionFinding:
-    """What a coalition knows of some sessions by the steps so far."""
+    """Knowledge of a coalition on some sessions by the steps so far."""
     own = {id(writer): coalition.among(writer.charter.roster) for writer in writers}
     summing = [writer for writer in writers if writer.sums is not None]
     if len(writers) == 1 and summing:
@@ -173,7 +173,7 @@ def found(writers: Sequence[LedgerWriter], coalition: Coalition) -> CoalitionFin
 
 
 def _is_whole(writer: LedgerWriter) -> bool:
-    """Whether all that is on record of sums was taken in."""
+    """Check whether all that is on record of sums was taken in."""
     return writer.stopped is None and (writer.sums is None or not writer.sums.misplaced)
 
 
@@ -189,7 +189,7 @@ def _finding(
     coalition: Coalition,
     exposed: Iterable[PartyId],
 ) -> SumFinding:
-    """What a coalition sees of a sum."""
+    """View of a coalition on a sum."""
     names, members = sums.parties, sums.flags(coalition.members)
 
     def named(places: Places) -> tuple[PartyId, ...]:

@@ -1,4 +1,4 @@
-"""What is on record of a secure sum, and which of its masks a coalition knows.
+"""Record of a secure sum, and the masks that a coalition knows.
 
 What a party contributes is its values under masks. In the sparse profile that is a mask of its own
 and one per neighbour, which of two neighbours one adds and the other takes away. In the literal one
@@ -30,7 +30,7 @@ NOBODY = -1
 
 
 class SumRecord:
-    """What is on record of one secure sum, by place among the roster's parties.
+    """Record of one secure sum, by place among the roster's parties.
 
     It is noted while it is read; what somebody sees of it, and whose masks they know, is asked
     later.
@@ -84,12 +84,12 @@ class SumRecord:
 
     @property
     def parties(self) -> int:
-        """How many the roster has."""
+        """Number of parties on the roster."""
         return len(self.hoods)
 
     @property
     def neighbours(self) -> int:
-        """Of every party."""
+        """Number of neighbours of every party."""
         return int(self.hoods.shape[1])
 
     def note(self, kind: type[Message], place: int, number: int, *, came: bool) -> None:
@@ -101,7 +101,7 @@ class SumRecord:
             noted[place] = number
 
     def seen(self, eyes: Eyes) -> Seen:
-        """What somebody sees of it."""
+        """View of somebody on the sum."""
         nothing = np.full(self.parties, NOBODY, np.int64)
 
         def known(kind: type[Message]) -> Places:
@@ -124,7 +124,8 @@ class SumRecord:
 
     @property
     def totals(self) -> list[Flags]:
-        """Whose values are in the total, (n,): of those who contributed, whoever is counted.
+        """Parties whose values are in the total, (n,): of those who contributed, whoever is
+        counted.
 
         All if the record does not say. If it says different things, there is one for each, for
         nothing tells which is true.
@@ -156,7 +157,7 @@ class SumRecord:
 
 
 class Eyes(NamedTuple):
-    """What a coalition is, by place among the parties of a roster.
+    """Members of a coalition, by place among the parties of a roster.
 
     Args:
         members: (n,) whose values it knows, for they are its own.
@@ -180,7 +181,7 @@ class Eyes(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What a coalition sees of one sum.
+    """View of a coalition on one sum.
 
     Args:
         deals, dealt: (n,) whose shares for others, and whose shares from others, it sees sealed.
@@ -196,7 +197,7 @@ class Seen(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What a coalition knows of one sum.
+    """Knowledge of a coalition on one sum.
 
     Args:
         seen: (n,) honest parties whose contribution it sees.
@@ -226,7 +227,7 @@ class Known(NamedTuple):
     components: tuple[Places, ...]
 
     def is_open(self, part: Places) -> bool:
-        """Whether the sum over a component follows from its contributions."""
+        """Check whether the sum over a component follows from its contributions."""
         # What covers one of them is in no other row, so elimination takes the component with it.
         return not self.covered[part].any()
 
@@ -238,7 +239,7 @@ class Known(NamedTuple):
 
 
 def known_of(record: SumRecord, sight: Seen, eyes: Eyes, threshold: int) -> Known:
-    """What a coalition knows.
+    """Knowledge of a coalition.
 
     Args:
         sight: what it sees, as ``record.seen`` says.
@@ -303,7 +304,7 @@ def _entries_of(
 def _shares_of(
     record: SumRecord, sight: Seen, insiders: Flags, *, unmasks: bool
 ) -> tuple[Flags, Flags]:
-    """Whose shares of each party's secrets are known, by that party and its row, (n, k).
+    """Known shares of each party's secrets, by that party and its row, (n, k).
 
     Args:
         insiders: (n,) whose keys are known.

@@ -21,7 +21,7 @@ SEARCHED = 12
 
 
 class RowSpace(NamedTuple):
-    """What follows from some rows.
+    """Span of some rows.
 
     Args:
         determined: classes of parties whose sum follows; disjoint, in the order of their first
@@ -61,7 +61,7 @@ class _Sum(NamedTuple):
 
 
 def row_space(rows: Sequence[Places | Mapping[int, Coefficient]], parties: int) -> RowSpace:
-    """What follows from these rows.
+    """Span of these rows.
 
     Args:
         rows: the coefficients by place, of places below ``parties``; or the places in a set, which

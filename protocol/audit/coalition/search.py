@@ -53,7 +53,7 @@ def _damage(space: RowSpace) -> tuple[float, int]:
 
 
 class _Search:
-    """What all searches share.
+    """Task that all searches share.
 
     Args:
         records: as the aggregator sees them.
@@ -85,7 +85,7 @@ class _Search:
         return row_space(sets, self.parties)
 
     def filled(self, places: Sequence[int]) -> tuple[int, ...]:
-        """As many as asked for: the rest does not matter, and comes in roster order."""
+        """Fill up to as many as asked for: the rest does not matter, and comes in roster order."""
         chosen = dict.fromkeys(places)
         spared = {int(p[0]) for p in self.space(places).determined if len(p) == 1}
         everybody = range(self.parties)
@@ -162,7 +162,7 @@ def _exposing(task: _Search) -> Choice | None:
 
 
 class _Siege:
-    """What it takes to expose each party of a sum, as more and more others are chosen."""
+    """Cost of exposing each party of a sum, as more and more others are chosen."""
 
     def __init__(self, record: SumRecord, task: _Search) -> None:
         known = task.known(record, task.nobody)
@@ -190,7 +190,7 @@ class _Siege:
             self._holders_left[hood] -= self._holders[hood, back]
 
     def cheapest(self, left: int) -> tuple[list[int], str] | None:
-        """Who exposes one more party, the fewest there are, and how; None if that is too many."""
+        """Smallest choice that exposes one more party, and how; None if it is too large."""
         never = self._record.parties
         shares = np.where(self._holders_left >= self._missing, self._missing, never)
         ways = (
@@ -260,7 +260,7 @@ def _cutting(task: _Search) -> Choice | None:
 
 
 def _no_key_opens(task: _Search, record: SumRecord, known: Known) -> bool:
-    """Whether so few parties cannot put together the key to anybody's seeds."""
+    """Check whether so few parties cannot put together the key to anybody's seeds."""
     if record.profile == "literal":
         return True
     missing = task.threshold - known.key_shares.sum(axis=1)
@@ -296,7 +296,7 @@ def _circle(record: SumRecord) -> Places | None:
 
 
 def _within(places: Places, h: int, n: int) -> int:
-    """How many pairs of places on a circle of n are at most h apart."""
+    """Number of pairs of places on a circle of n that are at most h apart."""
     after = np.concatenate([places, places + n])
     ahead = np.searchsorted(after, places + h, side="right") - np.arange(len(places)) - 1
     return int(ahead.sum())
@@ -347,7 +347,7 @@ def _two_runs(present: Flags, h: int, size: int) -> Places | None:
 
 
 def _shrinking(task: _Search) -> Choice:
-    """Where nothing better is known: be in the smallest set whose sum follows."""
+    """Choose for want of a better way: be in the smallest set whose sum follows."""
     space = task.space(())
     sets = [p for p in (*space.determined, *space.mixed) if len(p) > task.size]
     candidates = [tuple(min(sets, key=len)[: task.size].tolist())] if sets else []

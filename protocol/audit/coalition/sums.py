@@ -136,13 +136,13 @@ class SumReader:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What breaks the rules of a sum, the first few."""
+        """First few remarks on broken rules of a sum."""
         more = [f"and {self._left_out:,} more remarks"] if self._left_out else []
         return (*self._remarks, *more)
 
     @property
     def threshold(self) -> int:
-        """How many shares give a secret; if nobody says, the fewest that any sum allows for."""
+        """Number of shares that give a secret; if nobody says, the fewest that a sum allows for."""
         if self._threshold is not None:
             return self._threshold
         # Of k neighbours it takes more than half.
@@ -166,7 +166,7 @@ class SumReader:
         return flags_of(places, len(self._places))
 
     def known(self, coalition: Coalition) -> list[Known]:
-        """What a coalition knows of each sum."""
+        """Knowledge of a coalition on each sum."""
         eyes = self.eyes(coalition)
         return [
             known_of(record, record.seen(eyes), eyes, self.threshold) for record in self.records
@@ -315,7 +315,7 @@ class SumReader:
             )
 
     def _row_of(self, record: SumRecord, message: Message, place: int) -> _Row | None:
-        """What an instruction says, as it is noted; None if it does not fit the sum."""
+        """Row of an instruction, as it is noted; None if it does not fit the sum."""
         match message:
             case Graph() if len(message.names) == record.neighbours:
                 named = [self._places.get(PartyId(name), NOBODY) for name in message.names]
@@ -388,7 +388,7 @@ def _put(record: SumRecord, kind: type[Message], place: int, row: _Row) -> None:
 def _survivors_among(
     hood: NDArray[np.int32], message: Survivors, *, parties: int
 ) -> NDArray[np.bool_]:
-    """Which neighbours have uploaded, as a party was told; none if the bitmap is malformed."""
+    """Neighbours that have uploaded, as a party was told; none if the bitmap is malformed."""
     try:
         among: NDArray[np.bool_] = survivors_among(message.uploaded, parties=parties)[hood]
     except RemoteProtocolError:

@@ -1,4 +1,4 @@
-"""From a transcript to a consistency proof: nothing that a checkpoint has is lost later."""
+"""Consistency proofs from a transcript: nothing that a checkpoint has is lost later."""
 
 from __future__ import annotations
 

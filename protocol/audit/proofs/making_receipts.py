@@ -1,4 +1,4 @@
-"""From a transcript to receipts: they show what became of parties' reports."""
+"""Receipts from a transcript: they show what became of parties' reports."""
 
 from __future__ import annotations
 

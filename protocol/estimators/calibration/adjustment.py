@@ -242,7 +242,7 @@ class AdjustedEstimate(Estimate):
 
     @property
     def calibration(self) -> Calibrated:
-        """By raking; errors are unknown."""
+        """Calibration by raking; errors are unknown."""
         far = [] if self.before is None else far_shares(self.before, self.known)
         fit = self.adjusted
         return Calibrated("raking", self.known, far, False, fit.effective_n, fit)

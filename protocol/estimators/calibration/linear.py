@@ -35,7 +35,7 @@ _ROUNDING = 1e-9
 
 
 class Regression(NamedTuple):
-    """How known margins change what is estimated.
+    """Regression of what is estimated on known margins.
 
     Attributes:
         inverse: the pseudo-inverse of n times the covariance of the margins' cells, shape (d, d).
@@ -124,7 +124,7 @@ class LinearCalibration(Residual):
 
     @property
     def clear(self) -> bool:
-        """Whether errors are known: enough reports, none of which contradict the margins."""
+        """True if errors are known: enough reports, none of which contradict the margins."""
         return bool(np.isfinite(self._factor)) and not self.far
 
     @property
@@ -136,7 +136,7 @@ class LinearCalibration(Residual):
         return effective_number(weights, self.before.source.counts.counts)
 
     def residual(self, names: tuple[str, ...], weights: Floats | None) -> tuple[Floats, Floats]:
-        """As ``Residual.residual``; a cell that the margins determine has no error."""
+        """Residual as in ``Residual.residual``; a cell that the margins determine has no error."""
         if weights is None:
             raw, together = self.before.cells(names), self.before.covariances(names)
         else:
@@ -158,6 +158,6 @@ class LinearCalibration(Residual):
 
     @property
     def _factor(self) -> float:
-        """What the mean square of residuals is multiplied by to be the variance of an estimate."""
+        """Factor from the mean square of residuals to the variance of an estimate."""
         rank = int(np.linalg.matrix_rank(self.regression.inverse, hermitian=True))
         return 1 / (self.n - rank) if self.n >= ENOUGH * rank else float("nan")

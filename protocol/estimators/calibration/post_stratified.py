@@ -84,19 +84,19 @@ class PostStratification(Residual):
 
     @property
     def calibration(self) -> Calibrated:
-        """By strata."""
+        """Calibration by strata."""
         far = far_shares(LinearEstimate(self.before.source), [self.known])
         return Calibrated("post-stratified", (self.known,), far, self.clear)
 
     @property
     def clear(self) -> bool:
-        """Whether every stratum is estimated well enough to tell errors (``CLEAR``)."""
+        """True if every stratum is estimated well enough to tell errors (``CLEAR``)."""
         found = self.before.cells(self.known.names)
         needed = self.known.shares.ravel() > 0
         return bool((found.values >= CLEAR * np.sqrt(found.variances / self.n))[needed].all())
 
     def residual(self, names: tuple[str, ...], weights: Floats | None) -> tuple[Floats, Floats]:
-        """As ``Residual.residual``."""
+        """Residual as in ``Residual.residual``."""
         if weights is None:
             own = self.survey.sizes_of(names)
             weights = np.eye(math.prod(own)).reshape(-1, *own)

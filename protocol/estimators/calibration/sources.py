@@ -1,4 +1,4 @@
-"""What calibration takes of an estimate: its cells and sums, and how they vary about a population.
+"""Input of calibration: cells and sums of an estimate, and how they vary about a population.
 
 All variances and covariances are n times those of the estimates: of reports they are those of the
 scores of one respondent.
@@ -104,12 +104,12 @@ class Varying(ABC):
         return np.concatenate([self.table(margin.names).ravel() for margin in self.margins])
 
     def together(self, names: Sequence[str]) -> bool:
-        """Whether the covariances of a table with the margins are known, and no guess."""
+        """Check whether the covariances of a table with the margins are known, and no guess."""
         del names
         return True
 
     def reports_of(self, names: Sequence[str]) -> int:
-        """How many different reports a sum depends on."""
+        """Number of different reports that a sum depends on."""
         return math.prod(self.source.survey.sizes_of(names))
 
     def skewed(self, names: Sequence[str]) -> Skewed | None:
@@ -279,7 +279,7 @@ def _skewed_by(law: ErrorLaw | None) -> Skewed | None:
 
 
 def varying(estimate: Estimate, margins: Sequence[Margin] = ()) -> Varying:
-    """What calibration takes of an estimate.
+    """Cells and sums of an estimate, as calibration takes them.
 
     Args:
         estimate: before.

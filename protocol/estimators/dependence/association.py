@@ -32,7 +32,7 @@ FEW = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TestResult:
-    """What a test of independence found, for one table or for many.
+    """Result of a test of independence, for one table or for many.
 
     Attributes:
         test: its name.
@@ -49,7 +49,7 @@ class TestResult:
     p_value: Floats
 
     def rejects(self, level: float = 0.05) -> NDArray[np.bool_]:
-        """Whether H0 is rejected at this level, for every table."""
+        """Check whether H0 is rejected at this level, for every table."""
         return np.asarray(self.p_value <= level)
 
 
@@ -335,7 +335,7 @@ def _explained(
     possible: Sequence[NDArray[np.bool_]],
     axes: tuple[int, ...],
 ) -> Floats:
-    """What the best tangent takes off the weighted squares of the residual.
+    """Part of the weighted squares of the residual that the best tangent explains.
 
     The tangents are ``sum_i x_i * prod_{j != i} margin_j`` with each x_i of total 0. The normal
     equations ``G x = g`` with these constraints (Lagrange) have a unique solution; the x of an

@@ -1,4 +1,4 @@
-"""How strongly attributes depend on each other, from exact or from randomized tables.
+"""Dependence between attributes, from exact or from randomized tables.
 
 Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized Response, section 4 (Equations 8 and 9)
 and the three ways to learn dependences, sections 4.1 to 4.3, as corrected.
@@ -156,7 +156,7 @@ def measure_for(first: Attribute, second: Attribute, measure: str | Measure = "a
 
 
 class Dependence(NamedTuple):
-    """How strongly two attributes depend on each other, and how much that varies by chance."""
+    """Dependence of two attributes, and how much it varies by chance."""
 
     first: str
     second: str
@@ -213,7 +213,7 @@ class Dependences:
 
     @property
     def standard_errors(self) -> Floats | None:
-        """What the matrix may be off by, shape (m, m); None where it is biased."""
+        """Standard errors of the matrix, shape (m, m); None where it is biased."""
         return None if self.biased else self.deviations
 
     @property
@@ -241,7 +241,7 @@ class Dependences:
         return Interval(self._square(low, 1.0), self._square(high, 1.0))
 
     def p_values(self, correction: Correction = "holm") -> Floats:
-        """How surely each pair of attributes depends on each other, shape (m, m).
+        """P-values of the dependence of each pair of attributes, shape (m, m).
 
         They are those of tests of independence in a population of which the respondents are a
         random sample, by the estimate's law without dependence: randomization is part of it. For
@@ -378,7 +378,7 @@ def debiased_dependences(
     measure: str | Measure = "auto",
     epsilon: float | None = None,
 ) -> Dependences:
-    """What an estimate says of the measures themselves, without the bias that noise brings.
+    """Estimate the measures themselves, without the bias that noise brings.
 
     The square of a measure is estimated without bias, by taking off what noise adds to it on
     average, which follows from the design (``strength``); where less than nothing is left it is 0.
@@ -448,7 +448,7 @@ def pairwise_dependences(
 
 
 def epsilon_of(estimate: LinearEstimate[JointReports | NoisyTables]) -> float:
-    """What a report cost its respondent: the sum of the blocks' epsilons; infinite for counts."""
+    """Cost of a report to its respondent: the sum of the blocks' epsilons; infinite for counts."""
     if isinstance(estimate.source, NoisyTables):
         return math.inf
     return math.fsum(block.randomizer.epsilon for block in estimate.source.blocks)

@@ -102,12 +102,12 @@ class Glance:
 
     @property
     def noisy(self) -> int:
-        """Of how many pairs nothing can be said."""
+        """Number of pairs of which nothing can be said."""
         return sum(pair.judged == "too noisy" for pair in self.pairs.values())
 
     @property
     def too_noisy(self) -> bool:
-        """Whether nothing can be said of most pairs."""
+        """True if nothing can be said of most pairs."""
         return 2 * self.noisy > len(self.pairs)
 
     def pair(self, first: str, second: str) -> Pair:
@@ -189,7 +189,7 @@ def _judged(least: float, p_value: float, level: float) -> Judged:
 
 
 class Excess(NamedTuple):
-    """By how much a table of two attributes differs from the product of its margins.
+    """Difference of a table of two attributes from the product of its margins.
 
     Args:
         values: the differences, shape (r, c).
@@ -210,7 +210,7 @@ class Excess(NamedTuple):
 
 
 def excess_of(estimate: Estimate, first: str, second: str) -> Excess:
-    """By how much two attributes differ from independence.
+    """Difference of two attributes from independence.
 
     Raises:
         SurveyError: an unknown name, or one attribute twice.
@@ -262,14 +262,14 @@ def _excess_of_table(table: Table) -> Excess:
 
 
 def _weights(margin: Floats, variance: Floats) -> Floats:
-    """What stands for the inverse of the share of each category: less for one that is uncertain."""
+    """Weights in place of the inverse shares of categories: less for an uncertain category."""
     shares = np.maximum(margin, 0.0)
     whole = shares**2 + _DAMPING * np.maximum(variance, 0.0)
     return np.divide(shares, whole, out=np.zeros_like(shares), where=whole > 0)
 
 
 def _seen(margin: Floats, weights: Floats) -> float:
-    """As ``QuadraticLaw.seen``, of one attribute."""
+    """Weight as in ``QuadraticLaw.seen``, of one attribute."""
     shares = np.clip(margin, 0.0, 1.0)
     each = np.minimum(weights * shares, 1.0) * (1 - shares)
     return min(1.0, float(each.sum()) / max(1, len(shares) - 1))

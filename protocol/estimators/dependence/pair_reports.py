@@ -1,4 +1,4 @@
-"""What reports say about two attributes, as far as their dependence goes.
+"""Reports about two attributes, as far as their dependence goes.
 
 With pi the joint shares of two attributes, their excess is ``d = pi - margin * margin``: 0 where
 they are independent. Whatever randomized them, an estimate of it is to first order the mean over
@@ -62,7 +62,7 @@ class PairReports:
 
     @classmethod
     def apart(cls, shares: Floats, n: int, first: Floats, second: Floats) -> PairReports:
-        """Of attributes that were randomized each by itself.
+        """Reports on attributes that were randomized each by itself.
 
         Args:
             shares: of the reports, shape (..., R_1, R_2).
@@ -87,7 +87,7 @@ class PairReports:
 
     @classmethod
     def together(cls, shares: Floats, n: int, *, keep: float, fakes: Floats) -> PairReports:
-        """Of pairs that were kept or else replaced by a fake pair.
+        """Reports on pairs that were kept or else replaced by a fake pair.
 
         The law of the fakes enters the null law by its margins.
 
@@ -121,7 +121,7 @@ class PairReports:
 
     @classmethod
     def exact(cls, shares: Floats, n: int, *, noise: Floats | None = None) -> PairReports:
-        """Of answers that were not randomized, or are estimated to have these shares.
+        """Answers that were not randomized, or are estimated to have these shares.
 
         Args:
             shares: of the answers, with noise if there is any, shape (..., r_1, r_2).
@@ -138,7 +138,7 @@ class PairReports:
         )
 
     def redone(self, shares: Floats) -> PairReports:
-        """What other shares of as many reports would say, shape (..., R_1, R_2)."""
+        """Reports of as many respondents with other shares, shape (..., R_1, R_2)."""
         return self.design(shares, self.n)
 
     @property
@@ -201,7 +201,7 @@ class PairReports:
 
     @property
     def answers(self) -> PairReports:
-        """As many answers with the estimated shares, not randomized.
+        """Answers of as many respondents with the estimated shares, not randomized.
 
         What they vary by is the sampling of the respondents; the rest is randomization.
         """

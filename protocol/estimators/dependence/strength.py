@@ -1,4 +1,4 @@
-"""How strongly two attributes depend: unbiased squares of measures, with their laws.
+"""Strength of the dependence of two attributes: unbiased squares of measures, with their laws.
 
 Noise adds to every square, so the square of an estimate is too large by the variance of what is
 squared. That is known from the design, and it is taken off. About the respondents the variance is
@@ -26,7 +26,7 @@ known: half of it where the share is two standard errors."""
 
 
 class _Weights(NamedTuple):
-    """What stands for the inverse of the share of each category of an attribute.
+    """Weights in place of the inverse share of each category of an attribute.
 
     Args:
         values: ``margin / (margin**2 + 4 variance)``, 0 below 0, shape (..., r).
@@ -252,7 +252,7 @@ def _traces(parts: Sequence[_Part], n: int) -> list[Floats]:
         return products.reshape(*matrices.shape[:-3], -1, *matrices.shape[-2:])
 
     def traces(left: Floats, right: Floats) -> Floats:
-        """Of all products of one matrix each, shape (..., left, right)."""
+        """Traces of all products of one matrix each, shape (..., left, right)."""
         flat = left.reshape(*left.shape[:-2], -1)
         found: Floats = flat @ turned(turned(right).reshape(*right.shape[:-2], -1))
         return found
@@ -301,7 +301,7 @@ def _contrast(reports: PairReports, first: Floats, second: Floats) -> Floats:
 
 
 def _products(design: PairReports, first: Floats, second: Floats) -> Floats:
-    """What each report adds to a contrast of the excess."""
+    """Contribution of each report to a contrast of the excess."""
     one, other = design.sides
     return outer(
         (one.contrast @ first[..., :, None])[..., 0],

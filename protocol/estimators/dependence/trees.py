@@ -1,4 +1,4 @@
-"""What pairs of attributes tell of all of them: Chow-Liu trees.
+"""Chow-Liu trees, by which pairs of attributes describe all of them.
 
 Kulkarni, Cormode and Srivastava, Marginal Release Under Local Differential Privacy, make them of
 2-way marginals.

@@ -1,1 +1,1 @@
-"""What may be said of the error of an estimate: its law, intervals, covariances and tests."""
+"""Error of an estimate: its law, intervals, covariances and tests."""

@@ -53,7 +53,7 @@ def difference(
     level: float = LEVEL,
     about: About = "respondents",
 ) -> Contrast:
-    """How much larger the share of one set of cells is than that of another.
+    """Difference of the share of one set of cells from that of another.
 
     Args:
         table: raw.
@@ -82,7 +82,7 @@ def ratio(
     level: float = LEVEL,
     about: About = "respondents",
 ) -> Contrast:
-    """How many times the share of one set of cells is that of another.
+    """Ratio of the share of one set of cells to that of another.
 
     The interval holds every ratio r for which ``first - r second`` is not told from 0 (Fieller,
     Some Problems in Interval Estimation, JRSS B 16, 1954), from 0 on. Where the second share is not

@@ -51,17 +51,17 @@ class Cumulants(NamedTuple):
         return _at(self.variance, truth), _at(self.third, truth)
 
     def plus(self, other: Cumulants) -> Cumulants:
-        """Of the sums with other, independent estimates of the same truth."""
+        """Cumulants of the sums with other, independent estimates of the same truth."""
         return Cumulants(self.variance + other.variance, self.third + other.third)
 
     def times(self, factor: ArrayLike) -> Cumulants:
-        """Of the estimates times a factor, as polynomials of the same truth."""
+        """Cumulants of the estimates times a factor, as polynomials of the same truth."""
         by = np.asarray(factor, np.float64)
         return Cumulants(self.variance * by**2, self.third * by**3)
 
 
 class Offsets(NamedTuple):
-    """Of the reports that are counted: how likely each counts if its respondent is not in the set.
+    """Probabilities that reports count whose respondent is not in the set.
 
     Attributes:
         first, second, third: the sums of these probabilities, of their squares and their cubes.
@@ -73,12 +73,12 @@ class Offsets(NamedTuple):
 
     @classmethod
     def alike(cls, n: ArrayLike, other: ArrayLike) -> Offsets:
-        """Of n reports with the same probability."""
+        """Offsets of n reports with the same probability."""
         reports, each = np.asarray(n, np.float64), np.asarray(other, np.float64)
         return cls(reports * each, reports * each**2, reports * each**3)
 
     def moved(self, n: ArrayLike, gain: ArrayLike) -> Offsets:
-        """Of respondents who are in the set: each probability is larger by the gain."""
+        """Offsets of respondents who are in the set: each probability is larger by the gain."""
         n, g = np.asarray(n, np.float64), np.asarray(gain, np.float64)
         return Offsets(
             self.first + n * g,
@@ -88,7 +88,7 @@ class Offsets(NamedTuple):
 
 
 def left_by_sampling(n: ArrayLike, of: ArrayLike) -> tuple[Floats, Floats]:
-    """What drawing without replacement leaves of the variance of a sum, and of its skew.
+    """Part of the variance of a sum, and of its skew, that drawing without replacement leaves.
 
     Draws with replacement have a variance and a third cumulant. Without replacement the variance is
     the first part of theirs, and the third cumulant is that of theirs times both parts.
@@ -183,7 +183,7 @@ class CumulantLaw(ErrorLaw):
         of: ArrayLike | None = None,
         covariances: Callable[[About], Floats] | None = None,
     ) -> CumulantLaw:
-        """Of ``(count/n - other) / gain`` for counts of n reports.
+        """Law of ``(count/n - other) / gain`` for counts of n reports.
 
         Args:
             values: the estimates.
@@ -259,13 +259,13 @@ class CumulantLaw(ErrorLaw):
 
 
 def _exact(cumulants: Cumulants) -> NDArray[np.bool_]:
-    """Which estimates have no error, whatever the truth is."""
+    """Estimates that have no error, whatever the truth is."""
     found: NDArray[np.bool_] = (cumulants.variance == 0).all(axis=0)
     return found
 
 
 class Errors(NamedTuple):
-    """How far estimates are from some hypothesised truths, and how they are distributed there.
+    """Errors of estimates at some hypothesised truths, and their distribution there.
 
     Attributes:
         errors: the estimates less their expectations.
@@ -371,7 +371,7 @@ def crossing(
     fine: float,
     guesses: Sequence[Floats] = (),
 ) -> Floats:
-    """Where falling functions become negative.
+    """Points at which falling functions become negative.
 
     Chandrupatla, A New Hybrid Quadratic/Bisection Algorithm, Advances in Engineering Software 28,
     1997: it takes a parabola through the last three points where that is safe, and else bisects.

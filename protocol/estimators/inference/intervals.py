@@ -38,12 +38,12 @@ class Intervals(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What one of them is called, as the head of a column."""
+        """Name of one of them, as the head of a column."""
         return f"{level_text(self.level)} interval"
 
     @property
     def says(self) -> str:
-        """What they are about, in a sentence without its full stop."""
+        """Subject of the intervals, in a sentence without its full stop."""
         return f"{level_text(self.level)} intervals {_SAYS[self.about]}"
 
     def of(self, found: Uncertain) -> Interval:
@@ -64,7 +64,7 @@ class Shown(NamedTuple):
 
     @property
     def exact(self) -> bool:
-        """Whether the interval has no width."""
+        """True if the interval has no width."""
         return self.low == self.high
 
 

@@ -1,4 +1,4 @@
-"""How far any cell of a table may be off, before a survey is held: one bound for all cells at once.
+"""Largest errors of a table before a survey is held: one bound for all cells at once.
 
 Expressions (5) and (6) of Domingo-Ferrer and Soria-Comas (Multi-Dimensional Randomized Response,
 section 2.3) bound the errors of the shares of *reports*. Here the bounds are of the shares of
@@ -84,7 +84,7 @@ def largest_errors(
     level: float = LEVEL,
     about: About = "population",
 ) -> LargestErrors:
-    """By how much the raw shares of any cell are off at most, all cells at once.
+    """Bound on the errors of the raw shares of all cells at once.
 
     Errors are taken for normal. The bound is the least one beyond which the tails of all cells
     together are at most ``1 - level``: ``sum_v 2 Phi(-bound / error_v) <= 1 - level``. It is

@@ -54,13 +54,13 @@ class Variance(NamedTuple):
 
 
 class ErrorLaw(ABC):
-    """How the errors of some estimated numbers are distributed."""
+    """Law of the errors of some estimated numbers."""
 
     __slots__ = ()
 
     @abstractmethod
     def interval(self, level: float, about: About) -> Interval:
-        """For each number the truths that its estimate does not contradict, at a confidence level.
+        """Truths that each number's estimate does not contradict, at a confidence level.
 
         Raises:
             ValueError: the level is not above 0 and below 1, or an unknown ``about``.
@@ -75,7 +75,7 @@ class ErrorLaw(ABC):
         raise ValueError("the covariance of these estimates is not known")
 
     def reach(self, about: About) -> Floats:
-        """By how much one report can change each estimate; 0 where it is exact, or not known."""
+        """Largest change of each estimate by one report; 0 where it is exact, or not known."""
         return np.zeros(())
 
     def times(self, factor: float, offset: float = 0.0) -> ErrorLaw:
@@ -244,7 +244,7 @@ def critical(level: float) -> float:
 
 
 def checked(about: About) -> About:
-    """Whom an interval is about.
+    """Check the subject of an interval.
 
     Raises:
         ValueError: it is unknown.

@@ -40,7 +40,7 @@ def check_covariance(cells: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Scores:
-    """What one respondent adds to the cumulants of the estimated shares of some cells.
+    """Scores that one respondent adds to the cumulants of the estimated shares of some cells.
 
     Each array has the cells' shape, but for the first axis of the first two.
 
@@ -94,7 +94,7 @@ class Scores:
         )
 
     def mapped(self, arranged: Callable[[Floats], Floats]) -> Scores:
-        """With every array of cells in another arrangement."""
+        """Scores with every array of cells in another arrangement."""
         return Scores(
             variance=np.stack([arranged(part) for part in self.variance]),
             third=np.stack([arranged(part) for part in self.third]),
@@ -103,7 +103,7 @@ class Scores:
         )
 
     def cumulants(self, n: int, about: About) -> Cumulants:
-        """Of the mean over n respondents, as polynomials of the share of the cell, t.
+        """Cumulants of the mean over n respondents, as polynomials of the share of the cell, t.
 
         Whether a respondent of a sample is in the cell has the cumulants t (1-t) and
         t (1-t) (1-2t), and those in the cell have another variance than the rest.
@@ -135,7 +135,7 @@ class Scores:
 
 
 def two_valued(weights: Floats) -> list[tuple[NDArray[np.bool_], float, float]] | None:
-    """What weights that take two values are made of: a set or the rest, a factor and an offset.
+    """Split weights that take two values: a set or the rest, a factor and an offset.
 
     The mean weight is the share of the set times the factor, plus the offset. None if there are
     more values, or only one.
@@ -230,7 +230,7 @@ def weighted_law(
 
 
 def one_report_more(width: float, n: ArrayLike) -> Floats:
-    """What one report more adds to the variance of n scores, half of it at each of their ends.
+    """Variance that one report more adds to n scores, half of it at each of their ends.
 
     Args:
         width: from the least score to the largest.
@@ -241,7 +241,7 @@ def one_report_more(width: float, n: ArrayLike) -> Floats:
 
 
 def inflation(variance: float, squared_error: float) -> float:
-    """By what an estimated variance is multiplied because it is estimated.
+    """Factor of an estimated variance for being estimated.
 
     An estimate whose squared error is ``e`` of its own square is as good as that of a normal
     sample with ``f = 2 / e`` degrees of freedom (Satterthwaite, An Approximate Distribution of

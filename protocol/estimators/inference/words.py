@@ -14,7 +14,7 @@ UNKNOWN, EXACT = "unknown", "exact"
 
 
 def made_by(projection: Projection) -> str:
-    """What was done to shares to make them proper."""
+    """Words for the projection that made shares proper."""
     return "of maximum likelihood (em)" if projection == "em" else f"projected ({projection})"
 
 
@@ -24,7 +24,7 @@ def sentences(
     projection: Projection = "none",
     fits: Iterable[Fit | None] = (),
 ) -> list[str]:
-    """What a reader has to know of figures with their intervals, in sentences.
+    """Sentences for the reader of figures with their intervals.
 
     Args:
         intervals: their level, and what they are about.

@@ -118,7 +118,8 @@ class CombinedReleases(Source):
         return Estimated(value, standard_error(variance, scale, each), law)
 
     def reported(self, names: Sequence[str]) -> list[Reported]:
-        """Of all releases. They are of the same respondents, which their product leaves aside.
+        """Reports of all releases. They are of the same respondents, which their product leaves
+        aside.
 
         Where the answers themselves were counted, they alone: reports add nothing to them.
         """
@@ -133,7 +134,7 @@ class CombinedReleases(Source):
         return found
 
     def _known(self, names: Sequence[str], *, guessed: bool = False) -> NDArray[np.bool_]:
-        """Which components of a table each release knows, ``(releases, *(2,) * k)``.
+        """Components of a table that each release knows, ``(releases, *(2,) * k)``.
 
         Raises:
             SurveyError: an unknown or repeated name.
@@ -152,7 +153,7 @@ class CombinedReleases(Source):
         return known
 
     def knows(self, names: Collection[str]) -> bool:
-        """Whether the releases say something of some attributes together."""
+        """Check whether the releases say something of some attributes together."""
         return any(release.known(tuple(names)).all() for release in self.releases)
 
     def combination(self, names: Sequence[str], *, guessed: bool = False) -> Combination:

@@ -1,4 +1,4 @@
-"""How far tables that several releases are combined to may be from the truth.
+"""Errors of tables that several releases are combined to.
 
 Each release counts every report of its own by some scores, ``h``, whose mean given the answer is
 ``g``; over all releases the ``g`` of a cell add up to 1 in it and 0 outside. Given the answers the
@@ -51,14 +51,14 @@ class Combination:
 
     @property
     def scores(self) -> Floats:
-        """What each component of a report counts: the coefficients of h, shaped as ``weights``."""
+        """Scores of each component of a report: the coefficients of h, shaped as ``weights``."""
         return np.divide(
             self.weights, self.keeps, out=np.zeros_like(self.weights), where=self.weights > 0
         )
 
     @property
     def randomized(self) -> bool:
-        """Whether anything of the table is not exact about the respondents."""
+        """True if anything of the table is not exact about the respondents."""
         if any(one.covariances.any() for one in self.noise):
             return True
         used = self.weights.reshape(len(self.weights), -1) > 0
@@ -70,7 +70,7 @@ class Combination:
 
     @property
     def _missing(self) -> float:
-        """What a variance is multiplied with for the error of a sample of the respondents."""
+        """Factor of a variance for the error of a sample of the respondents."""
         return 1 / float(self.numbers.min()) - 1 / self.n
 
     def variances(self) -> tuple[Floats, Floats]:
@@ -120,7 +120,7 @@ class Combination:
 
     @property
     def _scored(self) -> Floats:
-        """What a report counts for a cell, by the attributes on which they agree."""
+        """Scores of a report for a cell, by the attributes on which they agree."""
         return entries_of(self.scores, self.values.shape)
 
     @property
@@ -328,7 +328,7 @@ class Combination:
         return self._sum_variance(squares, shares)[0] + float(np.sum(shares * squares**2)) / self.n
 
     def _sum_third(self, given: Floats, shares: Floats) -> tuple[float, float, float]:
-        """Of one respondent's scores, with weights less their mean.
+        """Third moment of one respondent's scores, with weights less their mean.
 
         Returns:
             Their third cumulant given the answers, the covariance of their variance with the

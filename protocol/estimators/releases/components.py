@@ -66,7 +66,7 @@ def coefficients_of(entries: Floats, sizes: Sequence[int]) -> Floats:
 
 
 def margins_of(coefficients: Floats, sizes: Sequence[int]) -> Floats:
-    """By what the margins of a table are multiplied for the same sum as of its components.
+    """Factors of a table's margins for the same sum as of its components.
 
     Args:
         coefficients: shape ``(2,) * k``.
@@ -94,7 +94,7 @@ def meeting(inside: Sequence[bool], outside: float, value: float) -> Floats:
 
 
 def subsets_of(inside: Sequence[bool]) -> tuple[slice, ...]:
-    """Where the components are whose attributes are all among those marked."""
+    """Places of the components whose attributes are all among those marked."""
     return tuple(slice(0, 2 if one else 1) for one in inside)
 
 

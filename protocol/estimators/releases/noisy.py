@@ -178,7 +178,7 @@ class NoisyTables(Source):
         return wald_test(shares, self._covariance((first, second), null, "population"))
 
     def pair_reports(self, first: str, second: str) -> PairReports:
-        """As ``Estimate.pair_reports``: the fitted answers, and the noise in them."""
+        """Fitted answers, and the noise in them, as ``Estimate.pair_reports``."""
         pair = (first, second)
         noise = self._covariances(pair) if self.trials else None
         return PairReports.exact(self._shares(pair), self.n, noise=noise)
@@ -204,7 +204,7 @@ class NoisyTables(Source):
         return found
 
     def keeps(self, names: Sequence[str]) -> Floats:
-        """As ``Release.keeps``: answers are counted as they are."""
+        """Factors as of ``Release.keeps``: answers are counted as they are."""
         return np.ones((2,) * len(names))
 
     def added(self, names: Sequence[str]) -> Floats:
@@ -212,7 +212,7 @@ class NoisyTables(Source):
         return self._covariances(names) * float(np.prod(self.survey.sizes_of(names)))
 
     def counted(self, survey: Survey, names: Sequence[str]) -> list[Reported]:
-        """As ``Release.counted``, of every table that has one of the attributes."""
+        """Counts as of ``Release.counted``, from every table that has one of the attributes."""
         found = []
         for known, table in self.counts.items():
             inside = tuple(name for name in names if name in known)
@@ -221,7 +221,7 @@ class NoisyTables(Source):
         return found
 
     def components(self, survey: Survey, names: Sequence[str], coefficients: Floats) -> Floats:
-        """As ``Release.components``, of the fitted shares."""
+        """Components as of ``Release.components``, from the fitted shares."""
 
         def shares(known: tuple[str, ...], kept: Sequence[str]) -> Floats:
             found: Floats = marginal(self._tables[known], known, kept) / self.n
@@ -298,7 +298,7 @@ class NoisyTables(Source):
     # The noise
 
     def _told(self, names: Sequence[str]) -> tuple[Floats, Floats]:
-        """How well each table tells the components of one of some attributes.
+        """Precision with which each table gives the components of one of some attributes.
 
         Returns:
             The inverse of its number of cells for those that it has, shape ``(tables, *(2,) * k)``,
@@ -325,7 +325,7 @@ class NoisyTables(Source):
         return found
 
     def _weights(self, names: Sequence[str]) -> tuple[Floats, Floats]:
-        """How the tables are combined to one of some attributes.
+        """Weights of the tables in one of some attributes.
 
         Returns:
             What each raw table counts for, by component, shape ``(tables, *(2,) * k)``; and how
@@ -337,7 +337,7 @@ class NoisyTables(Source):
         return weights, cells / np.prod(self.survey.sizes_of(names))
 
     def _noise(self, names: Sequence[str], by: Floats | float = 1.0) -> Cumulants:
-        """Of every cell of a table: a sum of independent coins, each with what it counts for.
+        """Noise of every cell of a table: a sum of independent, weighted coins.
 
         Args:
             by: what each component is multiplied by, shape ``(2,) * k``.
@@ -355,7 +355,7 @@ class NoisyTables(Source):
     def _noise_of_mean(
         self, names: Sequence[str], weights: Floats, by: Floats | float = 1.0
     ) -> Cumulants:
-        """Of the mean of a weight."""
+        """Cumulants of the mean of a weight."""
         if not self.trials:
             return self._cumulants(0.0, 0.0)
         squares = cubes = 0.0
@@ -381,7 +381,7 @@ class NoisyTables(Source):
         return self._counted(shares, self._noise(names) if self.trials else None)
 
     def _counted(self, shares: Floats, noise: Cumulants | None) -> CumulantLaw:
-        """About a population, true counts are binomial."""
+        """Law about a population, where true counts are binomial."""
         law = CumulantLaw.of_counts(shares, self.n, other=0.0, gain=1.0)
         if noise is None:
             return law
@@ -434,11 +434,11 @@ class AddedNoise:
 
     @property
     def of_cells(self) -> Cumulants:
-        """Of every cell."""
+        """Cumulants of every cell."""
         return self.counts._noise(self.names, self.by)
 
     def of_mean(self, weights: Floats) -> Cumulants:
-        """Of the mean of a weight."""
+        """Cumulants of the mean of a weight."""
         return self.counts._noise_of_mean(self.names, weights, self.by)
 
 

@@ -74,14 +74,14 @@ class Release:
         return next(iter(self.tables.values())).n
 
     def known(self, names: Sequence[str]) -> NDArray[np.bool_]:
-        """Which components of a table some table of the release has, shape ``(2,) * k``."""
+        """Components of a table that some table of the release has, shape ``(2,) * k``."""
         found = np.zeros((2,) * len(names), np.bool_)
         for table in self.tables:
             found[subsets_of([name in table for name in names])] = True
         return found
 
     def keeps(self, names: Sequence[str]) -> Floats:
-        """By which factor randomization shrinks every component, shape ``(2,) * k``.
+        """Factors by which randomization shrinks every component, shape ``(2,) * k``.
 
         It is the product of the keep probabilities of the groups that have an attribute in it, and
         0 where an attribute is in no group.

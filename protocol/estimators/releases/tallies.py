@@ -205,7 +205,7 @@ class Tallies(Source):
         return float((scores**2 - squares).max()) / self.n**2
 
     def _law(self, cells: NDArray[np.intp], sizes: tuple[int, ...]) -> ErrorLaw:
-        """Of the sums over the combinations that each cell stands for."""
+        """Law of the sums over the combinations that each cell stands for."""
         shares = self._shares()
         number = int(cells.max()) + 1
         values = sums_of(cells, shares, number).reshape(sizes)
@@ -235,7 +235,7 @@ class Tallies(Source):
         )
 
     def _sum_scores(self, cells: NDArray[np.intp], number: int) -> Scores:
-        """Of reports that count for several combinations of a cell at once, without their skew."""
+        """Scores of reports that count for several combinations of a cell, without their skew."""
         ones = np.ones(len(cells))
         alike = 1 / sums_of(cells, ones, number)[cells]
         outside = self.randomizer.sum_variances(np.zeros(len(cells)), 1, cells, ones)
@@ -285,7 +285,7 @@ class Tallies(Source):
         return found + left * multinomial(summing @ shares, self.n) if left else found
 
     def _left(self) -> float:
-        """What part of the variance of a population's sample that of the respondents has."""
+        """Part of the variance of a population's sample that the respondents have."""
         return float(left_by_sampling(self.n, self.of or self.n)[0])
 
     def reported(self, names: Sequence[str]) -> tuple[Reported, ...]:

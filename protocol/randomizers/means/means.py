@@ -46,7 +46,7 @@ class MeanRandomizer(Randomizer, frozen=True):
 
     @property
     def outcomes(self) -> int:
-        """How many different reports there are, and so the length of a tally."""
+        """Number of different reports, and so the length of a tally."""
         return len(self.scores)
 
     def average(self, totals: NDArray[np.integer]) -> float:

@@ -129,7 +129,7 @@ class OneBitMean(MeanRandomizer, frozen=True, tag="one-bit"):
         return (stream.words(len(codes)) < ones).astype(np.uint8)
 
     def tally(self, reports: Array) -> NDArray[np.int64]:
-        """How many reports are 0, and how many 1.
+        """Number of reports that are 0, and that are 1.
 
         Raises:
             ValueError: another shape or type, or a report above 1.
@@ -140,5 +140,5 @@ class OneBitMean(MeanRandomizer, frozen=True, tag="one-bit"):
         return np.bincount(reports, minlength=2).astype(np.int64)
 
     def _ones(self, code: int) -> int:
-        """How many words make a 1 of a code."""
+        """Number of words that make a 1 of a code."""
         return _HALF + self.step * (2 * code - (self.size - 1))

@@ -140,7 +140,7 @@ class PiecewiseMean(MeanRandomizer, frozen=True, tag="piecewise"):
 
     @property
     def dominating(self) -> Dominating:
-        """That of the two ends of the grid, whose windows have the least in common."""
+        """Dominating pair of the two ends of the grid, whose windows have the least in common."""
         apart = min(self.window, self.step * (self.size - 1))
         distance = self.keep * Fraction(apart, self.window)
         return Dominating((ThreePoint(self._ratio, distance),), self.size == 2)
@@ -155,7 +155,7 @@ class PiecewiseMean(MeanRandomizer, frozen=True, tag="piecewise"):
 
     @property
     def squares(self) -> tuple[Fraction, Fraction]:
-        """That of the value 0, were it on the grid, and ``1/a``."""
+        """Squares of the value 0, were it on the grid, and ``1/a``."""
         return self._spread, 1 / self.keep
 
     def noise(self, totals: NDArray[np.integer]) -> float | None:
@@ -191,7 +191,7 @@ class PiecewiseMean(MeanRandomizer, frozen=True, tag="piecewise"):
 
     @property
     def _unit(self) -> Fraction:
-        """By how much the scores of two places beside each other differ."""
+        """Difference of the scores of two places beside each other."""
         return 2 / (self.keep * self.step * (self.size - 1))
 
     def farthest(self, code: int) -> int:
@@ -221,7 +221,7 @@ class PiecewiseMean(MeanRandomizer, frozen=True, tag="piecewise"):
         return np.where(near, places, anywhere).astype(smallest_dtype(self.places))
 
     def tally(self, reports: Array) -> NDArray[np.int64]:
-        """How many reports are each place, shape ``(places,)``.
+        """Number of reports of each place, shape ``(places,)``.
 
         Raises:
             ValueError: another shape or type, or a number that is not a place.

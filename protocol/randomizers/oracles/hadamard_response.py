@@ -120,7 +120,7 @@ class HadamardResponse(Randomizer, frozen=True, tag="hadamard"):
         return Support(hit=self.p, other=Fraction(1, 2), both_hit=self.p / 2)
 
     def tally(self, reports: Array) -> NDArray[np.int64]:
-        """How many reports count for every code, shape ``(size,)``: one fast transform.
+        """Number of reports that count for every code, shape ``(size,)``: one fast transform.
 
         Raises:
             ValueError: another shape or dtype, or a number that is not a place.

@@ -110,12 +110,12 @@ class LocalHashing(Randomizer, frozen=True, tag="hashing"):
 
     @property
     def functions(self) -> int:
-        """How many functions the family has: ``groups**(digits + 1)``."""
+        """Number of functions in the family: ``groups**(digits + 1)``."""
         return int(self.groups ** (self.digits + 1))
 
     @property
     def keep(self) -> KeepUniform:
-        """By which a hash is randomized."""
+        """Randomizer of the hashed value."""
         return KeepUniform(self.groups, self.threshold)
 
     @property
@@ -126,7 +126,7 @@ class LocalHashing(Randomizer, frozen=True, tag="hashing"):
 
     @property
     def epsilon(self) -> float:
-        """That of the randomized hash: two codes of different hashes are told apart by it."""
+        """Epsilon of the randomized hash: it tells two codes of different hashes apart."""
         return self.keep.epsilon
 
     def law(self, first: int, second: int) -> tuple[OutputClass, ...]:
@@ -156,7 +156,7 @@ class LocalHashing(Randomizer, frozen=True, tag="hashing"):
         return Support(hit=p, other=Fraction(1, self.groups), both_hit=p / self.groups)
 
     def tally(self, reports: Array) -> NDArray[np.int64]:
-        """How many reports count for every code, shape ``(size,)``.
+        """Number of reports that count for every code, shape ``(size,)``.
 
         Raises:
             ValueError: another shape or dtype, or a number that is not a report.
@@ -254,7 +254,7 @@ class LocalHashing(Randomizer, frozen=True, tag="hashing"):
 def _sums_of_digits(
     rest: NDArray[np.int64], groups: int, base: int, digits: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """What is left of some coefficients, (k,), and all sums that the next ones make, (cells, k)."""
+    """Rest of some coefficients, (k,), and all sums that the next ones make, (cells, k)."""
     sums = np.zeros((1, len(rest)), np.int64)
     for _ in range(digits):
         rest, coefficients = np.divmod(rest, groups)
@@ -298,14 +298,14 @@ def _primes() -> Sequence[int]:
 
 
 def _fits(size: int, groups: int) -> bool:
-    """Whether there are few enough reports."""
+    """Check whether there are few enough reports."""
     digits = _digits(size, _least_factor(groups))
     return groups <= _LARGEST_GROUPS and int(groups ** (digits + 2)) < MAX_REPORTS
 
 
 @lru_cache(maxsize=1024)
 def _digits(size: int, base: int) -> int:
-    """How many digits of a base the codes below ``size`` have."""
+    """Number of digits of a base in the codes below ``size``."""
     digits = 1
     while base**digits < size:
         digits += 1

@@ -39,7 +39,7 @@ def check_packed(reports: Array, size: int) -> None:
 
 
 def tally_packed(reports: Array, size: int) -> NDArray[np.int64]:
-    """How many reports have each bit, shape ``(size,)``.
+    """Number of reports that have each bit, shape ``(size,)``.
 
     Raises:
         ValueError: as ``check_packed``.

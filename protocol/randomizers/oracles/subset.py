@@ -146,11 +146,11 @@ class SubsetSelection(Randomizer, frozen=True, tag="subset"):
         )
 
     def fits(self, reports: Array) -> bool:
-        """Whether an array holds packed sets of ``chosen`` codes, one each along its first axis."""
+        """True if an array holds packed sets of ``chosen`` codes, one each along its first axis."""
         return super().fits(reports) and not self._wrong(reports).size
 
     def tally(self, reports: Array) -> NDArray[np.int64]:
-        """How many reports hold each code, shape ``(size,)``.
+        """Number of reports that hold each code, shape ``(size,)``.
 
         Raises:
             ValueError: another shape or dtype, an unused bit that is 1, or a set of another size.

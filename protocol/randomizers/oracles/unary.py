@@ -169,7 +169,7 @@ class UnaryEncoding(Randomizer, frozen=True, tag="unary"):
         return Support(hit=p, other=q, both_hit=p * q, both_other=q * q)
 
     def tally(self, reports: Array) -> NDArray[np.int64]:
-        """How many reports have each bit, shape ``(size,)``.
+        """Number of reports that have each bit, shape ``(size,)``.
 
         Raises:
             ValueError: another shape or dtype, or an unused bit that is 1.
@@ -177,7 +177,7 @@ class UnaryEncoding(Randomizer, frozen=True, tag="unary"):
         return tally_packed(reports, self.size)
 
     def best_guess(self, *others: Randomizer) -> float | None:
-        """Not known: only epsilon bounds it."""
+        """Best guess: not known, only epsilon bounds it."""
         return None
 
     def matrix(self) -> Floats:

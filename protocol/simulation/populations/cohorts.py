@@ -52,7 +52,7 @@ NOBODY = Roster(((AGGREGATOR, sha256(b"sottovoce nobody").digest()),))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Job:
-    """What all cohorts have in common.
+    """Job that all cohorts have in common.
 
     Args:
         variant: how people are asked.
@@ -128,7 +128,7 @@ class Counted:
         totals[places] += counts.astype(np.int64)
 
     def leaf(self, *, stage: int, cohort: int, k: int) -> bytes:
-        """What stands for the cohort in the Merkle tree, 32 bytes."""
+        """Leaf of the cohort in the Merkle tree, 32 bytes."""
         head = _COUNTED + struct.pack("<QQQQ", stage, cohort, k, self.cells)
         leaf = sha256(head)
         leaf.update(self.packed)
@@ -210,7 +210,7 @@ def parts_of(
 
 
 def loss_of(job: Job, stage: Stage) -> Loss:
-    """What a respondent tells up to a stage, by the messages of its first ``JUDGED`` people.
+    """Loss of a respondent up to a stage, by the messages of its first ``JUDGED`` people.
 
     If there are more, and they are not all asked the same, each figure is at least the most that
     the variant can cost a respondent: somebody else may have been asked what costs more. What a
@@ -244,7 +244,7 @@ def loss_of(job: Job, stage: Stage) -> Loss:
 
 
 def _differs(event: PrivacyEvent) -> bool:
-    """Whether what is told is not the same of every respondent."""
+    """Check whether what is told is not the same of every respondent."""
     return isinstance(event, OneOf) or (
         isinstance(event, Composed) and any(map(_differs, event.events))
     )

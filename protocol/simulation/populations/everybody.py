@@ -62,7 +62,7 @@ def ask_everybody(
 
 
 class _Lots:
-    """Who is in which group: each is in one at most."""
+    """Group of each person, who is in one at most."""
 
     def __init__(self, people: int, stream: Stream) -> None:
         self._people = people

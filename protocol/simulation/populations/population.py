@@ -25,7 +25,7 @@ _GUIDE_BITS = 16
 
 
 class Population(ABC):
-    """Where people are drawn from, each independently of the others.
+    """Population from which people are drawn independently.
 
     Two draws with the same words are the same. It is handed to workers, so it can be pickled.
 
@@ -48,12 +48,12 @@ class Population(ABC):
 
     @property
     def records(self) -> Records | None:
-        """Whom the people stand for, if these are known one by one."""
+        """Records of the people, if these are known one by one."""
         return None
 
     @functools.cached_property
     def digest(self) -> bytes:
-        """What tells it from other populations, 32 bytes: by default by some of its people."""
+        """Digest that tells it from others, 32 bytes: by default by some of its people."""
         drawn = self.draw(_PROBED, Stream(hashlib.sha256(b"sottovoce population 1\0").digest()))
         return _digest(self.survey, self.says, drawn.codes)
 

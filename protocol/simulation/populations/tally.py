@@ -44,12 +44,12 @@ class Tally:
 
     @property
     def people(self) -> int:
-        """Of how many people the cohorts are that are done."""
+        """Number of people in the cohorts that are done."""
         short = len(self) * self._cohort - self._people
         return self.added * self._cohort - (short if self._done[-1] else 0)
 
     def size_of(self, cohort: int) -> int:
-        """Of how many people a cohort is."""
+        """Number of people in a cohort."""
         return min(self._cohort, self._people - cohort * self._cohort)
 
     def missing(self) -> Iterator[int]:
@@ -76,13 +76,13 @@ class Tally:
         self.whole = True
 
     def leaves(self) -> Iterator[bytes]:
-        """What stands for each cohort in the Merkle tree; zeros for those that are not done."""
+        """Leaves of the cohorts in the Merkle tree; zeros for those that are not done."""
         leaves = bytes(self._leaves)
         for start in range(0, len(leaves), HASH_BYTES):
             yield leaves[start : start + HASH_BYTES]
 
     def state(self) -> tuple[bytes, bytes, bytes]:
-        """Which cohorts are done, their leaves, and the sum, for ``restore``."""
+        """Cohorts that are done, their leaves, and the sum, for ``restore``."""
         little = self.totals.astype("<i8", copy=False)
         return np.packbits(self._done).tobytes(), bytes(self._leaves), little.tobytes()
 

@@ -1,4 +1,4 @@
-"""Which attributes to randomize together, and how strongly.
+"""Choice of the attributes that are randomized together, and how strongly.
 
 Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized Response, Algorithm 1 and section
 6.3.2, as corrected.

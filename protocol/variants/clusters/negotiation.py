@@ -1,4 +1,4 @@
-"""From counts to clusters that everybody who holds the counts computes alike.
+"""Clusters from counts: everybody who holds the counts computes the same ones.
 
 Three ways to learn the dependences (Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized
 Response, sections 4.1 to 4.3), one result, and Algorithm 1 on it.
@@ -44,7 +44,7 @@ Dependence: TypeAlias = Literal["rr", "rr-debiased", "secure-sum", "pair-rr"]
 
 
 class Negotiated(NamedTuple):
-    """What follows from the counts.
+    """Clusters and what else follows from the counts.
 
     Args:
         dependences: of every pair of attributes.
@@ -63,7 +63,7 @@ class Negotiated(NamedTuple):
 
 
 class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
-    """How clusters follow from counts.
+    """Rule by which clusters follow from counts.
 
     Args:
         survey: what is asked.
@@ -95,13 +95,13 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
 
     @functools.cached_property
     def layout(self) -> Layout:
-        """How the counts of all pairs are laid out in one vector."""
+        """Layout of the counts of all pairs in one vector."""
         return layout_of(self.survey, all_pairs(self.survey))
 
     def from_totals(
         self, totals: NDArray[np.integer], respondents: int = 0, parties: int = 0
     ) -> Negotiated:
-        """From the counts of all pairs, in one vector: true ones, or of reports.
+        """Negotiate from the counts of all pairs, in one vector: true ones, or of reports.
 
         Args:
             respondents, parties: who are counted, and who speak for them; of counts with coins.
@@ -121,7 +121,7 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
     def releases(
         self, totals: NDArray[np.integer], respondents: int = 0, parties: int = 0
     ) -> tuple[Release | NoisyTables, ...]:
-        """What the counts of all pairs tell of the answers themselves.
+        """Releases of the answers themselves that the counts of all pairs make.
 
         Args:
             respondents, parties: as of ``from_totals``.

@@ -164,7 +164,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
 
     @functools.cached_property
     def negotiation(self) -> Negotiation:
-        """How clusters follow from what is learned."""
+        """Rule by which clusters follow from what is learned."""
         return Negotiation(
             survey=self.survey,
             dependence=self.dependence,
@@ -177,12 +177,12 @@ class RRClusters(Variant, frozen=True, kw_only=True):
 
     @property
     def by_reports(self) -> bool:
-        """Whether dependences are learned from independently randomized reports (4.1)."""
+        """True if dependences are learned from independently randomized reports (4.1)."""
         return self.dependence in ("rr", "rr-debiased")
 
     @property
     def contribution(self) -> type[Message]:
-        """What the dependences are learned from, which is in the estimate whoever reports later."""
+        """Kind of message that the dependences are learned from, which the estimate uses too."""
         return PilotReport if self.by_reports else self.sums.contribution
 
     def so_far(self, session: bytes) -> SoFar:
@@ -234,7 +234,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
     def _negotiated(
         self, totals: NDArray[np.integer], respondents: int, parties: int
     ) -> Negotiated:
-        """What follows from totals that somebody else has given.
+        """Negotiate from totals that somebody else has given.
 
         Raises:
             RemoteProtocolError: they are not counts of the same respondents.
@@ -370,7 +370,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
 
     @functools.cached_property
     def contribution_event(self) -> PrivacyEvent:
-        """What a party's contribution to the sum tells by itself."""
+        """Event of a party's contribution to the sum by itself."""
         if self.dependence == "pair-rr":
             return pair_event(self.survey, self.negotiation.pairs)
         return self.sums.event(all_pairs(self.survey), self.survey.names)
@@ -460,7 +460,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         return LinearEstimate(JointReports(self.survey, self.negotiated(result).blocks, counts))
 
     def stability(self, result: Message, draw: Draw, *, redraws: int = 200) -> Stability:
-        """How often pilots like the one of a published result lead to the same clusters.
+        """Frequency with which pilots like that of a published result lead to the same clusters.
 
         Args, errors: as ``protocol.variants.clusters.stability.stability`` and ``negotiated``.
         """
@@ -489,7 +489,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         )
 
     def most(self) -> float:
-        """What the dependences are learned from, and one report by clusters, whichever they are.
+        """Bound on the cost of learning the dependences and of one report by clusters.
 
         The clusters' epsilons are matched: at most those of their attributes one by one, but for
         the rounding of each sum. Infinite where the dependences are of exact counts.

@@ -1,4 +1,4 @@
-"""How stable clusters are: what other pilots of the same law would have led to."""
+"""Stability of clusters: what other pilots of the same law would have led to."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def stability(
     parties: int = 0,
     redraws: int = 200,
 ) -> Stability:
-    """How often a pilot like the one that was run leads to the same clusters.
+    """Frequency with which a pilot like the one that was run leads to the same clusters.
 
     Pilots are drawn by the law that the counts suggest (the parametric bootstrap): as many reports,
     of people drawn from a population. Noise makes tables look dependent, so that law is the

@@ -14,7 +14,7 @@ from protocol.randomizers.keyvalue import SYMBOLS, KeyValueReports
 
 
 def tally(reports: KeyValueReports, *, keys: int) -> NDArray[np.int64]:
-    """How often each symbol was reported of each key, shape (keys, 3), columns by their codes.
+    """Number of reports of each symbol and key, shape (keys, 3), columns by their codes.
 
     Raises:
         ValueError: shapes differ, or a key or symbol is not there.

@@ -29,7 +29,7 @@ _EDGE = 1e-3
 
 
 class EMEstimate(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
-    """Where EM stopped, and what follows from there.
+    """End of EM, and the estimates there.
 
     Args:
         counts: that it was given, shape (..., d, 3).

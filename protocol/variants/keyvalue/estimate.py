@@ -1,4 +1,4 @@
-"""What counts of PrivKV's reports say of every key, as an estimate of a survey."""
+"""Estimate of a survey of keys from counts of PrivKV's reports."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class KeyValueTables(Estimate):
 
     @property
     def n(self) -> int:
-        """How many respondents reported."""
+        """Number of respondents who reported."""
         return int(self.counts[0].sum())
 
     @property
@@ -150,7 +150,7 @@ class KeyValueTables(Estimate):
 
     @cached_property
     def _found(self) -> tuple[KeyValueEstimate, KeyValueEstimate]:
-        """Of the first round and of the last."""
+        """Estimates from the first round and from the last."""
         if len(self.counts) == 1:
             only = self._of(self.counts[0], 0.0)
             return only, only
@@ -164,12 +164,12 @@ class KeyValueTables(Estimate):
         return fakes_after(self.counts[-2], self.randomizer)
 
     def _said(self, axis: int) -> NDArray[np.int64]:
-        """How many reports on a key say that it is missing, and that it is held, shape (2,)."""
+        """Number of reports that a key is missing, and that it is held, shape (2,)."""
         counts = self.counts[0, axis]
         return np.array([counts[ABSENT], counts.sum() - counts[ABSENT]])
 
     def _law(self, said: NDArray[np.int64], reports: NDArray[np.int64]) -> CumulantLaw:
-        """Of the unbiased shares of those who miss or hold a key, by how many reports say so."""
+        """Law of the unbiased shares of those who miss or hold a key, by the reports of each."""
         response = self.randomizer.key_response
         other, gain = response.off_diagonal, response.diagonal - response.off_diagonal
         values = (ratio(said.astype(np.float64), reports) - other) / gain
@@ -222,7 +222,7 @@ class KeyValueTables(Estimate):
         return []
 
     def recoded(self, records: Records) -> Records:
-        """Who holds which key.
+        """Records of the keys that each respondent holds.
 
         Raises:
             SurveyError: the records are of another survey than the one asked.
@@ -241,7 +241,7 @@ class KeyValueTables(Estimate):
 
 
 def fakes_after(counts: NDArray[np.int64], randomizer: PrivKV) -> Floats:
-    """What PrivKVM's next round has for the value of a missing key: the mean found, shape (d,).
+    """Mean found, shape (d,), which PrivKVM's next round takes for the value of a missing key.
 
     It is 0 for a key without a report.
     """

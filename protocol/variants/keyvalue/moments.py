@@ -49,7 +49,7 @@ _EDGES = ((ABSENT, PLUS), (ABSENT, MINUS), (PLUS, MINUS))
 
 
 class KeyValueEstimate(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What is estimated of every key, with standard errors; each of shape (..., d).
+    """Estimates of every key, with standard errors; each of shape (..., d).
 
     Args:
         frequencies: the shares of the respondents who hold the key.
@@ -256,7 +256,7 @@ def _quadratic(shares: Floats, a: Floats, b: Floats) -> tuple[Floats, Floats, Fl
 
 
 def _root(second: Floats, first: Floats, constant: Floats) -> Floats:
-    """Where the quadratic falls through 0 between 0 and 1, or the end that it does not reach."""
+    """Root at which the quadratic falls through 0 between 0 and 1, or the end nearest to it."""
     t = np.where(constant <= 0, 0.0, 1.0)
     inner = (constant > 0) & (second + first + constant < 0)
     a, b, c = second[inner], first[inner], constant[inner]

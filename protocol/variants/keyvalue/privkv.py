@@ -116,7 +116,7 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
 
     @property
     def repeats(self) -> int:
-        """How many rounds there are."""
+        """Number of rounds."""
         raise NotImplementedError
 
     @functools.cached_property
@@ -126,7 +126,7 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
 
     @functools.cached_property
     def client(self) -> PrivKVM:
-        """How respondents report."""
+        """Randomizer of the respondents' reports."""
         return PrivKVM.with_budget(
             len(self.survey.names), epsilon=self.epsilon, rounds=self.repeats
         )
@@ -204,7 +204,7 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
         return SymbolCounts(np.stack(counts))
 
     def count(self, stage: Stage, parties: Iterable[Respondents]) -> Totals:
-        """How often each symbol is reported of each key in the last round; all are gone through."""
+        """Number of reports of each symbol and key in the last round; all are gone through."""
         counts = np.zeros((self.client.keys, len(SYMBOLS)), np.int64)
         for party in parties:
             report = party.ask(Request(self.survey.digest), kind=KeyReport)
@@ -214,11 +214,11 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
         return counts.reshape(-1)
 
     def fits(self, report: KeyReport) -> bool:
-        """Whether a report is on one key of each of its respondents."""
+        """Check whether a report is on one key of each of its respondents."""
         return 1 <= len(report.keys) == len(report.symbols) <= self.max_records
 
     def counted(self, reports: Iterable[KeyReport]) -> NDArray[np.int64]:
-        """How often each symbol was reported of each key, (d, 3)."""
+        """Number of reports of each symbol and key, (d, 3)."""
         each = list(reports)
         keys, symbols = (
             np.concatenate([getattr(report, field) for report in each])
@@ -251,7 +251,7 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
         return found
 
     def _event(self, keys: NDArray[np.unsignedinteger], rounds: Iterable[int]) -> PrivacyEvent:
-        """What reports on these keys tell in these rounds."""
+        """Event of reports on these keys in these rounds."""
         drawn = [self._drawn(round_) for round_ in rounds]
         alternatives = []
         for key in np.unique(keys).tolist():
@@ -261,7 +261,7 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
         return alternatives[0] if len(alternatives) == 1 else OneOf(tuple(alternatives))
 
     def _drawn(self, round_: int) -> PrivKV | PrivKVM | KeepUniform:
-        """What is drawn anew in a round."""
+        """Randomizer of what is drawn anew in a round."""
         raise NotImplementedError
 
     def most(self) -> float:
@@ -388,7 +388,7 @@ class _Rounds(SoFar):
 
 
 def _by_keys(reports: Mapping[PartyId, KeyReport]) -> dict[bytes, list[PartyId]]:
-    """Who drew the same keys: one encoding serves them all."""
+    """Group parties by the keys that they drew: one encoding serves each group."""
     found: dict[bytes, list[PartyId]] = {}
     for party, report in reports.items():
         found.setdefault(report.keys.tobytes(), []).append(party)

@@ -110,7 +110,7 @@ def held_survey(survey: Survey) -> Survey:
 
 
 def held_records(records: Records) -> Records:
-    """Who holds which key, whatever its value."""
+    """Records of the keys that each respondent holds, whatever their values."""
     return Records(held_survey(records.survey), (records.codes > 0).astype(np.uint8))
 
 

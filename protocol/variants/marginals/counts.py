@@ -20,7 +20,7 @@ _UNPACKED_AT_ONCE = 2**22
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class MarginalCounts:
-    """What is additive over reports: all that an estimate takes.
+    """Additive counts of reports: all that an estimate takes.
 
     Attributes:
         plan: how the reports were made.
@@ -112,7 +112,7 @@ def _ones(
     choices_of: int,
     size: int,
 ) -> Counted:
-    """How many one-hot reports have each bit, shape ``(choices_of, size)``."""
+    """Number of one-hot reports that have each bit, shape ``(choices_of, size)``."""
     if answers.dtype != np.uint8:
         raise ValueError(f"packed bits of type {answers.dtype}: expected uint8")
     if size % 8 and (answers[:, -1] >> (size % 8)).any():

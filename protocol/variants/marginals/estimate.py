@@ -139,7 +139,7 @@ class ReleasedMarginals(Source):
         return dict(zip(names, found, strict=True))
 
     def reported(self, names: Sequence[str]) -> list[Reported]:
-        """By PS the reports on all marginals that hold the attributes; by HT those on any of them.
+        """Reports by PS on all marginals that hold the attributes; by HT those on any of them.
 
         A sign tells whether the number of answers 1 among its attributes is odd.
         """
@@ -235,7 +235,7 @@ class ReleasedMarginals(Source):
         return Estimated(value, standard_error(float(used @ known @ used), scale, each), law)
 
     def _law(self, names: tuple[str, ...]) -> ErrorLaw:
-        """Of the cells of a table."""
+        """Law of the cells of a table."""
         masks, order = self._asked(names)
         cells = np.arange(1 << len(names)).reshape((2,) * len(names)).transpose(order).reshape(-1)
         sets = np.eye(len(cells), dtype=np.bool_)[cells]

@@ -96,7 +96,7 @@ def places_of(masks: NDArray[np.uint32], *, d: int, k: int) -> NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Noise:
-    """What a report adds to its respondent's own coefficients, given her answers.
+    """Noise that a report adds to its respondent's own coefficients, given her answers.
 
     For two coefficients from one report, of the sets alpha and beta, the covariance given the
     answers is ``own`` where they are equal and else ``shared * theta`` of ``alpha ^ beta``, its

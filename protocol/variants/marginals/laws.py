@@ -90,7 +90,7 @@ def law_of_weights(found: Coefficients, plan: MarginalPlan, weights: Floats) -> 
 def _of_few(
     found: Coefficients, plan: MarginalPlan, turned: Floats, width: float
 ) -> tuple[float, float]:
-    """What one report more adds to the variance of a mean, and the squared error of the whole.
+    """Variance that one report more adds to a mean, and the squared error of the whole.
 
     Args:
         turned: the coefficients' weights.
@@ -118,7 +118,7 @@ class _Parts(NamedTuple):
 
 
 def _of_cells(found: Coefficients, plan: MarginalPlan, turned: Floats, weights: Floats) -> _Parts:
-    """Of reports on cells.
+    """Parts of the law of reports on cells.
 
     Where coefficients have reports of their own, a set's share is as good as that of fewer reports
     on all of them: so many that it would be as good if all cells had the same share. If its
@@ -148,7 +148,8 @@ def _of_cells(found: Coefficients, plan: MarginalPlan, turned: Floats, weights: 
 def _of_bits(
     plan: MarginalPlan, part: Floats, n: Floats, *, left: tuple[Floats, Floats]
 ) -> Cumulants:
-    """Of the shares of sets that are such a part of all cells, from n one-hot reports each.
+    """Cumulants of the shares of sets that are such a part of all cells, from n one-hot reports
+    each.
 
     A bit of a cell in the set weighs ``1 - part``, any other ``-part``, over the gain; every one is
     drawn by itself, that of the respondent's own cell with another probability than the others.
@@ -179,7 +180,7 @@ def _of_bits(
 
 
 def _worth(found: Coefficients, turned: Floats) -> Floats:
-    """As how many reports on all its coefficients each set's share is worth, (sets,)."""
+    """Effective number of reports per set, shape (sets,)."""
     reports = found.reports[0, 1:].astype(np.float64)
     squares = turned[:, 1:] ** 2
     noise = squares @ np.divide(1.0, reports, out=np.zeros_like(reports), where=reports > 0)
@@ -189,7 +190,7 @@ def _worth(found: Coefficients, turned: Floats) -> Floats:
 
 
 def _of_signs(found: Coefficients, turned: Floats, keep: float) -> _Parts:
-    """Of reports that are the sign of one coefficient each, kept with probability ``keep``.
+    """Parts for reports of the sign of one coefficient each, kept with probability ``keep``.
 
     A coefficient's reports have the mean theta and the variance ``1/keep**2 - theta**2``. Given the
     share of a set the thetas are not known: what is along the set's weights follows from the share,

@@ -87,7 +87,7 @@ class MarginalRelease(OneReport[Request, Bits, MarginalReports], frozen=True, kw
 
     @functools.cached_property
     def plan(self) -> MarginalPlan:
-        """How respondents report."""
+        """Plan of the respondents' reports."""
         d = len(self.encoding.binary.names)
         unary: Unary = getattr(self, "unary", "sue")
         return MarginalPlan.with_epsilon(
@@ -106,7 +106,7 @@ class MarginalRelease(OneReport[Request, Bits, MarginalReports], frozen=True, kw
 
     @property
     def width(self) -> int:
-        """How many sums there are for a choice."""
+        """Number of sums for a choice."""
         return 1 if self.plan.transformed else self.plan.cells
 
     def answer(self, records: Records, question: Request, stream: Stream) -> Bits:

@@ -1,4 +1,4 @@
-"""What tallies of randomized numbers say of every attribute: its mean."""
+"""Means of every attribute from tallies of randomized numbers."""
 
 from __future__ import annotations
 

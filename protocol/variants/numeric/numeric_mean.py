@@ -65,7 +65,7 @@ class NumericMean(EvenShares, frozen=True, kw_only=True):
 
     @functools.cached_property
     def scales(self) -> tuple[Scale, ...]:
-        """What numbers the categories of each attribute are."""
+        """Numbers that the categories of each attribute are."""
         return tuple(map(scale_of, self.survey.attributes))
 
     @functools.cached_property

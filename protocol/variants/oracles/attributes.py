@@ -100,22 +100,22 @@ class AttributeOracles(OneReport[Request, A, A], Generic[A], frozen=True, kw_onl
 
     @property
     def randomizers(self) -> tuple[Randomizer, ...]:
-        """By which each attribute's reports are drawn, in the survey's order."""
+        """Randomizers of each attribute's reports, in the survey's order."""
         raise NotImplementedError
 
     @property
     def attributes(self) -> int:
-        """How many attributes there are."""
+        """Number of attributes."""
         return len(self.survey.names)
 
     @functools.cached_property
     def cells(self) -> int:
-        """How many categories all attributes have."""
+        """Number of categories of all attributes."""
         return sum(self.survey.sizes)
 
     @functools.cached_property
     def widths(self) -> tuple[int, ...]:
-        """How many columns the report on each attribute takes."""
+        """Number of columns of the report on each attribute."""
         return tuple(one.report.longest for one in self.randomizers)
 
     @functools.cached_property
@@ -174,7 +174,7 @@ class WholeReport(AttributeOracles[AttributeReports], frozen=True, kw_only=True)
 
     @property
     def report_event(self) -> PrivacyEvent:
-        """What a report tells."""
+        """Event of a report."""
         return Randomized(self.randomizer, self.survey.names)
 
     def _split(self, rows: NDArray[np.unsignedinteger]) -> list[NDArray[np.unsignedinteger]]:
@@ -189,7 +189,7 @@ class EvenShares(WholeReport, frozen=True, kw_only=True):
 
     @functools.cached_property
     def report_event(self) -> PrivacyEvent:
-        """What a report tells: a draw on every attribute."""
+        """Event of a report: a draw on every attribute."""
         return Composed(
             tuple(
                 Randomized(one, (name,))

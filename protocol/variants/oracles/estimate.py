@@ -1,4 +1,4 @@
-"""What tallies of single attributes say of each."""
+"""Estimates of single attributes from their tallies."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class AttributeShares(Source):
         return Cells(unknown, unknown.copy(), unknown.copy(), n=0)
 
     def reported(self, names: Sequence[str]) -> Sequence[Reported]:
-        """Of those alone who reported on it."""
+        """Tallies of those alone who reported on it."""
         return self._of(self._only(names)).reported(names)
 
     def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
@@ -96,7 +96,7 @@ class AttributeShares(Source):
         return int(self.reports[self.survey.index(name)])
 
     def _of(self, name: str) -> Tallies:
-        """Of those alone who reported on it."""
+        """Tallies of those alone who reported on it."""
         place = self.survey.index(name)
         return Tallies(
             self.survey,

@@ -31,7 +31,7 @@ class RsFd(WholeReport, frozen=True, kw_only=True):
 
     @functools.cached_property
     def randomizer(self) -> FakeData:
-        """By which a whole record is randomized."""
+        """Randomizer of a whole record."""
         return FakeData.with_epsilon(self.survey.sizes, epsilon=self.epsilon)
 
     @functools.cached_property

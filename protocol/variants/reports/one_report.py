@@ -64,11 +64,11 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
 
     @property
     def randomizer(self) -> Randomizer:
-        """What a report is drawn with, where that is one draw on all attributes together."""
+        """Randomizer of a report, where that is one draw on all attributes together."""
         raise NotImplementedError
 
     def question(self) -> Question:
-        """What the aggregator asks: by default a ``Request``, which is then the question's kind."""
+        """Question of the aggregator: by default a ``Request``, then the question's kind."""
         return cast(Question, Request(self.survey.digest))
 
     def consent(self, question: Question) -> None:
@@ -90,7 +90,7 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
         raise NotImplementedError
 
     def read(self, report: Answer) -> Report | None:
-        """What is pooled of an answer: itself, unless a subclass unpacks it.
+        """Part of an answer that is pooled: all of it, unless a subclass unpacks it.
 
         None if it is malformed: it is left out, and counts as the answers themselves.
         """
@@ -101,7 +101,7 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
         raise NotImplementedError
 
     def report_reveals(self, report: Report, seen: Seen) -> PrivacyEvent:
-        """What a report tells, as ``reveals``; by default that of one draw of ``randomizer``.
+        """Event of a report, as ``reveals``; by default that of one draw of ``randomizer``.
 
         Args:
             report: what was read of it.
@@ -110,7 +110,7 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
         return Randomized(self.randomizer, self.survey.names)
 
     def alone(self, contribution: Message) -> Message | None:
-        """What ``pooled`` makes of one report."""
+        """Result of ``pooled`` on one report."""
         read = self.read(contribution) if isinstance(contribution, self.contribution) else None
         return None if read is None else self.pooled([read])
 
@@ -140,7 +140,7 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
         return pooled_by_stratum(self, read, self.pooled)
 
     def legible(self, answers: Mapping[PartyId, Answer]) -> dict[PartyId, Report]:
-        """What is read of answers, by party, without the malformed ones."""
+        """Answers by party as they are read, without the malformed ones."""
         read = {party: self.read(answer) for party, answer in answers.items()}
         return {party: found for party, found in read.items() if found is not None}
 
@@ -194,7 +194,7 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
         return found
 
     def heard(self, party: Respondents, question: Message) -> Report:
-        """What is read of a party's report.
+        """Read a party's report.
 
         Raises:
             CannotTabulateError: it answers with anything else.
@@ -206,7 +206,7 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
         return read
 
     def _read_of(self, party: int) -> Report:
-        """What is read of the report of one respondent, whom anybody can make up."""
+        """Read the report of one respondent, whom anybody can make up."""
         stream = Stream(bytes(32)).derive(f"respondent {party}")
         codes = stream.integers(np.array(self.survey.sizes))[np.newaxis]
         report = self.answer(Records(self.survey, codes), self.question(), stream)

@@ -96,7 +96,7 @@ def sizes_of(survey: Survey, blocks: tuple[Block, ...]) -> tuple[int, ...]:
 
 
 def event_of(blocks: tuple[Block, ...]) -> PrivacyEvent:
-    """What one report drawn with these blocks tells."""
+    """Event of one report drawn with these blocks."""
     return Composed(tuple(Randomized(block.randomizer, block.attributes) for block in blocks))
 
 
@@ -199,7 +199,7 @@ class Blockwise(OneReport[Ask, Report, Report], frozen=True):
         return Pooled(counts.codes, counts.counts)
 
     def count(self, stage: Stage, parties: Iterable[Respondents]) -> Totals:
-        """How often each combination is reported."""
+        """Number of reports of each combination."""
         survey, blocks = self.survey, self.blocks
         cells = [
             join_codes(codes_of(survey, blocks, self.heard(party, stage.asked).codes), survey.sizes)
@@ -225,7 +225,7 @@ class Blockwise(OneReport[Ask, Report, Report], frozen=True):
 
     @functools.cached_property
     def report_event(self) -> PrivacyEvent:
-        """What a report tells that is drawn as agreed."""
+        """Event of a report that is drawn as agreed."""
         return event_of(self.blocks)
 
     def most(self) -> float:
@@ -249,13 +249,13 @@ def randomized(
 
 
 def fits(codes: NDArray[np.unsignedinteger], blocks: tuple[Block, ...]) -> bool:
-    """Whether reports are such as these blocks give."""
+    """Check whether reports are such as these blocks give."""
     sizes = np.array([block.randomizer.size for block in blocks], np.uint64)
     return codes.shape[1] == len(blocks) and bool((codes < sizes).all())
 
 
 def pooled(survey: Survey, codes: Array, counts: Array) -> Counts:
-    """How often each randomized record was reported, from a published result.
+    """Number of reports of each randomized record, from a published result.
 
     Raises:
         ValueError: not one count for each of some distinct records, in order.
@@ -296,7 +296,7 @@ def codes_of(
 
 
 def is_rising(codes: NDArray[np.unsignedinteger]) -> bool:
-    """Whether rows are distinct and in lexicographic order."""
+    """Check whether rows are distinct and in lexicographic order."""
     steps = codes[1:].astype(np.int64) - codes[:-1]
     first = np.argmax(steps != 0, axis=1)
     return bool((np.take_along_axis(steps, first[:, np.newaxis], axis=1) > 0).all())

@@ -65,7 +65,7 @@ class Cells:
         return uniform
 
     def largest(self, values: Floats) -> NDArray[np.int64]:
-        """Where every group's largest value is, the first of them, (g,)."""
+        """Place of every group's largest value, the first of them, (g,)."""
         tops = np.maximum.reduceat(values, self.starts)[self.group]
         places = np.flatnonzero(values == tops)
         _, first = np.unique(self.group[places], return_index=True)
@@ -117,7 +117,7 @@ def steepest(size: int, mix: float) -> tuple[int, ...]:
 
 
 class Running:
-    """What an aggregator knows after some blocks.
+    """State of an aggregator after some blocks.
 
     Args:
         cells: the groups.
@@ -206,7 +206,7 @@ class Running:
         return variance
 
     def tables(self, mix: float) -> Floats:
-        """What the next fakes are drawn from: a projected estimate, mixed with uniform."""
+        """Tables of the next fakes: a projected estimate, mixed with uniform."""
         uniform: Floats = self.cells.uniform()
         if mix == 1.0:
             return uniform
@@ -215,7 +215,7 @@ class Running:
 
 
 class ReportLaw(NamedTuple):
-    """How the reports on one group were drawn, as it follows from what is published of them.
+    """Law of the reports on one group, as it follows from what is published of them.
 
     Attributes:
         fakes: the mean over the reports of how likely a fake is each cell, of the group's shape.
@@ -241,7 +241,7 @@ class ReportLaw(NamedTuple):
         mix: float,
         pooled: bool,
     ) -> ReportLaw:
-        """From the counts of all blocks, the raw estimate and its errors, 0 where unknown."""
+        """Law from the counts of all blocks, the raw estimate and its errors, 0 where unknown."""
         n, uniform = int(counts.sum()), np.full(raw.shape, 1 / raw.size)
         if not n:
             return cls(uniform, uniform**2, uniform, 0.0)
@@ -261,7 +261,7 @@ class ReportLaw(NamedTuple):
     def _of_last(
         cls, seen: Floats, raw: Floats, errors: Floats, *, keep: float, mix: float
     ) -> ReportLaw:
-        """Of the last two blocks: how many reports they had, and their tables, is not published.
+        """Law of the last two blocks: their numbers of reports and their tables are not published.
 
         The errors are those of the likely reports, which are found from them. The truth that these
         have, and the table that was mixed with the uniform one for the fakes, are both nearly the
@@ -307,7 +307,7 @@ def _likely(variances: Floats) -> Floats | None:
         return found
 
     def turned(number: float) -> Floats:
-        """With the larger root for the largest share."""
+        """Solution with the larger root for the largest share."""
         found = shares(number)
         found.flat[variances.argmax()] = 1 - found.flat[variances.argmax()]
         return found

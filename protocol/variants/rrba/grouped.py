@@ -121,7 +121,7 @@ class GroupTables(Source):
         return self.respondents
 
     def cells(self, names: tuple[str, ...]) -> Cells:
-        """Of attributes that are in one group together."""
+        """Mean of attributes that are in one group together."""
         found = self._holding(names)
         n = sum(group.n for group in found)
         values = np.zeros(self.survey.sizes_of(names))
@@ -154,7 +154,7 @@ class GroupTables(Source):
         return noise_aware_test(np.rint(shares * group.n), keep=group.keep, fakes=fakes)
 
     def pair_reports(self, first: str, second: str) -> PairReports | None:
-        """As ``Estimate.pair_reports``; None unless one group has them both."""
+        """Reports as of ``Estimate.pair_reports``; None unless one group has both."""
         found = self._only(first, second)
         if found is None:
             return None
@@ -174,7 +174,7 @@ class GroupTables(Source):
         return group, shares, fakes
 
     def reported(self, names: Sequence[str]) -> list[Reported]:
-        """Of every group that has them.
+        """Reports of every group that has the attributes.
 
         Which reports came in which block is not published, so a report counts as one of a block
         drawn by lot: fakes are drawn from the mean of the blocks' tables.
@@ -193,7 +193,7 @@ class GroupTables(Source):
         return found
 
     def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
-        """Of attributes that are in one group together."""
+        """Mean of attributes that are in one group together."""
         found = self._holding(names)
         n = sum(group.n for group in found)
         value = variance = squares = each = 0.0
@@ -258,7 +258,7 @@ class GroupTables(Source):
         return Overlaps(self.tables(), self.survey, weights)
 
     def _none(self, name: str) -> Cells:
-        """Of an attribute without a report: nothing is known."""
+        """Cells of an attribute without a report: nothing is known."""
         size = self.survey.attribute(name).size
         return Cells(np.full(size, np.nan), np.full(size, np.inf), np.full(size, np.inf), n=0)
 
@@ -268,7 +268,7 @@ class GroupTables(Source):
         parts: Sequence[_Part],
         covariances: Callable[[About], NDArray[np.float64]] | None = None,
     ) -> CumulantLaw:
-        """Of the means over groups, weighted by their reports, of what their parts say."""
+        """Variance of the report-weighted mean over groups, and its law."""
         n = sum(group.n for group in found)
         worth = sum(group.worth for group in found)
         known = all(group.worth for group in found)
@@ -301,7 +301,7 @@ class GroupTables(Source):
     def _covariance(
         self, found: Sequence[Group], names: Sequence[str], about: About
     ) -> NDArray[np.float64]:
-        """Of the cells of a table, as if a group's reports had all been drawn with one table."""
+        """Covariance of a table's cells, as if all reports of a group had one table."""
         check_covariance(math.prod(self.survey.sizes_of(names)))
         n = sum(group.n for group in found)
         worth = sum(group.worth for group in found)
@@ -362,7 +362,7 @@ class GroupTables(Source):
 
 
 class _Part(NamedTuple):
-    """What one group says of some cells.
+    """Estimate of one group on some cells.
 
     Attributes:
         raw: the unbiased estimates of their shares.
@@ -374,7 +374,7 @@ class _Part(NamedTuple):
 
     @classmethod
     def of(cls, group: Group, names: Sequence[str]) -> _Part:
-        """Of the combinations of some of the group's attributes.
+        """Estimate of the combinations of some of the group's attributes.
 
         The squares of what fakes of a part of the group are drawn with are taken to be the least
         that they can be, which makes the variance the largest; they are that if all reports were
@@ -388,7 +388,7 @@ class _Part(NamedTuple):
 
     @classmethod
     def within(cls, group: Group, names: Sequence[str], inside: NDArray[np.bool_]) -> _Part:
-        """Of a set of them, as one."""
+        """Estimate of a set of them, as one."""
         raw, fakes = (
             np.asarray(marginal(each, group.names, names)[inside].sum())
             for each in (group.raw, group.fakes)
@@ -397,7 +397,7 @@ class _Part(NamedTuple):
 
 
 def _offsets(group: Group, fakes: NDArray[np.float64], squared: NDArray[np.float64]) -> Offsets:
-    """How likely reports are some cells if their respondents are not in them."""
+    """Probabilities that reports are some cells if their respondents are not in them."""
     rest = 1 - group.keep
     # The mean cube is not known; of one table it is this.
     cubed = np.divide(squared**2, fakes, out=np.zeros_like(fakes), where=fakes > 0)

@@ -1,4 +1,4 @@
-"""Who is asked about what in RRBA: groups of attributes, views, lots and keep probabilities."""
+"""Plan of RRBA: groups of attributes, views, lots and keep probabilities."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _FEW = 16
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
-    """What everybody knows of an RRBA survey before it begins.
+    """Plan that everybody knows before an RRBA survey begins.
 
     Args:
         survey: what is asked.
@@ -75,7 +75,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
 
     @functools.cached_property
     def layout(self) -> Layout:
-        """How the groups' cells are laid out in one vector."""
+        """Layout of the groups' cells in one vector."""
         return layout_of(self.survey, self.group_names)
 
     @functools.cached_property
@@ -115,7 +115,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
     def chosen(
         self, lots: NDArray[np.int64], stream: Stream
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Which respondent answers about which group, one row per answer."""
+        """Respondent and group of each answer, one row per answer."""
         lengths, table = self._lengths[lots], self.view_table
         if self.extent == "one":
             drawn = stream.integers(lengths).astype(np.int64)
@@ -152,14 +152,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
     def by_views(
         self, session: bytes, members: Iterable[PartyId], most: int
     ) -> dict[tuple[int, ...], list[PartyId]]:
-        """Who of these is asked with the same groups: one encoding serves them all."""
+        """Group parties by the groups that they are asked about: one encoding serves them all."""
         found: dict[tuple[int, ...], list[PartyId]] = {}
         for party in members:
             found.setdefault(self.asked(session, party, most), []).append(party)
         return found
 
     def places(self, groups: tuple[int, ...]) -> NDArray[np.int64]:
-        """Where the cells of some groups, which rise, are."""
+        """Places of the cells of some groups, which rise."""
         asked = np.zeros(len(self.cells.sizes), np.bool_)
         asked[list(groups)] = True
         return np.flatnonzero(asked[self.cells.group])
@@ -167,7 +167,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
     def tables(
         self, groups: NDArray[np.unsignedinteger], weights: NDArray[np.uint64]
     ) -> dict[int, KeepElseTable]:
-        """How an answer about each group is drawn.
+        """Randomizers of an answer about each group.
 
         Raises:
             ValueError: other weights than these groups have, groups that do not rise, or a table
@@ -197,7 +197,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
         *,
         most: int,
     ) -> bool:
-        """Whether these are answers that the lots of a party of at most so many allow."""
+        """Check whether these are answers that the lots of a party of at most so many allow."""
         if not len(rows) == len(groups) == len(codes) or not len(rows):
             return False
         respondents = int(rows.max()) + 1

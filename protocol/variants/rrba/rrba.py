@@ -54,7 +54,7 @@ _REMEMBERED = 256
 
 
 class Question(Message, frozen=True):
-    """What a party is asked with; it is one for all that have the same views.
+    """Question to a party; it is one for all that have the same views.
 
     Args:
         block: from 0.
@@ -70,7 +70,7 @@ class Question(Message, frozen=True):
 
 
 class _Drawing:
-    """How answers to a question are drawn.
+    """Law of the answers to a question.
 
     Args:
         tables: by group, rising.
@@ -208,7 +208,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
         )
 
     def blocks_of(self, parties: Sequence[PartyId]) -> Iterator[tuple[PartyId, ...]]:
-        """Who is asked together, in roster order."""
+        """Blocks of parties that are asked together, in roster order."""
         size = 1 if self.mode == "sequential" else self.block
         for start in range(0, len(parties), size):
             members = tuple(parties[start : start + size])
@@ -221,7 +221,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
         return Answers
 
     def running(self) -> Running:
-        """What an aggregator knows before the first block."""
+        """State of an aggregator before the first block."""
         return Running(self.plan.cells, np.array(self.plan.thresholds) / WORDS, self.update)
 
     def so_far(self, session: bytes) -> SoFar:
@@ -247,7 +247,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
         )
 
     def _agreed(self, question: Question) -> _Drawing:
-        """How answers to a question are drawn, if they cost no more than agreed.
+        """Law of the answers to a question, if they cost no more than agreed.
 
         Raises:
             PrivacyError: names the group.
@@ -261,7 +261,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
         return drawing
 
     def _drawing(self, question: Question) -> _Drawing:
-        """How answers to a question are drawn.
+        """Law of the answers to a question.
 
         Raises:
             ValueError: the question's tables are malformed.
@@ -276,7 +276,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
         return known
 
     def _excess(self, tables: Mapping[int, KeepElseTable]) -> str:
-        """Which of these tables costs more than agreed; empty if none does."""
+        """Name of a table that costs more than agreed; empty if none does."""
         for group, table in tables.items():
             least, agreed = min(table.weights), self.plan.least[group]
             if least < agreed:
@@ -347,7 +347,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
         return self.released(running, answered, np.dtype(np.int64))
 
     def count(self, stage: Stage, parties: Iterable[Respondents]) -> Totals:
-        """How often each cell of each group is reported."""
+        """Number of reports of each cell of each group."""
         number, weights = stage.asked
         questions: dict[tuple[int, ...], Question] = {}
         counts = np.zeros(self.plan.layout.cells, np.int64)
@@ -384,7 +384,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
     def counted(
         self, session: bytes, answers: dict[PartyId, Answers]
     ) -> tuple[NDArray[np.int64], int, int]:
-        """How often each cell was reported, and by how many respondents of how many parties.
+        """Number of reports of each cell, with the numbers of respondents and of parties.
 
         Unfit answers do not count.
         """
@@ -434,7 +434,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
             return Plain(self.survey.names)
 
     def _told(self, answers: Answers, tables: Mapping[int, KeepElseTable]) -> PrivacyEvent:
-        """What answers tell that were drawn with these tables.
+        """Event of answers that were drawn with these tables.
 
         Raises:
             KeyError: an answer about a group that has none.
@@ -525,7 +525,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
         return LinearEstimate(GroupTables(self.survey, groups, released.answered))
 
     def _group(self, released: Released, number: int) -> Group:
-        """What is published of one group."""
+        """Published tables of one group."""
         shape = self.plan.layout.shapes[number]
         start = int(self.plan.cells.starts[number])
         part = slice(start, start + math.prod(shape))

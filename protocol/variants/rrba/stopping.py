@@ -1,4 +1,4 @@
-"""When an RRBA survey asks no further block."""
+"""Rules by which an RRBA survey asks no further block."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STEEPEST = 300.0
 
 
 def enough(running: Running, stopping: Stopping, *, alpha: float, width: float) -> bool:
-    """Whether no further block is asked.
+    """Check whether no further block is asked.
 
     Args:
         running: what is known after some blocks.
@@ -35,7 +35,7 @@ def enough(running: Running, stopping: Stopping, *, alpha: float, width: float) 
 
 
 def settled(running: Running, alpha: float, *, widened: bool = False) -> bool:
-    """Whether two estimates in a row differ by less than an interval everywhere (section 5).
+    """Check whether two estimates in a row differ by less than an interval everywhere (section 5).
 
     The estimates are those of two blocks, or under the update ``average`` the averages after
     them; v is the mean of the two.
@@ -61,7 +61,7 @@ def settled(running: Running, alpha: float, *, widened: bool = False) -> bool:
 
 
 def quantile(alpha: float) -> float:
-    """How many standard errors on either side an interval of level ``1 - alpha`` has."""
+    """Number of standard errors on either side of an interval of level ``1 - alpha``."""
     return NormalDist().inv_cdf(1 - alpha / 2)
 
 

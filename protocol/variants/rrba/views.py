@@ -1,4 +1,4 @@
-"""Which groups of attributes are asked together.
+"""Choice of the groups of attributes that are asked together.
 
 Randomized Response Block Aggregation (RRBA), section 4. A respondent is asked one view, and no
 attribute twice in it, so that two reports of one answer never meet.
@@ -18,7 +18,7 @@ MAX_SUBSETS = 2**17
 
 
 def views_of(attributes: int | Sequence[str], k: int) -> tuple[View, ...]:
-    """As few views as can hold every k-subset of the attributes, each k-subset exactly once.
+    """Smallest number of views that hold every k-subset of the attributes exactly once.
 
     There are ``lower_bound(d, k)`` of them; their numbers of groups differ by at most 1, so a view
     has ``d // k`` groups, or one less. For k = 2 this is a round robin: d - 1 views that pair all

@@ -36,7 +36,7 @@ def pair_randomizers(survey: Survey, p: float) -> tuple[KeepUniform, ...]:
 
 
 def pair_event(survey: Survey, randomizers: tuple[KeepUniform, ...]) -> PrivacyEvent:
-    """What one respondent's reports on all pairs tell: each pair's, added up."""
+    """Event of one respondent's reports on all pairs: each pair's, added up."""
     pairs = zip(randomizers, all_pairs(survey), strict=True)
     return Composed(tuple(Randomized(randomizer, pair) for randomizer, pair in pairs))
 
@@ -151,7 +151,7 @@ class PairRR(Tallied[LinearEstimate[CombinedReleases]], frozen=True, kw_only=Tru
 
 
 def waived(randomizers: tuple[KeepUniform, ...]) -> Claim:
-    """What section 4.3 claims, at its largest: the epsilon of one pair."""
+    """Claim of section 4.3, at its largest: the epsilon of one pair."""
     return Claim(
         source="Multi-Dimensional Randomized Response, section 4.3",
         says="sequential composition over the pairs is waived, for the sum makes them unlinkable",

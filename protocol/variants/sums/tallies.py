@@ -56,7 +56,7 @@ class Tally(Message, frozen=True):
 
 
 class Layout(NamedTuple):
-    """Which tables a vector is made of.
+    """Tables that a vector is made of.
 
     Args:
         tables: the attributes of each.
@@ -111,7 +111,7 @@ class Layout(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def layout_of(survey: Survey, tables: tuple[Names, ...]) -> Layout:
-    """How a vector of these tables is laid out, each row-major.
+    """Layout of a vector of these tables, each row-major.
 
     Raises:
         ValueError: no table, or one without attributes.
@@ -151,21 +151,21 @@ class Tallied(Variant, Generic[E], frozen=True, kw_only=True):
 
     @property
     def tables(self) -> tuple[Names, ...]:
-        """What is counted."""
+        """Tables that are counted."""
         raise NotImplementedError
 
     @property
     def contribution_event(self) -> PrivacyEvent:
-        """What a party's contribution tells by itself."""
+        """Event of a party's contribution by itself."""
         raise NotImplementedError
 
     def vector(self, me: Me, question: Message, records: Records) -> NDArray[np.uint32]:
-        """What a party contributes."""
+        """Contribution of a party."""
         raise NotImplementedError
 
     @functools.cached_property
     def layout(self) -> Layout:
-        """How the vector is laid out."""
+        """Layout of the vector."""
         return layout_of(self.survey, self.tables)
 
     @property
@@ -269,7 +269,7 @@ class Tallied(Variant, Generic[E], frozen=True, kw_only=True):
     def estimate_of(
         self, tables: dict[Names, NDArray[np.int64]], respondents: int, parties: int
     ) -> E:
-        """What the summed tables say.
+        """Estimate from the summed tables.
 
         Args:
             respondents: in the tables.

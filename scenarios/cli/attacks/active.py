@@ -93,7 +93,7 @@ def attacked_actively(options: AttackOptions) -> int:
 def _attacked(
     cls: type[Variant], options: AttackOptions, folder: Path | None
 ) -> tuple[ActiveAttack, list[Path]]:
-    """What is found, and where the scripts of the findings are."""
+    """Attack, and keep the scripts of the findings."""
     from protocol.attack.active.active import attack_actively
     from protocol.session.variant import parameters_of
     from scenarios.running.engines.sweep import about_of
@@ -129,7 +129,7 @@ def _attacked(
 def hostile_of(
     names: Collection[str] | None, made: Variant, where: str
 ) -> tuple[PartyId, ...] | None:
-    """Who keeps to scripts, checked; None for all who hold no records."""
+    """Members that keep to scripts, checked; None for all who hold no records."""
     serving = (AGGREGATOR, *names_of(made.roles))
     for name in names or ():
         if name not in serving:

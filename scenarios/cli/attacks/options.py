@@ -54,7 +54,7 @@ class _Party(Whole):
 
 @frozen_options
 class AttackOptions:
-    """What is attacked, and the options of ``sottovoce attack``."""
+    """Target and options of ``sottovoce attack``."""
 
     variant: str = shared(
         click.argument("variant", type=TEXT_WITH_FILE, shell_complete=complete_variant)
@@ -160,7 +160,7 @@ class AttackOptions:
 
     @property
     def liars(self) -> tuple[PartyId, ...] | None:
-        """Who lies in an active attack, as the command line has it; None for the default."""
+        """Members that lie in an active attack, as the command line has it; None by default."""
         return None if self.hostile is None else observer_named(self.hostile).members
 
     @property

@@ -33,7 +33,7 @@ folder_argument = click.argument("folder", type=READ_FOLDER)
 
 
 def member_in(folder: Path, variant: str | None) -> Member:
-    """What the member knows whose folder this is.
+    """Member whose folder this is.
 
     Raises:
         CannotFinishError: it asks for more time or memory than is allowed.

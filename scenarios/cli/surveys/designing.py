@@ -156,7 +156,7 @@ class DesignOptions:
         Beside(plot=self.plot).check()
 
     def setup(self, asked: Questions) -> Setup:
-        """What is to be estimated, of whom, and what is assumed of their answers.
+        """Setup of a design: the target, the respondents, and what is assumed of their answers.
 
         Raises:
             UsageError: options that do not fit together, or not the plan.
@@ -198,7 +198,7 @@ class DesignOptions:
 @click.command()
 @takes(DesignOptions)
 def design(options: DesignOptions) -> None:
-    """Which variant to take for PLAN: all that apply, ranked by the error predicted of them.
+    """Recommend a variant for PLAN, and rank all that apply by the error predicted of them.
 
     PLAN is a TOML file as 'sottovoce plan' proposes it; it need not name a variant.
     """
@@ -277,7 +277,7 @@ def _draw(found: Designed, plot: Path) -> None:
 
 
 def _curve(row: Row) -> str:
-    """What a curve is called: what rests on honest others is not the same as what does not."""
+    """Name of a curve: what rests on honest others is not the same as what does not."""
     if row.rests_on == "nothing":
         return row.candidate.family
     return f"{row.candidate.name} (if enough are honest)"
@@ -314,7 +314,7 @@ def _needed(
     level: float,
     epsilons: tuple[float, ...] | None,
 ) -> list[Needed]:
-    """What a built-in variant takes: the least epsilon, or the respondents for each epsilon."""
+    """Needs of a built-in variant: the least epsilon, or the respondents for each epsilon."""
     ways = ways_of(setup, cls)
     if epsilons is None:
         one = epsilon_needed(setup, ways, error, level)

@@ -339,7 +339,7 @@ def _where(survey: Survey, wanted: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _figures(found: Estimated, intervals: Intervals) -> Columns:
-    """What is estimated of one number, as ``Table.columns`` has it of a cell.
+    """Figures of one number, as ``Table.columns`` has them of a cell.
 
     The standard error is known about the respondents alone.
     """

@@ -204,7 +204,7 @@ def _held(path: Path, made: Variant, counted: Mapping[PartyId, NDArray[Any]]) ->
 
 
 def _sent(made: Variant, blocks: Sequence[Block], cells: NDArray[Any]) -> tuple[Sent, ...]:
-    """What was reported of each attribute."""
+    """Reports on each attribute."""
     survey = made.survey
     codes: dict[str, Sent] = {}
     for block, cell in zip(blocks, cells, strict=True):
@@ -223,7 +223,7 @@ def _sent(made: Variant, blocks: Sequence[Block], cells: NDArray[Any]) -> tuple[
 def _concluded(
     estimate: Estimate, blocks: Sequence[Block], cells: NDArray[Any]
 ) -> tuple[tuple[Conclusion, ...], bool]:
-    """What the report tells, and whether of all attributes together.
+    """Conclusions from the report, and whether they are of all attributes together.
 
     Where these have too many combinations, each block tells about its own attributes alone.
 
@@ -251,7 +251,7 @@ def _concluded(
 
 
 def _proof(opened: Transcript, cls: type[Variant], who: PartyId) -> Proof | None:
-    """Where the report is; None of a record without a checkpoint over it."""
+    """Proof of where the report is; None for a record without a checkpoint over it."""
     try:
         receipt, _ = opened.prove(cls, who)
     except ProtocolError:

@@ -89,7 +89,7 @@ _NAMED = 20
 
 @frozen_options
 class PublishOptions:
-    """How the estimates of a survey that is held are published, and the files beside them."""
+    """Options for publishing the estimates of a survey that is held, and the files beside them."""
 
     calibration: Calibration = shared(calibration_options)
     intervals: Intervals = shared(interval_options())

@@ -144,7 +144,7 @@ class AuditOptions:
             raise UsageError("--spot-words: expected --spot K too, for the draw")
 
     def ask(self, header: Header, charter: Charter) -> Asked:
-        """What is asked for of the transcript that begins so.
+        """Request for an audit of the transcript that begins so.
 
         Raises:
             UsageError: options that do not fit the transcript or each other.
@@ -179,7 +179,7 @@ class AuditOptions:
         )
 
     def notes(self, found: Audit) -> tuple[str, ...]:
-        """What more could have been asked for, in a sentence."""
+        """Notes on further questions to the audit, in a sentence each."""
         if found.disclosed:
             names = some(map(cut, found.disclosed), len(found.disclosed), 4)
             return (

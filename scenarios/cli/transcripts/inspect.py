@@ -125,7 +125,7 @@ def show(transcript: Path) -> int:
 
 
 def _about(header: Header) -> Callable[[str], str]:
-    """What a kind of message is about; nothing where the header is not of a variant we know."""
+    """Description of a kind of message; nothing where the header is not of a variant we know."""
     kind = BUILT_IN.get(header.variant)
     with contextlib.suppress(ProtocolError):
         if kind is not None:

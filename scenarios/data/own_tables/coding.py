@@ -1,4 +1,4 @@
-"""From the cells of a person's table to the categories of a survey."""
+"""Coding of the cells of a person's table as categories of a survey."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def number_in(cell: str, decimal: str) -> float | None:
 
 
 class Coding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """How tables with the answers to a survey are read.
+    """Coding of tables with the answers to a survey.
 
     Args:
         survey: what is asked.
@@ -72,7 +72,7 @@ class Coding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def of(
         cls, survey: Survey, questions: Sequence[Question] = (), given: Format | None = None
     ) -> Coding:
-        """How tables are read for a survey.
+        """Coding of tables for a survey.
 
         Args:
             survey: what is asked.
@@ -263,7 +263,7 @@ class _Coder(dict[Cell, int]):
         return cell in self._own_missing or (cell in self._missing and cell not in self._exact)
 
     def why(self, cell: Cell, encoding: str | None = None) -> str:
-        """Why a cell has no code, and which setting of the plan would give it one.
+        """Reason why a cell has no code, and which setting of the plan would give it one.
 
         Args:
             cell: the same.
@@ -293,7 +293,7 @@ class _Coder(dict[Cell, int]):
 
 
 def _as_utf8(text: str, encoding: str | None) -> str | None:
-    """What a text is if it was UTF-8 that was read in this encoding; None if it was not."""
+    """Text decoded anew if it was UTF-8 that was read in this encoding; None if it was not."""
     if encoding is None or text.isascii():
         return None
     try:

@@ -1,4 +1,4 @@
-"""How often each cell is in the columns of a table, in bounded memory."""
+"""Counts of each cell in the columns of a table, in bounded memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SAMPLE = 50
 
 
 def counted(sheet: Sheet) -> Iterator[tuple[str, Counter[Cell]]]:
-    """How often each cell is there, column by column.
+    """Count each cell, column by column.
 
     The table is read once, and once more for columns whose distinct cells are too many to be
     counted beside the others.

@@ -47,7 +47,7 @@ def date_in(cell: str, order: str) -> datetime.date | None:
 
 
 def orders_of(cells: Iterable[str]) -> list[str]:
-    """In which orders all the cells are dates, the likeliest first."""
+    """Orders of day, month and year in which all the cells are dates, the likeliest first."""
     orders = [*dict.fromkeys(_TRIED)]
     for cell in cells:
         orders = [order for order in orders if date_in(cell, order) is not None]
@@ -75,7 +75,7 @@ class Unit(NamedTuple):
     months: int
 
     def number(self, day: datetime.date) -> int:
-        """In which of them, counted from the year 0, a day is."""
+        """Number of the unit that a day is in, counted from the year 0."""
         return (12 * day.year + day.month - 1) // self.months
 
     def begins(self, number: int) -> datetime.date:

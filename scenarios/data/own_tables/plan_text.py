@@ -129,7 +129,7 @@ def _column(proposed: Proposed) -> Iterator[str]:
 
 
 def _terms(terms: Terms) -> Iterator[str]:
-    """What is asked by, and what that may cost, each line with what it means."""
+    """Lines on the protocol and what it may cost, each with what it means."""
     yield _said(f"variant = {toml_text(terms.variant)}", "the protocol")
     if terms.noise == "none":
         yield _said('noise = "none"', "exact sums: no epsilon bounds what they tell")

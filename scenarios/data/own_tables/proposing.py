@@ -49,7 +49,7 @@ answer must have to be a category, by default. In a small table one of a hundred
 
 
 class Proposal(NamedTuple):
-    """What is proposed for a table.
+    """Proposal for a table.
 
     Args:
         source: what the table is called.
@@ -69,7 +69,7 @@ class Proposal(NamedTuple):
 
     @property
     def is_of_form(self) -> bool:
-        """Whether it is made from questions alone: a table without rows is refused."""
+        """True if it is made from questions alone: a table without rows is refused."""
         return self.rows == 0
 
     @property
@@ -233,7 +233,7 @@ def _merged(cells: Mapping[Any, int], decimal: str = ".") -> Answers:
 
 
 def _is_answer(name: str, answers: Answers, decimal: str) -> bool:
-    """Whether the name of a column could be one of its answers."""
+    """Check whether the name of a column could be one of its answers."""
     if name in answers.counts:
         return True
     number = number_in(name, decimal)

@@ -64,7 +64,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return self.dates or USUAL_ORDER
 
     def attribute(self) -> Attribute:
-        """What the survey asks.
+        """Attribute of the survey.
 
         Raises:
             SurveyError: as ``Attribute``, the edges do not rise or do not fit the categories, or
@@ -157,7 +157,7 @@ def edge_number(edge: float | datetime.date) -> float:
 
 
 def alike(text: str) -> str:
-    """What texts have in common that differ by case and blanks alone."""
+    """Common form of texts that differ by case and blanks alone."""
     return "".join(text.split()).casefold()
 
 
@@ -174,7 +174,7 @@ def _check_apart(name: str, categories: Sequence[str]) -> None:
 
 
 def named_bins(edges: tuple[float | datetime.date, ...]) -> tuple[str, ...]:
-    """What the ranges between edges are called, in order."""
+    """Names of the ranges between edges, in order."""
     texts = [edge_text(edge) for edge in edges]
     below, more = ("before", "later") if isinstance(edges[0], datetime.date) else ("below", "more")
     between = (f"{low} to {below} {high}" for low, high in pairwise(texts))

@@ -20,7 +20,7 @@ BLOCK = 1 << 11
 
 
 class Format(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a table is written down; what is None is found in the file.
+    """Format of a table; what is None is found in the file.
 
     Args:
         delimiter: one character between two fields of a text file.
@@ -69,7 +69,7 @@ Source = str | PathLike[str] | object
 
 
 class Labels(NamedTuple):
-    """What a file says of a column.
+    """Labels of a column in a file.
 
     Args:
         ask: the question.

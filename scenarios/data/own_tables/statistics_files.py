@@ -75,7 +75,7 @@ def _read(path: Path, **given: Any) -> tuple[Mapping[str, list[Any]], Any]:
 
 
 def _labels(name: str, meta: Any) -> Labels:
-    """What a file says of a column."""
+    """Labels of a column in a file."""
     is_text = meta.readstat_variable_types.get(name) == "string"
     # Beside numbers, Stata has labels for its kinds of no answer, which are letters.
     labels = meta.variable_value_labels.get(name, {})

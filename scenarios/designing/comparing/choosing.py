@@ -17,7 +17,7 @@ from scenarios.wording.hints import did_you_mean, name_hint
 
 
 class Named(NamedTuple):
-    """What a name stands for.
+    """Candidates that a name stands for.
 
     Args:
         given: the name.
@@ -31,13 +31,13 @@ class Named(NamedTuple):
 
     @property
     def own(self) -> bool:
-        """Whether it is of a file of a person's own."""
+        """True if it is of a file of a person's own."""
         return split_path(self.given)[0] is not None
 
 
 def named(text: str) -> Named:
-    """What a person means: a variant, all of its candidates; with a colon and a candidate's own
-    word, such as ``smp:oue``, that one; a frequency oracle, ``spl`` with it; ``PATH.py:Class``.
+    """Resolve a name: ``spl``, one way such as ``smp:oue``, an oracle for ``spl``, or
+    ``PATH.py:Class``.
 
     Raises:
         UsageError: the variant is unknown.
@@ -59,7 +59,7 @@ def named(text: str) -> Named:
 def chosen(
     names: Sequence[Named], wanted: Wanted, parameters: Mapping[str, Any]
 ) -> tuple[Candidate, ...]:
-    """What is compared at one epsilon, each once.
+    """Candidates to be compared at one epsilon, each once.
 
     Args:
         names: what a person means.

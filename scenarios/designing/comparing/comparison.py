@@ -93,7 +93,7 @@ class Measured(NamedTuple):
 
     @property
     def apart(self) -> float | None:
-        """By how many Monte Carlo errors measured exceeds predicted; None where it is unknown.
+        """Excess of measured over predicted in Monte Carlo errors; None where it is unknown.
 
         Logarithms are compared: those of squares over few runs are less skewed.
         """
@@ -108,7 +108,7 @@ class Measured(NamedTuple):
 
     @property
     def differs(self) -> bool:
-        """Whether measured and predicted are further apart than chance explains.
+        """True if measured and predicted are further apart than chance explains.
 
         By Student's t, for of few runs the Monte Carlo error is uncertain too.
         """
@@ -119,17 +119,17 @@ class Measured(NamedTuple):
 
     @property
     def is_exact(self) -> bool:
-        """Whether it is predicted to have no error."""
+        """True if it is predicted to have no error."""
         return self.predicted is not None and self.predicted < _NOTHING
 
     @property
     def simulated(self) -> str:
-        """How its surveys were simulated; empty if there were none."""
+        """Way in which its surveys were simulated; empty if there were none."""
         return "" if self.why else "by law" if self.by_law else "by messages"
 
 
 class Comparison(NamedTuple):
-    """What came of a comparison.
+    """Result of a comparison.
 
     Args:
         title: of the survey.
@@ -147,7 +147,7 @@ class Comparison(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """What is to be compared.
+    """Subject of a comparison.
 
     Args:
         epsilon: what a respondent's reports may cost at most.

@@ -1,4 +1,4 @@
-"""How far RR-Ind and RR-Ind-Joint are from the truth: measured on repeats, and where they meet."""
+"""Errors of RR-Ind and RR-Ind-Joint: measured on repeats, and where they meet."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Reported:
         return {f"{name}_{of}": found[name][of] for of in ("mse", "mae") for name in found}
 
     def of_tables(self, tables: Floats) -> dict[str, Any]:
-        """Of some tables, one per run: Cramer's V after clip-and-rescale, and the errors."""
+        """Measures of some tables, one per run: Cramer's V after clip-and-rescale, and errors."""
         v = np.array([cramers_v(np.maximum(table, 0.0)) for table in tables])
         return {"cramers_v": v if self.random else v[0], **self._away(tables)}
 
@@ -131,7 +131,7 @@ class Reported:
 
 
 def joint_wins(truth: Floats, keeps: Keeps, n: int) -> bool:
-    """Whether RR-Ind-Joint's expected squared error is the smaller one, in closed form.
+    """Check whether RR-Ind-Joint's expected squared error is the smaller one, in closed form.
 
     Beyond n = 1 it is so for all larger n and all larger keep probabilities too: with S_j the sum
     of attribute j's variances times n and P_j the sum of its squared true shares, the difference is
@@ -144,7 +144,8 @@ def joint_wins(truth: Floats, keeps: Keeps, n: int) -> bool:
 
 
 def break_even_n(truth: Floats, keeps: Keeps) -> float:
-    """From how many reports on RR-Ind-Joint is better, at least 2; infinite for independent data.
+    """Number of reports from which RR-Ind-Joint is better, at least 2; infinite for independent
+    data.
 
     Args:
         truth: the true shares, shape (r_1, r_2).
@@ -161,7 +162,7 @@ def break_even_n(truth: Floats, keeps: Keeps) -> float:
 
 
 def break_even_epsilon(truth: Floats, keeps_at: Callable[[float], Keeps], n: int) -> float:
-    """From which epsilon on RR-Ind-Joint is better, to 1e-9; infinite for independent data.
+    """Epsilon from which RR-Ind-Joint is better, to 1e-9; infinite for independent data.
 
     Args:
         truth: the true shares, shape (r_1, r_2).
@@ -178,7 +179,7 @@ def break_even_epsilon(truth: Floats, keeps_at: Callable[[float], Keeps], n: int
 
 
 def break_even_v(truth_at: Callable[[float], Floats], keeps: Keeps, n: int) -> float:
-    """From which Cramer's V on RR-Ind-Joint is better; infinite if for none up to 1.
+    """Cramer's V from which RR-Ind-Joint is better; infinite if for none up to 1.
 
     Args:
         truth_at: the true shares at a V from 0 to 1; their margins are the same for all of them

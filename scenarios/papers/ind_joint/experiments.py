@@ -50,14 +50,14 @@ Parties: TypeAlias = Annotated[
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be set for the figures."""
+    """Parameters of the figures."""
 
     mode: Sampled = "sampled"
     parties: Parties = 50
 
 
 class TableParameters(Shown, frozen=True, kw_only=True):
-    """What can be set for Table 1."""
+    """Parameters of Table 1."""
 
     p: Annotated[float, Meta(gt=0, lt=1, description="probability of keeping an answer")] = 0.5
 
@@ -187,7 +187,7 @@ def _mode(reported: Reported) -> str:
 
 
 def _facts(truth: Floats, reported: Reported) -> dict[str, float]:
-    """What is known of the data, and where the estimators of a distribution are equally good."""
+    """Facts on the data, and where the estimators of a distribution are equally good."""
     return {
         "cramers_v": cramers_v(reported.truth),
         "break_even_n": break_even_n(truth, reported.keeps),
@@ -239,7 +239,7 @@ NOTICEABLE = 0.01
 
 
 class Data(NamedTuple):
-    """What a figure is of."""
+    """Data of a figure."""
 
     records: Records
     truth: Floats
@@ -334,7 +334,7 @@ def _estimate(survey: Survey, reported: Reported, n: int) -> LinearEstimate[Join
 
 
 def _break_even(found: Found[Shown]) -> list[str]:
-    """Where the estimators are equally good along the axes of Figures 5 to 8, and on Adult."""
+    """Points where the estimators are equally good: on the axes of Figures 5 to 8, on Adult."""
     design = Design()
     n = f"{design.n:,}"
     v = break_even_v(lambda v: correlated_distribution(design.d, v=v), design.keeps, design.n)

@@ -24,7 +24,7 @@ Values: TypeAlias = Mapping[str, float]
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a figure is in the JSON of a command.
+    """Place of a figure in the JSON of a command.
 
     Args:
         path: of a result with one answer: its keys, with dots between them.
@@ -114,7 +114,7 @@ class Paper(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     items: tuple[Item, ...]
 
     def key(self, item: Item) -> str:
-        """By which its figures are known."""
+        """Key of an item's figures."""
         return f"{self.name}, {item.item}"
 
 

@@ -64,13 +64,13 @@ STAND_IN = (
 
 
 class Errors(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be set for Figure 6."""
+    """Parameters of Figure 6."""
 
     n: Trips = N
 
 
 class Tests(Errors, frozen=True, kw_only=True):
-    """What can be set for Figure 7."""
+    """Parameters of Figure 7."""
 
     __test__ = False  # Not a class of tests, whatever a collector thinks of its name.
 
@@ -84,7 +84,7 @@ def variant_of(method: str, *, k: int, epsilon: float) -> Any:
 
 
 def drawn_trips(n: int, generator: np.random.Generator) -> Counts:
-    """How many of n trips are in every cell."""
+    """Numbers of n trips in every cell."""
     law = taxi_distribution(BITS).reshape(-1)
     return np.asarray(generator.multinomial(n, law), np.int64)
 
@@ -122,7 +122,7 @@ def _variations(asked: Asked[Errors]) -> dict[str, Floats]:
 def drawn_counts(
     plan: MarginalPlan, cells: Counts, generator: np.random.Generator
 ) -> MarginalCounts:
-    """What is counted when respondents of these cells report: one draw of its law.
+    """Counts when respondents of these cells report: one draw of its law.
 
     Args:
         plan: how they report, on d bits.
@@ -209,7 +209,7 @@ def _tests(asked: Asked[Tests]) -> list[Sample]:
 
 
 def _led(found: Found[Errors]) -> list[str]:
-    """Which methods are nearest, for every k."""
+    """Nearest methods for every k."""
     said = []
     for k in WAYS:
         orders = []
@@ -227,7 +227,7 @@ def _led(found: Found[Errors]) -> list[str]:
 
 
 def _rejected(found: Found[Tests]) -> list[str]:
-    """Whose naive statistics are nearer to the exact ones, and how often tests reject."""
+    """Methods with naive statistics nearer to the exact ones, and how often tests reject."""
     said, apart = [], {}
     for method in COMPARED:
         rows = [row for row in found.rows if row.settings["method"] == method]

@@ -1,4 +1,4 @@
-"""What the papers print in numbers, as data: a TOML file per paper, a table per experiment."""
+"""Numbers that the papers print, as data: a TOML file per paper, a table per experiment."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def _statistics(asked: Asked[Nothing]) -> Sample:
 
 
 class Setting(NamedTuple):
-    """Who is asked, and with which budget."""
+    """Respondents and their budget."""
 
     population: KeyPopulation
     epsilon: float
@@ -123,7 +123,7 @@ def _setting(cell: Mapping[str, Any]) -> Setting:
 
 
 def _found(asked: Asked[Any], of: Setting) -> Mapping[Method, Estimated]:
-    """What each method estimates in every run; by messages, EM and PrivKV in one."""
+    """Estimates of each method in every run; by messages, EM and PrivKV in one."""
     population, epsilon, n = of
     if not asked.live:
         draws = asked.generator()
@@ -153,7 +153,7 @@ def _movielens(data: Path | str | None) -> KeyPopulation:
 
 
 def _means(asked: Asked[Movies]) -> dict[str, Any] | list[Sample]:
-    """What one point of a figure shows, or all keys of one."""
+    """Means at one point of a figure, or of all keys of one."""
     cell, figure = asked.cell, asked.cell["figure"]
     if figure not in MOVIES:
         of = _setting(cell)

@@ -101,7 +101,7 @@ def estimated(
     runs: int,
     generator: np.random.Generator,
 ) -> Mapping[Method, Estimated]:
-    """What each method estimates in every run, each with all of epsilon."""
+    """Estimates of each method in every run, each with all of epsilon."""
     keys = len(population.keys)
     once = PrivKV.with_budget(keys, epsilon=epsilon)
     rounds = PrivKVM.with_budget(keys, epsilon=epsilon)

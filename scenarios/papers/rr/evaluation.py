@@ -174,7 +174,7 @@ def printed_blocks(survey: Survey, clusters: Clusters, *, p: float) -> tuple[Blo
 
 
 def _observed(found: Found[Parameters]) -> list[str]:
-    """Whether T_d made any difference."""
+    """Check whether T_d made any difference."""
     formed = {(row.settings["tv"], row.remark) for row in found.rows}
     of_td = {row.settings["td"] for row in found.rows}
     if len(of_td) > 1 and len(formed) == len({tv for tv, _ in formed}):
@@ -246,7 +246,7 @@ def _independent(asked: Asked[Nothing]) -> list[Sample]:
 
 
 def _peaks(found: Found[Nothing]) -> list[str]:
-    """What the text says about Figure 2, beside what was measured."""
+    """Statements of the text about Figure 2, beside what was measured."""
     notes = []
     for method in (RANDOMIZED, INDEPENDENT):
         absolute = {

@@ -1,4 +1,4 @@
-"""What the reproductions of the first paper share: respondents, dependences, methods.
+"""Common parts of the first paper's reproductions: respondents, dependences, methods.
 
 Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized Response, section 6. Estimates come
 either from the exact law of the counts of reports (``cluster_tables``, ``pair_tables``) or from
@@ -73,7 +73,7 @@ class Population:
         return self._known[names]
 
     def table(self, places: tuple[int, ...]) -> NDArray[np.int64]:
-        """That of attributes by their places; two may be the same."""
+        """Table of attributes by their places; two may be the same."""
         names = tuple(self.survey.names[place] for place in dict.fromkeys(places))
         counts = self.counts(names)
         return counts if len(names) == len(places) else np.diag(counts)

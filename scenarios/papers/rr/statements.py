@@ -1,4 +1,4 @@
-"""What the first paper says in formulas, on both sides, and its Example 1.
+"""Formulas of the first paper, on both sides, and its Example 1.
 
 Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized Response, sections 2, 3, 4.1, 5 and
 6.3.

@@ -71,7 +71,7 @@ TABLES = {"5": Setting(0.4, 0.35), "6": Setting(0.5, 0.5)}
 
 
 class Parameters(Blocks, frozen=True, kw_only=True):
-    """What can be set."""
+    """Parameters of the tables."""
 
     mix: Mix = MIX
     tables: Annotated[
@@ -80,7 +80,7 @@ class Parameters(Blocks, frozen=True, kw_only=True):
 
 
 class FigureParameters(Parameters, frozen=True, kw_only=True):
-    """What can be set for Figure 7."""
+    """Parameters of Figure 7."""
 
     table: Annotated[
         Literal["5", "6"], Meta(description="whose p and epsilon; the figure does not say")
@@ -185,7 +185,7 @@ def _table(asked: Asked[Parameters], setting: Setting) -> Sample:
 
 
 def _spread(asked: Asked[FigureParameters]) -> dict[str, Any]:
-    """How the errors of Table 5 or 6 are distributed over runs and tables; by messages the mean."""
+    """Distribution of the errors of Table 5 or 6 over runs and tables; by messages the mean."""
     found = distances(asked, TABLES[asked.parameters.table])
     errors = {"l2": found["l2, projected"], "Jensen-Shannon": found["Jensen-Shannon"]}
     figures: dict[str, Any] = {f"{words}, mean": of.mean(axis=0) for words, of in errors.items()}

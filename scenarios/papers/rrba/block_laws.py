@@ -95,7 +95,7 @@ class Trials:
 
     @property
     def counts(self) -> Counts:
-        """How often each cell was reported in all blocks, (..., K)."""
+        """Numbers of reports of each cell in all blocks, (..., K)."""
         return self.running.counts.reshape(self._shape)
 
     @property

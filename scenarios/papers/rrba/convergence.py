@@ -41,7 +41,7 @@ KEEPS = (0.009, 0.048, 0.095, 0.139, 0.221, 0.295, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9,
 
 
 class Costs(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be set for Figure 4, in which nothing is drawn."""
+    """Parameters of Figure 4, in which nothing is drawn."""
 
     least: Annotated[
         float, Meta(gt=0, le=0.25, description="least cell of the table that fakes come from")
@@ -76,14 +76,14 @@ Z, ALPHA = 1.96, 0.05
 
 
 class Convergence(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be set for Figure 5."""
+    """Parameters of Figure 5."""
 
     p: Annotated[float, Meta(ge=1e-9, lt=1, description="keep probability")] = 0.5
     mix: Mix = MIX
 
 
 class ConvergenceOfP(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be set for Figure 6."""
+    """Parameters of Figure 6."""
 
     network: Annotated[NetworkName, Meta(description="whose values are asked for")] = "alarm"
     mix: Mix = MIX
@@ -106,7 +106,7 @@ class Cell(NamedTuple):
 
     @property
     def probability(self) -> float:
-        """Of the value."""
+        """Probability of the value."""
         return float(self.law[self.place])
 
 
@@ -126,7 +126,7 @@ def _cells(source: Network) -> list[Cell]:
 
 
 def _of(asked: Asked[Any], name: str) -> Any:
-    """What the cell says, or else the parameters."""
+    """Parameter of the cell, or else of the experiment."""
     return asked.cell.get(name) or getattr(asked.parameters, name)
 
 
@@ -188,7 +188,7 @@ def histories(
     *,
     average: bool = False,
 ) -> tuple[Floats, Floats]:
-    """What the rule compares after each block, and the pooled estimate of the value.
+    """Estimates that the rule compares after each block, and the pooled estimate of the value.
 
     Args:
         average: compare the averages of step 4, and make the tables of fakes of them, instead of
@@ -234,13 +234,12 @@ def settled_after(held: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def lasting(held: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Whether a condition held in the whole second half: what holds at the very end alone, does by
-    chance."""
+    """True if a condition held in the whole second half, not at the very end by chance."""
     return np.asarray(held[len(held) // 2 :].all(axis=0))
 
 
 def within(cell: Cell, p: float, mix: float, width: float, size: int) -> float:
-    """How often two blocks' estimates differ by less than a width, by the normal law.
+    """Probability that two blocks' estimates differ by less than a width, by the normal law.
 
     For reports whose fakes come from the true distribution, mixed.
     """

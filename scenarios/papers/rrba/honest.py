@@ -130,7 +130,7 @@ def _people(asked: Asked[Blocks], source: Network) -> Records:
 
 
 class Groups(NamedTuple):
-    """How pairs of attributes are asked in one of the two ways.
+    """Questions about pairs of attributes in one of the two ways.
 
     Args:
         names: of every group.

@@ -42,8 +42,10 @@ MARGIN = 0.6
 
 
 class Parameters(Blocks, frozen=True, kw_only=True):
-    """What can be set. The paper says neither how many respondents there are nor how far from
-    independent the tables of the alternative; it has 100 trials.
+    """Parameters of the tests.
+
+    The paper says neither how many respondents there are nor how far from independent the tables of
+    the alternative are; it has 100 trials.
     """
 
     v: Annotated[

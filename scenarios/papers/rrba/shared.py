@@ -1,4 +1,4 @@
-"""What the reproductions of RRBA share: networks, their tables, keep probabilities and epsilons.
+"""Common parts of RRBA's reproductions: networks, their tables, keep probabilities and epsilons.
 
 Randomized Response Block Aggregation (RRBA), sections 4 to 7.
 """
@@ -38,13 +38,13 @@ Mix: TypeAlias = Annotated[
 
 
 class People(msgspec.Struct, frozen=True, kw_only=True):
-    """How many are asked."""
+    """Number of respondents."""
 
     n: Annotated[int, Meta(ge=100, le=10_000_000, description="respondents")] = 8000
 
 
 class Blocks(People, frozen=True, kw_only=True):
-    """How many are asked, and how many at once."""
+    """Numbers of respondents, in all and at once."""
 
     block: Annotated[int, Meta(ge=1, description="respondents of a block")] = 250
 
@@ -78,7 +78,7 @@ def keep_at(epsilon: float, size: int, *, mix: float = 1.0) -> float:
 
 
 def mixed(law: Floats, mix: float) -> Floats:
-    """What fakes are drawn from if the aggregator knows the truth: ``(1 - mix) pi + mix/K``."""
+    """Table of fakes if the aggregator knows the truth: ``(1 - mix) pi + mix/K``."""
     table: Floats = (1 - mix) * law + mix / law.size
     return table
 

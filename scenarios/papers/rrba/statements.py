@@ -1,4 +1,4 @@
-"""What RRBA says in formulas, and its section 4.3: tables that disagree, and made to agree.
+"""Formulas of RRBA, and its section 4.3: tables that disagree, and made to agree.
 
 Randomized Response Block Aggregation (RRBA), sections 1.1, 3.2.1, 4, 4.3 and 6. The paper has no
 figure of 4.3.

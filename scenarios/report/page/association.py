@@ -54,7 +54,7 @@ class Opened(NamedTuple):
 def association(
     found: Estimate | None, intervals: Intervals
 ) -> tuple[Section, dict[str, object]] | None:
-    """Which attributes depend on each other, and what the template draws; None without pairs.
+    """Section on the attributes that depend on each other, and its drawing; None without pairs.
 
     Args:
         found: the estimate.
@@ -98,7 +98,7 @@ def association(
 
 
 def finding(seen: Glance) -> str:
-    """What all pairs show, in a sentence."""
+    """Finding on all pairs, in a sentence."""
     if not seen.pairs:
         return "No pair of attributes was looked at."
     pairs = count(len(seen.pairs), "pair")
@@ -116,7 +116,7 @@ def finding(seen: Glance) -> str:
 
 
 def _is_exact(found: Estimate, seen: Glance) -> bool:
-    """Whether nothing was randomized of the pairs."""
+    """Check whether nothing was randomized of the pairs."""
     ends = (found.table(pair.first, pair.second).interval() for pair in seen.pairs.values())
     return bool(seen.pairs) and all((low == high).all() for low, high in ends)
 
@@ -221,7 +221,7 @@ def _cell(pair: Pair | None, x: float, y: float, size: float, edge: bool) -> lis
 
 
 def _key(*, clusters: bool) -> Markup:
-    """What the cells of a triangle mean."""
+    """Key to the cells of a triangle."""
     steps = ["V below .05", *(f"from {step:g}".replace("0.", ".") for step in STEPS)]
     words = [
         *((f"v{place}", word) for place, word in enumerate(steps)),
@@ -391,7 +391,7 @@ def _tone(score: float) -> str:
 
 
 def _scores_key() -> Markup:
-    """What the colours of a mosaic mean."""
+    """Key to the colours of a mosaic."""
     two, four = SCORES
     words = (
         ("less2", f"fewer, {four:g} s.e. or more"),

@@ -165,7 +165,7 @@ class Mark:
 
     @property
     def wide(self) -> bool:
-        """Whether there is an interval to draw: known, and of some width."""
+        """True if there is an interval to draw: known, and of some width."""
         return self.low < self.high
 
 
@@ -271,14 +271,14 @@ def ticks(
 
 
 def _room(texts: Sequence[str], size: float, least: float, most: float) -> float:
-    """How wide the longest of some texts is, within bounds."""
+    """Width of the longest of some texts, within bounds."""
     return min(max([least, *(width_of(shown, size) + 1 for shown in texts)]), most)
 
 
 def axis(
     marks: Sequence[Mark], limits: tuple[float, float]
 ) -> tuple[float, float, tuple[float, ...]]:
-    """Where a scale for all marks begins and ends, and its ticks; limits as for ``intervals``."""
+    """Ends and ticks of a scale for all marks; limits as for ``intervals``."""
     ends = [0.0]
     for mark in marks:
         if math.isfinite(mark.truth):

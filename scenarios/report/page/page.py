@@ -1,4 +1,4 @@
-"""What all pages have in common: self-contained HTML, without anything to fetch.
+"""Common parts of all pages: self-contained HTML, without anything to fetch.
 
 Every text from a transcript is escaped twice over: what is not printable by ``printable``, and what
 means something in HTML by the templates' environment.

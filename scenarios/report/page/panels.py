@@ -110,7 +110,7 @@ def _sure_words(loss: float) -> str:
 
 
 def panels(section: Section) -> dict[str, Any]:
-    """What the template draws of a section that has panels."""
+    """Drawing of a section that has panels."""
     shown = section.panels[:PANELS]
     total = max(section.total, len(section.panels))
     return {

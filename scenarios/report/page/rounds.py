@@ -1,4 +1,4 @@
-"""What a page says of the rounds: the sequence diagram, its table, and the traffic by kind."""
+"""Rounds on a page: the sequence diagram, its table, and the traffic by kind."""
 
 from __future__ import annotations
 
@@ -104,13 +104,13 @@ def _folded(rounds: Sequence[Round]) -> list[_Fold]:
 
 
 def _ends(flow: Flow) -> tuple[int, int]:
-    """Where an arrow begins and ends: 0 for the parties, 1 the aggregator, 2 the public record."""
+    """Ends of an arrow: 0 for the parties, 1 the aggregator, 2 the public record."""
     sender, recipient = next(iter(flow.senders), ""), next(iter(flow.recipients), "")
     return _PLACES.get(sender, 0), _PLACES.get(recipient, 0)
 
 
 def _sequence(key: str, lifelines: Sequence[str], folds: Sequence[_Fold], width: int) -> Markup:
-    """Who said what to whom, from top to bottom: the first rounds, and the last if many."""
+    """Diagram of messages from top to bottom: the first rounds, and the last if many."""
     left_out = len(folds) - STEPS
     head, tail = (folds, ()) if left_out <= 0 else (folds[: STEPS - TAIL], folds[-TAIL:])
     margin = min(64.0, width * 0.14)

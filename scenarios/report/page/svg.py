@@ -63,7 +63,7 @@ def picture(
 
 
 def width_of(content: str, size: float) -> float:
-    """About how wide a text is, in a font of a size; what ``text`` cuts to fit goes by it."""
+    """Estimated width of a text in a font of a size; ``text`` cuts to fit by it."""
     return len(content) * size * _GLYPH
 
 

@@ -1,4 +1,4 @@
-"""What a page says of the terms of a survey."""
+"""Terms of a survey, on a page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DEPTH = 2
 
 
 def terms(header: Header, survey: Survey) -> Section:
-    """What was asked, and by which rules."""
+    """Section on the questions, and the rules by which they were asked."""
     attributes = survey.attributes
     alike: dict[tuple[str, ...], list[str]] = {}
     for attribute in attributes:

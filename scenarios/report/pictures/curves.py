@@ -32,7 +32,7 @@ class Point(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """What is drawn of one variant.
+    """Curve of one variant.
 
     Args:
         name: written beside it.
@@ -98,7 +98,7 @@ def plot_curves(
 
 
 def leader(curves: Sequence[Curve]) -> str:
-    """Which curve is lowest, and at how many epsilons, by measured errors where there are any."""
+    """Name of the lowest curve, and at how many epsilons, by measured errors if there are any."""
     errors: dict[float, dict[str, float]] = {}
     for curve in curves:
         shown = [(point.epsilon, point.error) for point in curve.points] or curve.line
@@ -160,7 +160,7 @@ def _set_ticks(axes: Axes, curves: Sequence[Curve]) -> tuple[float, float]:
 
 
 def _tick(error: float, place: int | None, *, narrow: bool) -> str:
-    """What stands at a tick between powers of ten."""
+    """Label of a tick between powers of ten."""
     return f"{error:g}" if narrow or f"{error:.0e}"[0] in "25" else ""
 
 

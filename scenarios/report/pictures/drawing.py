@@ -22,7 +22,7 @@ ENDINGS = (".png", ".svg", ".pdf")
 
 
 def check_plot(path: Path) -> None:
-    """That a picture can be drawn into this file, before anything runs.
+    """Check that a picture can be drawn into this file, before anything runs.
 
     Raises:
         UsageError: matplotlib is not installed, or no picture's name ends so.

@@ -92,7 +92,7 @@ def plot_ratios(rows: Sequence[Row], picture: Picture, *, runs: int | None = Non
 def _notes(
     compared: Sequence[Compared], drawn: int, runs: int | None, level: float
 ) -> tuple[str, ...]:
-    """What stands below the title."""
+    """Notes below the title."""
     over = any(found.standard_error and not found.unknown for found in compared)
     return (
         "" if runs is None else count(runs, "run"),
@@ -104,7 +104,7 @@ def _notes(
 def _marks(
     found: Sequence[Compared], names: Sequence[str], picture: Picture
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """What the legend shows: the colours, and what a hollow mark says."""
+    """Legend: the colours, and the meaning of a hollow mark."""
     marks: list[dict[str, Any]] = []
     for place in range(len(names)):
         colour, marker = style(place)

@@ -1,4 +1,4 @@
-"""What draws the result of a run."""
+"""Drawing of the result of a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scenarios.running.scenario import Finished
 
 
 def plot_of(name: str, done: Finished | Reproduced, intervals: Intervals = USUAL) -> Plot:
-    """What draws a run's result: its own picture, if it has one.
+    """Drawing of a run's result: its own picture, if it has one.
 
     Raises:
         UsageError: there are no rows.

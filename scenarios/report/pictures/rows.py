@@ -121,7 +121,7 @@ def plot_rows(
 
 
 def finding(rows: Sequence[Row]) -> str:
-    """How many of the printed figures agree with the measured ones; empty if none is printed."""
+    """Count of printed figures that agree with the measured ones; empty if none is printed."""
     compared = [figure for row in rows for figure in row.figures() if figure.printed is not None]
     decided = [figure for figure in compared if not figure.undecided]
     agree = sum(not figure.differs for figure in decided)
@@ -138,7 +138,7 @@ def finding(rows: Sequence[Row]) -> str:
 
 
 class _Notes(NamedTuple):
-    """What the notes of a picture say besides its conditions."""
+    """Notes of a picture besides its conditions."""
 
     runs: int | None
     level: float
@@ -161,7 +161,7 @@ class _Notes(NamedTuple):
 
 
 def named(picture: Picture, name: str, otherwise: str = "measured figure") -> str:
-    """What a setting, a figure or a value is called."""
+    """Name of a setting, a figure or a value."""
     return picture.names.get(name) or name.replace("_", " ") or otherwise
 
 
@@ -295,7 +295,7 @@ def _halved(text: str) -> list[str]:
 
 
 class _Aside(NamedTuple):
-    """By how much points are moved, so that curves do not hide each other."""
+    """Shifts of points, so that curves do not hide each other."""
 
     share: float
     low: float
@@ -377,7 +377,7 @@ def set_ends(set_scale: Any, set_limits: Any, found: Sequence[Compared], z: floa
 
 
 def _marks(points: Sequence[_Point], series: Sequence[str]) -> tuple[list[Any], list[str]]:
-    """What the legend shows: series that are not named at their ends, and kinds of marks."""
+    """Legend: series that are not named at their ends, and kinds of marks."""
     from matplotlib.lines import Line2D
 
     handles: list[Any] = []

@@ -258,7 +258,7 @@ def _draw_means(figure: Figure, finished: Finished, section: Section) -> None:
 def _title(
     survey: str, figures: Sequence[Shown], trues: Sequence[float], intervals: Intervals, what: str
 ) -> str:
-    """What was found: how many intervals hold the truth, if it is known."""
+    """Title: how many intervals hold the truth, if it is known."""
     known = [
         (found, true)
         for found, true in zip(figures, trues, strict=False)
@@ -276,7 +276,7 @@ def _title(
 
 
 def conditions(outcome: Outcome[Variant]) -> list[str]:
-    """How many answered, and what it cost them."""
+    """Conditions: how many answered, and what it cost them."""
     loss = outcome.ledger.record_epsilon
     return [
         count(outcome.estimate.n, "respondent"),

@@ -1,4 +1,4 @@
-"""How all pictures look: colours, sizes, titles, legends, and names at the ends of curves."""
+"""Style of all pictures: colours, sizes, titles, legends, and names at the ends of curves."""
 
 from __future__ import annotations
 

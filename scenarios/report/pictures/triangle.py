@@ -27,7 +27,7 @@ def width_of(seen: Glance) -> float:
 
 
 def notes_of(seen: Glance) -> list[str]:
-    """What has to be known of a triangle."""
+    """Notes on a triangle."""
     unseen = [f"not looked at: {what}" for what in left_out(seen)]
     if not seen.pairs:
         return unseen
@@ -41,7 +41,7 @@ def notes_of(seen: Glance) -> list[str]:
 
 
 def left_out(seen: Glance) -> list[str]:
-    """What was not looked at, each in a few words."""
+    """Pairs that were not looked at, each in a few words."""
     large, missing, beyond = seen.large, seen.missing, seen.beyond
     found = [
         f"{count(large, 'pair')} of more than {CELLS} cells" if large else "",

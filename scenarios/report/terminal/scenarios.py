@@ -1,4 +1,4 @@
-"""For a terminal: the scenarios by family, and the parameters of one."""
+"""Scenarios by family, and the parameters of one, for a terminal."""
 
 from __future__ import annotations
 

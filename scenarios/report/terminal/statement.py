@@ -71,7 +71,7 @@ def statement_report(said: Statement, *, details: bool = True) -> Iterator[Rende
 
 
 def _briefly(said: Statement) -> Iterator[RenderableType]:
-    """Who was counted, every verdict in a line, and all that is bad."""
+    """Report who was counted, every verdict in a line, and all that is bad."""
     of_record = [verdict for verdict in said.verdicts if verdict.key == "record"]
     for verdict in of_record:
         yield from _verdict_briefly(verdict)
@@ -142,7 +142,7 @@ def _because(verdict: Verdict, reasons: Iterable[str]) -> Iterator[RenderableTyp
 
 
 def _coverage_briefly(coverage: Sequence[Coverage]) -> Iterator[RenderableType]:
-    """Who was counted, and the waits in which somebody was not."""
+    """Report who was counted, and the waits in which somebody was not."""
     if all(each.counted == each.awaited for each in coverage):
         everybody = coverage[0]
         yield plain("Counted: ", style="bold").append_text(
@@ -154,7 +154,7 @@ def _coverage_briefly(coverage: Sequence[Coverage]) -> Iterator[RenderableType]:
 
 
 def _coverage(coverage: Sequence[Coverage]) -> Iterator[RenderableType]:
-    """Who was counted."""
+    """Report who was counted."""
     first, *others = coverage
     yield plain("Counted: ", style="bold").append_text(
         plain(f"{first.says}, for {first.of}", style="not bold")
@@ -265,7 +265,7 @@ def _panels(panels: Sequence[Panel]) -> RenderableType:
 
 
 def _figure(value: float, digits: int = 4) -> str:
-    """So many decimals, or nothing where there is no estimate."""
+    """Format with so many decimals; empty where there is no estimate."""
     return f"{value:.{digits}f}" if math.isfinite(value) else ""
 
 

@@ -18,7 +18,7 @@ _NOTES = 12
 
 
 def header_report(header: Header) -> RenderableType:
-    """What a transcript is about, in one line."""
+    """Line on what a transcript is about."""
     return plain(
         f"{header.variant}, {others_in(header)}, session {header.session.hex()}, "
         f"attempt {header.attempt}, over {header.transport}"
@@ -26,7 +26,7 @@ def header_report(header: Header) -> RenderableType:
 
 
 def rounds_report(rounds: Sequence[Round], about: Callable[[str], str]) -> Iterator[RenderableType]:
-    """Who said what to whom, round by round; those that are alike together.
+    """Messages round by round; those that are alike together.
 
     Args:
         rounds: as from ``rounds_of``.

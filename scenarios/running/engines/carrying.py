@@ -1,4 +1,4 @@
-"""How a task travels to a worker, and what became of it back, both as bytes.
+"""Tasks on their way to a worker, and their outcomes on the way back, as bytes.
 
 Functions and classes travel by the names of their modules. Files that a person named are not
 installed as modules, so their source travels with the task. Pickled by value, as cloudpickle does
@@ -24,7 +24,7 @@ R = TypeVar("R")
 
 
 class WorkerTraceback(Exception):
-    """Where in a worker an error was raised, as text."""
+    """Traceback in a worker, as text."""
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"
@@ -137,7 +137,7 @@ def _of_parts(kind: type[Exception], args: tuple[Any, ...], state: dict[str, Any
 
 
 def result_of(outcome: bytes) -> Any:
-    """What a kernel returned.
+    """Result of a kernel.
 
     Raises:
         Exception: what it raised instead; the cause is the worker's traceback.

@@ -42,7 +42,7 @@ class Engine(ABC):
     @property
     @abstractmethod
     def under_way(self) -> int:
-        """How many tasks were submitted and not yet handed back."""
+        """Number of tasks that were submitted and not yet handed back."""
 
     @abstractmethod
     def submit(
@@ -91,7 +91,7 @@ class Engine(ABC):
 
 
 class Lost:
-    """What is handed back of a task that was to be done once, and whose worker died.
+    """Outcome of a task that was to be done once, and whose worker died.
 
     Args:
         reason: what became of the worker.
@@ -127,7 +127,7 @@ def completed(
 
 
 def in_order(engine: Engine, kernel: Callable[[A], R], arguments: Sequence[A]) -> list[R]:
-    """What a kernel returns for each argument, in their order.
+    """Results of a kernel for each argument, in their order.
 
     Raises: as ``Engine.drain``.
     """

@@ -226,7 +226,7 @@ def _check_reachable(address: str) -> None:
 
 @contextlib.contextmanager
 def _settings() -> Generator[None]:
-    """What Ray is told by environment variables, for what is started inside.
+    """Set Ray's environment variables for what is started inside.
 
     Ray listens on all interfaces, but where it believes that there can be no cluster.
     """

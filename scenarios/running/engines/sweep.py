@@ -65,7 +65,7 @@ class Sweep:
         *,
         progress: Callable[[int, int], object] | None = None,
     ) -> list[R]:
-        """What a kernel returns for each argument, in their order.
+        """Results of a kernel for each argument, in their order.
 
         Args:
             kernel: a function at the top of a module, which says by an annotation what it returns.
@@ -94,7 +94,7 @@ class Sweep:
             self._stage(done, total)
 
     def _done(self, kernel: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
-        """What was done before, then the rest as it is done."""
+        """Results that were done before, then the rest as it is done."""
         number, pieces = self.maps, self._pieces
         missing = []
         for place, argument in enumerate(arguments):
@@ -151,7 +151,7 @@ def about_of(command: str, definition: object, **settings: object) -> dict[str, 
 
 
 def code_of(own: Iterable[UserModule]) -> dict[str, Any]:
-    """By what code results are made: the content of a person's own files, and the versions.
+    """Code that results are made by: a person's own files, and the versions.
 
     Args:
         own: the files, in any order.

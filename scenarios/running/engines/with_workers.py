@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class Task:
-    """What was submitted, and how many workers are known to have died of it."""
+    """Submitted task, and how many workers are known to have died of it."""
 
     key: int
     content: bytes

@@ -1,1 +1,1 @@
-"""What an audit of a transcript says."""
+"""Statement of an audit of a transcript."""

@@ -46,17 +46,17 @@ class AuditStatement(Statement):
 
     @property
     def record(self) -> Verdict:
-        """Whether the record is what was recorded, and its result follows from it."""
+        """True if the record is what was recorded, and its result follows from it."""
         return self.verdicts[0]
 
     @property
     def privacy(self) -> PrivacyVerdict:
-        """How well people were protected."""
+        """Verdict on how well people were protected."""
         return cast(PrivacyVerdict, self.verdicts[1])
 
 
 def statement(judged: Judged) -> AuditStatement:
-    """What an audit says; the same of the same audit."""
+    """State an audit; the same audit gives the same statement."""
     audit, checks = judged.audit, checks_of(judged)
     answers = {check.about: check.says for check in checks}
     estimates = _estimates(judged)
@@ -150,7 +150,7 @@ def facts(judged: Judged, rounds: Sequence[Round]) -> tuple[Fact, ...]:
 
 
 def _estimates(judged: Judged) -> Section:
-    """What the published result says."""
+    """Section on the published result."""
     if judged.estimate is None:
         return Section(
             key="estimate",
@@ -179,7 +179,7 @@ def _usefulness(judged: Judged) -> tuple[UsefulnessVerdict, ...]:
 
 
 def _conspiring(judged: Judged) -> tuple[CoalitionFinding, ...]:
-    """What those know who were asked about, but for the aggregator alone, who is judged anyway."""
+    """Findings on the coalitions that were asked about, but for the aggregator alone."""
     worst = None if judged.worst is None else judged.worst.finding
     asked = (each for each in (judged.coalition, worst) if each is not None)
     return tuple(each for each in asked if each.coalition != Coalition((AGGREGATOR,)))
@@ -192,7 +192,7 @@ def _promised(audit: Audit) -> int | None:
 
 
 def _doubt(audit: Audit) -> str:
-    """Why more may have been told than is on record; empty if nothing speaks for it."""
+    """Reason why more may have been revealed than is on record; empty if nothing speaks for it."""
     if audit.partial:
         return "the record could not be read whole"
     if audit.verdict in ("broken", "incomplete"):
@@ -201,7 +201,7 @@ def _doubt(audit: Audit) -> str:
 
 
 def _of_the_record(audit: Audit) -> tuple[str, tuple[str, ...]]:
-    """What is to be said of the record in a sentence, and the first findings against it."""
+    """Sentence on the record, and the first findings against it."""
     wrong = len(audit.findings)
     if audit.verdict == "unfinished":
         says = "Not all of the record could be read or judged: it may be what was recorded or not."

@@ -27,7 +27,7 @@ from scenarios.wording.withstanding import together
 
 
 def counted(judged: Judged) -> Answer:
-    """Who is in the estimate."""
+    """Answer who is in the estimate."""
     complete = judged.audit.completeness
     so_far = SO_FAR if judged.audit.partial else ""
     says = (
@@ -42,7 +42,7 @@ def counted(judged: Judged) -> Answer:
 
 
 def follows(judged: Judged) -> Answer:
-    """Whether the published result follows."""
+    """Check whether the published result follows."""
     replay, estimate = judged.audit.replay, judged.audit.estimate
     if replay is None:
         if judged.audit.partial:
@@ -65,7 +65,7 @@ def follows(judged: Judged) -> Answer:
 
 
 def replayed(judged: Judged) -> Answer | None:
-    """Whether the words of parties follow from the keys and records at hand."""
+    """Check whether the words of parties follow from the keys and records at hand."""
     found = [replay.follows for replay in judged.audit.replays]
     if not found:
         return None
@@ -81,7 +81,7 @@ def replayed(judged: Judged) -> Answer | None:
 
 
 def announced(judged: Judged) -> Answer:
-    """Whether the result gives what was announced, and what it gives besides."""
+    """Check whether the result gives what was announced, and what it gives besides."""
     analysis, estimate = judged.audit.charter.analysis, judged.audit.estimate
     if analysis is None:
         return "note", "Nothing was announced of the analysis."
@@ -104,7 +104,7 @@ def announced(judged: Judged) -> Answer:
 
 
 def simulated(judged: Judged) -> Answer | None:
-    """Whether the record, or somebody's seed, undoes all protection."""
+    """Check whether the record, or somebody's seed, undoes all protection."""
     if judged.audit.trial:
         return (
             "care",
@@ -121,7 +121,7 @@ def simulated(judged: Judged) -> Answer | None:
 
 
 def attempted(judged: Judged) -> Answer | None:
-    """Whether parties may have told more than this record has, in earlier attempts."""
+    """Check whether parties may have told more than this record has, in earlier attempts."""
     attempt = judged.audit.charter.attempt
     if attempt == 1:
         return None
@@ -133,7 +133,7 @@ def attempted(judged: Judged) -> Answer | None:
 
 
 def learned(judged: Judged) -> Answer:
-    """What bounds that which the observer learned about a respondent."""
+    """Answer what bounds the observer's knowledge of a respondent."""
     ledger, observer = judged.audit.ledger, together(judged.observer)
     loss = ledger.record_epsilon
     if judged.audit.partial:
@@ -180,12 +180,12 @@ def bounded_beside_sums(ledger: Ledger, known: CoalitionFinding | None) -> float
 
 
 def _signed(ledger: Ledger) -> str:
-    """Whose respondents a figure is about, where that is not all."""
+    """Respondents whom a figure is about, where that is not all."""
     return " of the parties that have signed" if ledger.unsigned else ""
 
 
 def unsigned(judged: Judged) -> Answer | None:
-    """What bounds that which parties told whose words depend on what they have not signed for."""
+    """Bound on what parties revealed in messages that depend on what they have not signed for."""
     ledger = judged.audit.ledger
     if not ledger.unsigned:
         return None
@@ -200,7 +200,7 @@ def unsigned(judged: Judged) -> Answer | None:
 
 
 def at_delta(judged: Judged) -> Answer | None:
-    """What an exact accountant says of the respondent of whom most was learned."""
+    """Figure of an exact accountant for the respondent of whom most was learned."""
     if judged.no_delta:
         # Where nothing bounds it, nobody expects a tighter bound.
         unbounded = math.isinf(judged.audit.ledger.record_epsilon)
@@ -228,7 +228,7 @@ def _if_honest(found: Composition) -> str:
 
 
 def claimed(judged: Judged) -> Answer:
-    """Whether the record shows more than is claimed."""
+    """Check whether the record shows more than is claimed."""
     checks, partial = judged.audit.checks, judged.audit.partial
     if not checks:
         return "note", "Nobody claims anything about this variant's privacy."
@@ -255,24 +255,24 @@ def claimed(judged: Judged) -> Answer:
 
 
 def has_sum(finding: CoalitionFinding) -> bool:
-    """Whether anybody contributed to a secure sum, so that there is something to take apart."""
+    """True if anybody contributed to a secure sum, so that there is something to take apart."""
     return any(found.contributed for found in finding.sums)
 
 
 def conspired(judged: Judged) -> Answer | None:
-    """What follows for the observer who was asked about from secure sums."""
+    """Conclusions of the observer who was asked about from secure sums."""
     found = judged.coalition
     return None if found is None else known(found, partial=judged.audit.partial)
 
 
 def worst_conspired(judged: Judged) -> Answer | None:
-    """What follows for the worst coalition from secure sums."""
+    """Conclusions of the worst coalition from secure sums."""
     found = judged.worst
     return None if found is None else known(found.finding, partial=judged.audit.partial)
 
 
 def known(finding: CoalitionFinding, *, partial: bool = False) -> Answer:
-    """What follows for a coalition from secure sums, by adding and subtracting.
+    """Conclusions of a coalition from secure sums, by adding and subtracting.
 
     What follows from numbers being small comes on top.
 
@@ -324,7 +324,7 @@ def _subject(coalition: Coalition) -> str:
 
 
 def linked(judged: Judged) -> Answer:
-    """Whether the observer can link reports of one respondent."""
+    """Check whether the observer can link reports of one respondent."""
     groups, observer = judged.linkage.groups, together(judged.observer)
     more = " The record could not be read whole: there may be more." if judged.audit.partial else ""
     names = list(dict.fromkeys(cut(again.attribute) for g in groups for again in g.repeated))

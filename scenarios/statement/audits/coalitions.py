@@ -1,4 +1,4 @@
-"""What a statement says of those who conspire, and of reports that can be linked."""
+"""Sections on coalitions, and on reports that can be linked."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def coalition(
     unbounded: Collection[str] = (),
     partial: bool = False,
 ) -> Section:
-    """What those who conspire can tell of the others.
+    """Section on what a coalition can tell of the others.
 
     Args:
         finding: what they can tell.
@@ -92,7 +92,7 @@ def coalition(
 
 
 def _merged(ledger: Ledger) -> Iterator[str]:
-    """Which parties it tells apart from those of whom it knows sums or a random order alone."""
+    """Parties that it tells apart from those of whom it knows sums or a random order alone."""
     if not ledger.honest:
         return
     apart = [
@@ -115,7 +115,7 @@ def _counted(event: PrivacyEvent) -> str:
 
 
 def how_found(worst: WorstCoalition, *, partial: bool = False) -> str:
-    """How the most damaging coalition was found, and whether another one may do more damage."""
+    """Method by which the most damaging coalition was found, and whether another may do more."""
     known = worst.exact and worst.finding.whole and not partial
     surely = "none does more damage" if known else "there may be worse"
     size = count(len(worst.coalition.members) - 1, "party", "parties")
@@ -152,7 +152,7 @@ def active_notes(worst: WorstCoalition, withstands: Withstood | None) -> tuple[s
 
 
 def _of_sum(found: SumFinding) -> Iterator[str]:
-    """What a table of sums has no column for."""
+    """Remarks for which a table of sums has no column."""
     if found.opened:
         names = some(map(cut, found.opened), len(found.opened), 8)
         yield f"shares open all secrets of {names}"
@@ -204,7 +204,7 @@ def _sums(sums: Sequence[SumFinding], key: str) -> Iterator[Grid]:
 
 
 def _sets(found: CoalitionFinding, key: str) -> Iterator[Grid]:
-    """Whose sums follow, from all that is on record, the smallest first."""
+    """Sets of parties whose sums follow, from all that is on record, the smallest first."""
     follow: list[tuple[Sequence[PartyId], str]] = [(set_, "exact sum") for set_ in found.determined]
     follow += [(set_, "exact sum, overlapping others") for set_ in found.mixed]
     follow += [((pair.first, pair.second), f"exact {pair.relation}") for pair in found.pairs]
@@ -223,7 +223,7 @@ def _sets(found: CoalitionFinding, key: str) -> Iterator[Grid]:
 
 
 def linkage(found: Linkage, lead: str) -> Section:
-    """Which reports of one respondent can be linked, and what asking again gives away."""
+    """Section on linkable reports of one respondent, and what asking again gives away."""
     repeats = [again for group in found.groups for again in group.repeated]
     groups = alike(found.groups)
     grid = Grid(
@@ -268,7 +268,7 @@ def alike(groups: Iterable[Linked]) -> list[Linked]:
 
 
 def _in_order(name: str) -> tuple[tuple[int, str], ...]:
-    """What names are sorted by, so that party-2 stands before party-10."""
+    """Sort key of names, by which party-2 stands before party-10."""
     parts = (part.lstrip("0") if i % 2 else part for i, part in enumerate(_NUMBER.split(name)))
     return tuple((len(part) if i % 2 else 0, part) for i, part in enumerate(parts))
 

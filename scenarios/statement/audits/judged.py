@@ -65,14 +65,14 @@ class Judged:
 
     @property
     def observer(self) -> Coalition:
-        """Whose knowledge is accounted for: by default that of all who hold no records."""
+        """Coalition that is accounted for: by default all who hold no records."""
         if self.coalition is None:
             return serving(self.audit.charter.roster)
         return self.coalition.coalition
 
     @property
     def withstands(self) -> Withstood | None:
-        """How many may conspire with the aggregator in the secure sum; None if it is not known."""
+        """Number that may conspire with the aggregator in the secure sum; None if not known."""
         charter = self.audit.charter
         return withstood_in(charter.variant, len(charter.roster.parties))
 

@@ -35,7 +35,7 @@ from scenarios.surveys.watching.rounds import Round, RoundWriter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What an audit is asked for, and what it goes by besides the transcript.
+    """Request for an audit, and what it goes by besides the transcript.
 
     Args:
         observer: whose knowledge to account for, and of secure sums too; None for what all who hold

@@ -1,4 +1,4 @@
-"""What a statement says of privacy: what an observer learned, and claims beside the record."""
+"""Sections on privacy: what an observer learned, and claims beside the record."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NAMED = 12
 
 
 def ledger(judged: Judged, lead: str) -> Section:
-    """What the observer learned, by attribute and by respondent."""
+    """Section on what the observer learned, by attribute and by respondent."""
     learned = judged.audit.ledger
     reasons = tuple(cut(reason, 300) for reason in learned.unbounded[:GROUPS])
     more = rest(len(learned.unbounded), GROUPS, "reasons")
@@ -115,7 +115,7 @@ def _groups(key: str, caption: str, accounts: Iterable[Account]) -> Grid:
 
 
 def _apart(ledgers: Sequence[Ledger]) -> Iterator[Grid]:
-    """What those learn who conspire, if all others keep to the protocol."""
+    """Knowledge of those who conspire, if all others keep to the protocol."""
     if ledgers:
         yield Grid(
             key="apart",
@@ -130,7 +130,7 @@ def _apart(ledgers: Sequence[Ledger]) -> Iterator[Grid]:
 
 
 def _crowd(ledger: Ledger) -> str:
-    """Whether a respondent is told apart from others."""
+    """Check whether a respondent is told apart from others."""
     if not ledger.record_epsilon:
         return "nothing"
     trails = [charge for a in ledger.everybody.values() for charge in a.trail]
@@ -140,7 +140,7 @@ def _crowd(ledger: Ledger) -> str:
 
 
 def _sealed(sealed: SealedFor) -> str:
-    """How much of what was sealed for a member the audit has looked into."""
+    """Part of what was sealed for a member that the audit has looked into, in words."""
     messages = count(sealed.messages, "message")
     if sealed.opened is None:
         return (
@@ -189,7 +189,7 @@ def _compositions(judged: Judged) -> Iterator[Grid]:
 
 
 def claims(judged: Judged, lead: str) -> Section:
-    """What is claimed, what the record shows, and the factor between them."""
+    """Section on claims, the record, and the factor between them."""
     checks = judged.audit.checks
     figures = [
         value

@@ -20,7 +20,7 @@ LENGTH, NAMES = 400, 8
 
 
 def whole(verification: Verification) -> Answer:
-    """Whether the record is what was recorded, to its end."""
+    """Check whether the record is what was recorded, to its end."""
     faults = len(verification.faults) + verification.faults_left_out
     wrong = f"{count(faults, 'fault')} in the file"
     if verification.unopened is not None:
@@ -39,7 +39,7 @@ def whole(verification: Verification) -> Answer:
 
 
 def cut_short(verification: Verification) -> str:
-    """Why a record that breaks no rule is not complete."""
+    """Reason why a record that breaks no rule is not complete."""
     if verification.header is None:
         why = "file ends before its header"
     elif verification.torn:
@@ -54,14 +54,14 @@ def cut_short(verification: Verification) -> str:
 
 
 def _by_itself(verification: Verification) -> bool:
-    """Whether all that is wrong is how a file compares with a checkpoint or digest given to it."""
+    """True if all that is wrong is how a file compares with a checkpoint or digest given to it."""
     # Cosignatures are of the checkpoint that was given, too, and are answered by themselves.
     about = {fault.rule for fault in verification.faults}
     return about <= {"published", "digest"} and not verification.faults_left_out
 
 
 def changed(verification: Verification) -> str | None:
-    """What is wrong with a file that is not as it was recorded, in a sentence; None if it may be.
+    """Problem of a file that is not as it was recorded, in a sentence; None if it may be.
 
     A single bit that was flipped breaks many rules at once: every signature over it, and more.
     """
@@ -103,7 +103,7 @@ def on_record(word: Soundness, says: str, reasons: tuple[str, ...]) -> Verdict:
 
 
 def verdict_of_file(verification: Verification) -> tuple[Soundness, str]:
-    """What verifying comes to: the verdict on the file alone, and why in a sentence."""
+    """Verdict on the file alone, and why in a sentence."""
     if verification.intact:
         if verification.compared:
             return "sound", "The file breaks no rule, and fits what was published."
@@ -141,7 +141,7 @@ _PUBLISHED: Mapping[Published, Answer] = MappingProxyType(
 
 
 def published(verification: Verification) -> Answer:
-    """Whether it is the record that was published."""
+    """Check whether it is the record that was published."""
     if verification.unopened is not None and verification.published == "differs":
         return (
             "open",
@@ -152,7 +152,7 @@ def published(verification: Verification) -> Answer:
 
 
 def signed_by_members(verification: Verification) -> Answer:
-    """Which parties and services have signed what they said and heard."""
+    """Answer which parties and services have signed what they sent and received."""
     signed, unsigned = len(verification.signed_by), verification.unsigned
     header = verification.header
     many = "members" if header is not None and header.roles else "parties"
@@ -174,7 +174,7 @@ def signed_by_members(verification: Verification) -> Answer:
 
 
 def signed_by_aggregator(verification: Verification) -> Answer:
-    """How much of the record the aggregator has signed for, and whether it contradicts itself."""
+    """Answer how much of the record the aggregator has signed, and if it contradicts itself."""
     last = verification.checkpoint
     if verification.equivocation is not None:
         return (
@@ -198,7 +198,7 @@ def signed_by_aggregator(verification: Verification) -> Answer:
 
 
 def begun(verification: Verification) -> Answer | None:
-    """Which of those witnesses have cosigned the first checkpoint, and when."""
+    """Answer which of the demanded witnesses have cosigned the first checkpoint, and when."""
     found = verification.first_cosigned
     if found is None:
         return None
@@ -220,7 +220,7 @@ def begun(verification: Verification) -> Answer | None:
 
 
 def cosigned(verification: Verification) -> Answer | None:
-    """Which of the witnesses that were demanded have cosigned the published checkpoint."""
+    """Answer which of the demanded witnesses have cosigned the published checkpoint."""
     found = verification.cosigned
     if found is None:
         return None
@@ -253,7 +253,7 @@ OF_THE_FILE: Mapping[str, Callable[[Verification], Answer | None]] = MappingProx
 
 
 def checks_of_file(verification: Verification) -> tuple[Check, ...]:
-    """What is asked of the file alone, and how it came out."""
+    """Checks of the file alone, with their outcomes."""
     answers = ((about, ask(verification)) for about, ask in OF_THE_FILE.items())
     return tuple(
         Check(about, answer[0], cut(answer[1], LENGTH), "integrity")

@@ -1,4 +1,4 @@
-"""What a statement says of the record itself: findings, who took part, and what the file proves."""
+"""Sections on the record itself: findings, who took part, and what the file proves."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FAULTS, MEMBERS, WORDED = 30, 12, 400
 
 
 def findings(judged: Judged) -> Section:
-    """What is wrong, each finding with the entries behind it, and what was survived."""
+    """Section on findings, each with the entries behind it, and what was survived."""
     wrong, odd = judged.audit.findings, judged.audit.remarks
     verdict = judged.audit.verdict
     undecided = verdict in ("unfinished", "unchecked", "incomplete")
@@ -84,7 +84,7 @@ def _found(key: str, caption: str, found: Sequence[Finding]) -> Iterator[Grid]:
 
 
 def members(judged: Judged, lead: str) -> Section:
-    """Who was counted, who was not, and why."""
+    """Section on who was counted, who was not, and why."""
     complete = judged.audit.completeness
     departed: dict[str, list[str]] = {}
     for name, reason in complete.departed.items():
@@ -154,7 +154,7 @@ def _reasons(
 
 
 def integrity(judged: Judged, lead: str, replayed: str) -> Section:
-    """What the file proves, and what it does not.
+    """Section on what the file proves, and what it does not.
 
     Args:
         judged: the audit.
@@ -225,7 +225,7 @@ def integrity(judged: Judged, lead: str, replayed: str) -> Section:
 
 
 def _closes(survey: Survey) -> Iterator[tuple[str, str]]:
-    """Until when answers were taken, if that was agreed."""
+    """Closing time of the answers, if that was agreed."""
     if survey.closing is not None:
         yield "Answers taken until", moment(int(survey.closing.timestamp()))
 

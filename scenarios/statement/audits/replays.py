@@ -1,4 +1,4 @@
-"""What replays that agree leave open: whether the records at hand are the true ones, in words."""
+"""Sentences on what replays that agree leave open: whether the records are the true ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def records_unproved(audit: Audit) -> str:
-    """Which other records would agree as well, and how often; empty if no party's words follow.
+    """Sentence on other records that would agree as well; empty if no party's messages follow.
 
     A randomizer that keeps or else redraws does not look at the answer where it redraws, so that is
     how often a false answer passes. Of others it is said in words alone.
@@ -68,7 +68,7 @@ def _passing(events: Iterable[PrivacyEvent]) -> Iterator[str]:
 
 
 def is_exact(event: PrivacyEvent) -> bool:
-    """Whether an event tells true counts, of one party or of several together."""
+    """Check whether an event tells true counts, of one party or of several together."""
     return tells(event, ExactCounts)
 
 
@@ -78,13 +78,13 @@ def is_noised(event: PrivacyEvent) -> bool:
 
 
 def _unasked(events: Iterable[PrivacyEvent], attributes: Iterable[str]) -> bool:
-    """Whether some attributes were told by some respondents and not by others, or by nobody."""
+    """True if some attributes were told by some respondents and not by others, or by nobody."""
     asked = {name for event in events for name in getattr(event, "attributes", ())}
     return any(isinstance(event, OneOf) for event in events) or not asked.issuperset(attributes)
 
 
 def parts_of(event: PrivacyEvent) -> Iterator[PrivacyEvent]:
-    """What an event is composed of; alternatives come before their own parts."""
+    """Parts that an event is composed of; alternatives come before their own parts."""
     match event:
         case OneOf(events):
             yield event

@@ -31,7 +31,7 @@ LISTED_SETS = 100
 
 
 def audit_values(judged: Judged) -> dict[str, Any]:
-    """What ``audit --json`` prints beside the statement."""
+    """Values that ``audit --json`` prints beside the statement."""
     audit = judged.audit
     privacy = {
         "observer": audit.ledger.observer,
@@ -200,7 +200,7 @@ def _audit_values(judged: Judged) -> dict[str, Any]:
 
 
 def coalition_values(finding: CoalitionFinding, *, notes: Iterable[str] = ()) -> dict[str, Any]:
-    """What a coalition knows, as JSON has it.
+    """Values of a coalition's knowledge.
 
     Long lists are cut: of a set ``LISTED_NAMES`` names are given beside its size, of sets
     ``LISTED_SETS`` beside their number.
@@ -255,7 +255,7 @@ def _sum_values(found: SumFinding) -> dict[str, Any]:
 
 
 def linkage_values(linkage: Linkage) -> dict[str, Any]:
-    """What can be linked, as JSON has it; of many groups the largest, beside their number."""
+    """Values of linkable reports; of many groups the largest, beside their number."""
     return {
         "observer": linkage.observer,
         "count": len(linkage.groups),

@@ -1,4 +1,4 @@
-"""What is stated of a file that was verified by itself."""
+"""Statement of a file that was verified by itself."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def state_verified(verification: Verification) -> Statement:
 
 
 def verification_values(verification: Verification) -> dict[str, Any]:
-    """What verifying found."""
+    """Values of a verification."""
     digest = verification.digest
     word, says = verdict_of_file(verification)
     return {
@@ -78,7 +78,7 @@ def verification_values(verification: Verification) -> dict[str, Any]:
 
 
 def _witness_values(verification: Verification) -> dict[str, Any]:
-    """Who has cosigned the published and the first checkpoint; empty if nobody was demanded."""
+    """Witnesses of the published and the first checkpoint; empty if nobody was demanded."""
     found = {"cosigned": verification.cosigned, "first_cosigned": verification.first_cosigned}
     return {name: _cosigned_values(each) for name, each in found.items() if each is not None}
 

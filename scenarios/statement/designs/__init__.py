@@ -1,1 +1,1 @@
-"""What is stated of designs: a recommendation, the ranking, or what an error takes."""
+"""Statements of designs: a recommendation, the ranking, or what an error takes."""

@@ -1,4 +1,4 @@
-"""What is stated of what an error takes."""
+"""Statement of what an error takes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from scenarios.wording.formatting import count, epsilon
 def state_needed(
     setup: Setup, error: float, level: float, needed: Sequence[Needed], without: Sequence[str]
 ) -> Statement:
-    """What an error takes.
+    """State what an error takes.
 
     Args:
         setup: what it is for.
@@ -116,7 +116,7 @@ def _honest(one: Needed) -> str:
 
 
 def needed_values(setup: Setup, error: float, level: float, needed: Sequence[Needed]) -> Values:
-    """What an error takes."""
+    """Values of what an error takes."""
     return {
         **setup_values(setup),
         "error": error,

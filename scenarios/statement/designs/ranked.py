@@ -1,4 +1,4 @@
-"""What is stated of designs: what is recommended, and how variants rank at each epsilon."""
+"""Statement of designs: what is recommended, and how variants rank at each epsilon."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def state_designs(found: Designed, *, every: bool) -> Statement:
 
 
 def _who(row: Row) -> str:
-    """Whose trust it is: what rests on honest others does so by its epsilon."""
+    """Trust that a row needs: what rests on honest others does so by its epsilon."""
     name = row.candidate.name
     return (
         f"{name} at epsilon {row.epsilon:g}" if row.rests_on == "honest" else row.candidate.family
@@ -209,7 +209,7 @@ def _notes(rows: Sequence[Row], setup: Setup) -> Iterator[str]:
 
 
 def _grouped(title: str, pairs: Iterable[tuple[str, str]]) -> Iterator[Section]:
-    """Which variants the same is said of, a line for each saying."""
+    """Variants by what is said of them, a line for each saying."""
     groups: dict[str, dict[str, None]] = {}
     for name, says in pairs:
         groups.setdefault(says, {})[name] = None

@@ -1,4 +1,4 @@
-"""What is recommended of all ways to ask, with two alternatives: sections and values."""
+"""Recommendation among all ways to ask, with two alternatives: sections and values."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def _privacy(cost: float) -> str:
 
 
 def _asks(setup: Setup, row: Row) -> str:
-    """What people have to do."""
+    """Tasks of the people who answer."""
     traffic, variant = row.traffic, row.candidate.variant
     if traffic is None or variant is None:
         return "What it asks of people is not known."
@@ -238,7 +238,7 @@ def _more(found: Designed, picks: Recommendation, row: Row) -> Iterator[str]:
 
 
 def _mending(setup: Setup, row: Row) -> str:
-    """What would take the best that holds whoever conspires to the next step; or nothing."""
+    """Changes that would take the best that holds whoever conspires to the next step, if any."""
     variant = row.candidate.variant
     if variant is None or row.least_exact is None or row.usefulness == "good":
         return ""

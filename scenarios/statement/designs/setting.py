@@ -1,4 +1,4 @@
-"""What a design is for, in words and as values."""
+"""Purpose of a design, in words and as values."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def whom_words(setup: Setup) -> str:
 
 
 def setup_values(setup: Setup) -> Values:
-    """What a design is for."""
+    """Values of a design's purpose."""
     return {
         "target": setup.target.says,
         "tables": len(setup.target.tables),

@@ -176,7 +176,7 @@ def mended(
 
 
 def _off(one: MarginOfError) -> str:
-    """By how much one of them may be off, a sentence without its end."""
+    """Margin of one of them, as a sentence without its end."""
     name = _subject(one)
     if math.isnan(one.margin):
         return f"How far {name} may be off is not known"
@@ -191,7 +191,7 @@ _UNITS: Mapping[Subject, str] = MappingProxyType(
 
 
 def _subject(one: MarginOfError) -> str:
-    """What may be off."""
+    """Subject of a margin."""
     name = cut(title_of(one.names))
     if one.of == "shares":
         return f"shares of {name}"
@@ -199,7 +199,7 @@ def _subject(one: MarginOfError) -> str:
 
 
 def _others(of: Sequence[MarginOfError], worst: MarginOfError) -> str:
-    """How many are more useful than the least useful, as the end of a sentence."""
+    """Number of estimates that are more useful than the least useful, as the end of a sentence."""
     better = sum(one.word != worst.word for one in of)
     return f"; {better:,} of {len(of):,} estimates are better" if better else ""
 

@@ -1,4 +1,4 @@
-"""What is agreed in a real survey, as files say it, and the charter that follows."""
+"""Terms of a real survey, as files have them, and the charter that follows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Way: TypeAlias = Literal["request", "folder", "link"]
 
 
 class Agreed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is agreed before anybody is enrolled.
+    """Terms that are agreed before anybody is enrolled.
 
     Args:
         variant: the name of the protocol.
@@ -57,7 +57,7 @@ class Agreed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def planned(cls, plan: Plan) -> Agreed:
-        """What a plan says, with a nonce that is drawn."""
+        """Terms of a plan, with a nonce that is drawn."""
         return cls(
             plan.variant.name,
             plan.pin,
@@ -104,7 +104,7 @@ class Agreed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CharterFile(Agreed, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is in every member's folder: what is agreed, and by whom.
+    """Charter in every member's folder: what is agreed, and by whom.
 
     Args:
         members: how many the roster has, the aggregator included.
@@ -158,12 +158,12 @@ class CharterFile(Agreed, frozen=True, forbid_unknown_fields=True, kw_only=True)
         )
 
     def agreed(self) -> Agreed:
-        """What is agreed, whoever takes part."""
+        """Terms that are agreed, whoever takes part."""
         return Agreed(*(getattr(self, name) for name in Agreed.__struct_fields__))
 
 
 class PlaceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a party is on the roster.
+    """Place of a party on the roster.
 
     Args:
         party: its id.
@@ -178,7 +178,7 @@ class PlaceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     proof: Annotated[tuple[Hash, ...], Meta(max_length=64)]
 
     def excerpt(self, own: bytes, charter: CharterFile) -> Roster:
-        """What the party with this public key knows of the roster.
+        """Roster as the party with this public key knows it.
 
         Raises:
             ValueError: they are not proved to be on it.

@@ -1,4 +1,4 @@
-"""What is written into members' folders."""
+"""Files in members' folders."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ _ADMITTED = frozenset({AUTHORITY, CERTIFICATE, CHARTER})
 
 
 class Joined(NamedTuple):
-    """What a party has asked for.
+    """Request of a party.
 
     Args:
         invitation: what it was handed.
@@ -112,7 +112,7 @@ def join(path: Path, folder: Path, own: str | None) -> Joined:
 
 
 class Accepted(NamedTuple):
-    """What became of a party's request.
+    """Outcome of a party's request.
 
     Args:
         member: what is in its folder now; None if it was refused.

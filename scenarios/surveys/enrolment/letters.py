@@ -1,4 +1,4 @@
-"""What organiser and parties hand each other until the roster is sealed, by mail or any other way.
+"""Letters between organiser and parties until the roster is sealed, by mail or any other way.
 
 An invitation holds a secret key, and whoever signs a request with it takes the invited place. Two
 requests with different keys that one invitation has signed prove by themselves that it was used
@@ -61,11 +61,11 @@ class Request(
 
     @property
     def statement(self) -> bytes:
-        """What both keys sign."""
+        """Statement that both keys sign."""
         return b"sottovoce request 1\0" + _encode((self.agreed, self.party, self.key))
 
     def is_by(self, invitation: bytes) -> bool:
-        """Whether the holder of an invitation's key has asked for this."""
+        """Check whether the holder of an invitation's key has asked for this."""
         return is_signature(self.invited, self.statement, key=invitation)
 
     def check(self, agreed: bytes, invitation: bytes) -> None:
@@ -95,7 +95,7 @@ class Invitation(
     tag_field="format",
     tag="sottovoce invitation 1",
 ):
-    """What one party is handed, and nobody else.
+    """Invitation of one party, handed to nobody else.
 
     Args:
         party: the place on the roster.
@@ -162,7 +162,7 @@ class Admission(
     tag_field="format",
     tag="sottovoce admission 1",
 ):
-    """What a party needs for its folder, signed by the organiser.
+    """Admission that a party needs for its folder, signed by the organiser.
 
     Args:
         party: whose.
@@ -178,7 +178,7 @@ class Admission(
 
     @property
     def statement(self) -> bytes:
-        """What the organiser signs."""
+        """Statement that the organiser signs."""
         content = _encode((self.party, self.files, self.claims))
         return b"sottovoce admission 1\0" + hashlib.sha256(content).digest()
 
@@ -192,7 +192,7 @@ ANSWER: Any = Refusal | Admission
 
 
 def read_letter(path: Path, kind: type[S], most: int = LARGEST_LETTER) -> S:
-    """What a file from somebody else says.
+    """Read a file from somebody else.
 
     Args:
         path: the file.

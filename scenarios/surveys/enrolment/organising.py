@@ -72,7 +72,7 @@ _ENROLMENT, _REQUESTS = "enrolment.json", "requests.jsonl"
 
 
 class _Enrolment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who is invited to what: name and invitation's public key, of which the last counts."""
+    """Invited parties: name and invitation's public key, of which the last counts."""
 
     agreed: Agreed
     invited: tuple[tuple[PartyId, PublicKey], ...]
@@ -139,7 +139,7 @@ def invite_again(folder: Path, party: str) -> Path:
 
 
 class Admitted(NamedTuple):
-    """What became of some requests.
+    """Outcome of some requests.
 
     Args:
         new: how many were admitted.
@@ -333,7 +333,7 @@ def _drawn_pool(
 
 
 class _Enrolling:
-    """What is known of an enrolment while it is open.
+    """State of an enrolment while it is open.
 
     Attributes:
         agreed: what is asked, and how.

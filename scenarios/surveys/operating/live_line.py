@@ -21,7 +21,7 @@ _COLUMNS = 80
 
 
 def line_of(counts: Counts) -> str:
-    """How a survey goes, in a line."""
+    """Line on how a survey goes."""
     said = [f"{counts.joined} of {counts.parties} joined"]
     if counts.phase is Phase.BEGINNING and counts.needed:
         said = [f"{counts.cosigned} of {counts.needed} witnesses have cosigned"]

@@ -80,7 +80,7 @@ def exposition(counts: Counts) -> Response:
 
 
 def health(counts: Counts) -> Response:
-    """Whether parties can connect and what they say is written to disk."""
+    """Check whether parties can connect and what they say is written to disk."""
     status, said = HTTPStatus.OK, counts.phase.value
     if counts.phase in (Phase.BEGINNING, Phase.STOPPING):
         status = HTTPStatus.SERVICE_UNAVAILABLE

@@ -1,4 +1,4 @@
-"""What surrounds a survey while it is held: who is told how it goes, and what may end it early."""
+"""Surroundings of a survey while it is held: who is told how it goes, and what may end it early."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Task = Callable[[], Awaitable[object]]
 
 
 class Operation:
-    """How a survey is held; by default nobody is told, and nothing ends it early.
+    """Operation of a survey; by default nobody is told, and nothing ends it early.
 
     Args:
         tell: takes events.

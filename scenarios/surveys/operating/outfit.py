@@ -1,4 +1,4 @@
-"""How a survey is held from the command line: who is told how it goes, and by what."""
+"""Operation of a survey from the command line: who is told how it goes, and by what."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def operating(
     address: tuple[str, int] | None = None,
     trusted: Sequence[Network] = (),
 ) -> Generator[tuple[Operation, str]]:
-    """How the survey of a folder is held: signals stop it, and ``close_joining`` finds it.
+    """Operate the survey of a folder: signals stop it, and ``close_joining`` finds it.
 
     A service manager is told when it is ready. On a terminal, a line says how it goes.
 

@@ -1,4 +1,4 @@
-"""How a survey goes, in counts: nothing of what anybody says, and nobody's name."""
+"""Progress of a survey, in counts: nothing of what anybody sends, and nobody's name."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Refusing(Protocol):
 
 
 class Phase(StrEnum):
-    """How far a survey is."""
+    """Phase of a survey."""
 
     BEGINNING = "beginning"
     JOINING = "joining"
@@ -58,7 +58,7 @@ class Phase(StrEnum):
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """How a survey goes, at one moment.
+    """Counts of a survey at one moment.
 
     Args:
         phase: how far it is.
@@ -102,7 +102,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Progress:
-    """What a survey tells of itself as it goes.
+    """Progress that a survey reports as it goes.
 
     Args:
         tell: takes events.
@@ -221,7 +221,7 @@ class Progress:
             self.tell("strangers", connections=times, addresses=addresses, scarce=int(scarce))
 
     def counts(self) -> Counts:
-        """How it goes now."""
+        """Counts at this moment."""
         if self._switch is None or self._tally is None:
             return Counts(
                 phase=self.phase,

@@ -1,4 +1,4 @@
-"""How far long work is, on a terminal: of how much, and the time that is left."""
+"""Progress of long work on a terminal: how much is done, and the time that is left."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Ongoing:
-    """What a terminal shows of long work: how much is done, stage by stage if there are.
+    """Progress of long work on a terminal: how much is done, stage by stage if there are.
 
     Args:
         show: is given what is done, of how much, and both in words.

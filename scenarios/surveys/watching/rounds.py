@@ -44,13 +44,13 @@ class Flow:
 
     @property
     def lost(self) -> int:
-        """How many messages did not arrive."""
+        """Number of messages that did not arrive."""
         return 0 if self.delivered is None else self.messages - self.delivered
 
 
 @dataclass(slots=True)
 class Round:
-    """What was said between two closings, and what else happened meanwhile."""
+    """Messages between two closings, and what else happened meanwhile."""
 
     flows: list[Flow] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -108,7 +108,7 @@ def added(flows: Sequence[Flow]) -> Flow:
 
 
 def waits_of(closings: Sequence[Closing], *, at_most: int) -> list[tuple[str, Sequence[Closing]]]:
-    """What the aggregator waited for, each wait with a name in words.
+    """Waits of the aggregator, each with a name in words.
 
     Where there are more than ``at_most``, all of one kind are together.
     """

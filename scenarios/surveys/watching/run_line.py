@@ -32,7 +32,7 @@ def following(
     silent: bool,
     intervals: Intervals = USUAL,
 ) -> Generator[tuple[Watch | None, Callable[[int, int], None]]]:
-    """What runs are given so that they are followed, and what is told how many of them are done.
+    """Follow runs: a watch for each, and a function that is told how many of them are done.
 
     Args:
         name: of what is run, for people.

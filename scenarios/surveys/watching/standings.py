@@ -1,4 +1,4 @@
-"""How a survey stands, step by step: one fold for a run that goes on and for a transcript."""
+"""Standing of a survey, step by step: one fold for a run that goes on and for a transcript."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Wait(NamedTuple):
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """How a survey stands after some entry of its record.
+    """Standing of a survey after some entry of its record.
 
     Args:
         cause: why there is a step here.
@@ -229,7 +229,7 @@ class StandingWriter(Fold):
 
     @property
     def due(self) -> int:
-        """How many steps there are, those that are not kept and the last one counted."""
+        """Number of steps, those that are not kept and the last one counted."""
         return sum(self._steps.values()) + 1
 
     def standings(self) -> tuple[Standing, ...]:
@@ -247,7 +247,7 @@ class StandingWriter(Fold):
         return "end" if self._result is None else "result"
 
     def _begin(self) -> tuple[SoFar, frozenset[str]]:
-        """Who follows the survey, if it is not too large, and the kinds that it is told of."""
+        """Follower of the survey, if it is not too large, and the kinds that it takes."""
         variant = self._charter.variant
         cells = variant.workload().cells
         self._cells += cells

@@ -1,4 +1,4 @@
-"""How a run stands at each step: a line for each, or a drawing of the last one on a terminal."""
+"""Steps of a run: a line for each, or a drawing of the last one on a terminal."""
 
 from __future__ import annotations
 

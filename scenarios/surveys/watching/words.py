@@ -1,4 +1,4 @@
-"""What is said of a standing, in a terminal and on a page."""
+"""Words for a standing, in a terminal and on a page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scenarios.wording.formatting import NONE, count, cut, epsilon
 
 
 def event(standing: Standing) -> str:
-    """What has happened at a step."""
+    """Event of a step."""
     wait, late = standing.wait, f", and {standing.late:,} late" if standing.late else ""
     if wait is not None:
         awaited = count(wait.awaited, "party", "parties")
@@ -33,12 +33,12 @@ EACH_STEP = "each is for its own step, so do not stop at one that pleases"
 
 
 def about(intervals: Intervals) -> str:
-    """Which intervals are shown at each step."""
+    """Intervals that are shown at each step."""
     return f"{legend_text(intervals)}; {EACH_STEP}"
 
 
 def lost(standing: Standing) -> str:
-    """Who will not answer any more."""
+    """Members that will not answer any more."""
     said = [f"{standing.gone:,} gone"]
     if standing.declined:
         said.append(f"{standing.declined:,} declined")
@@ -46,7 +46,7 @@ def lost(standing: Standing) -> str:
 
 
 def spent(standing: Standing) -> str:
-    """What has been spent."""
+    """Spending so far."""
     most = f"ε at most {epsilon(standing.epsilon)}"
     if not standing.sums:
         return most
@@ -55,7 +55,7 @@ def spent(standing: Standing) -> str:
 
 
 def basis(standing: Standing) -> str:
-    """What the estimate is made of."""
+    """Reports that the estimate is made of."""
     if standing.respondents is None:
         return f"no estimate: {cut(standing.why, 120)}"
     said = f"from {count(standing.respondents, 'respondent')}"

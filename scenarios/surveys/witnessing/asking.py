@@ -408,7 +408,7 @@ def _proof(note: str, hashes: Sequence[bytes], old: int) -> Consistency:
 
 
 def _post(url: str, body: bytes, within: float) -> tuple[int, bytes]:
-    """What a witness answers. Redirections are not followed.
+    """Post to a witness. Redirections are not followed.
 
     Raises:
         _NotCosignedError: the answer is too long.

@@ -1,4 +1,4 @@
-"""What a witness keeps: its key, and the last checkpoint of each survey that it cosigned."""
+"""State of a witness: its key, and the last checkpoint of each survey that it cosigned."""
 
 from __future__ import annotations
 

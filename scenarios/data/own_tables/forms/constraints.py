@@ -56,7 +56,7 @@ def bounds(
 
 
 def _compared(part: str) -> tuple[str, str]:
-    """How the answer is compared, and with what; empty texts if it is not."""
+    """Comparison of the answer, and with what; empty texts if there is none."""
     text = part.strip().lstrip("( ")
     while text.endswith(")") and text.count(")") > text.count("("):
         text = text[:-1].rstrip()

@@ -271,7 +271,7 @@ class _Reader:
         self._named = set[str]()
 
     def proposals(self) -> Iterator[Proposed]:
-        """What is proposed for each question.
+        """Proposals for each question.
 
         Raises:
             UsageError: a row that is malformed.

@@ -62,7 +62,7 @@ class Answers(NamedTuple):
         return self.counts.total() + self.missing.total()
 
     def few(self, rare: int) -> int:
-        """In how few rows an answer is rare: in a small table in fewer than one of a hundred."""
+        """Number of rows below which an answer is rare: in a small table one of a hundred."""
         return min(rare, self.rows // 100)
 
 

@@ -100,7 +100,7 @@ def _told(
 
 
 def _orders(counts: Counter[str]) -> list[str]:
-    """In which orders nearly all cells are dates, those first in which most are."""
+    """Orders in which nearly all cells are dates, those first in which most are."""
     some = [*islice(counts, _TRIED)]
     tried = {order for cell in some for order in orders_of([cell])}
     if not tried:

@@ -125,7 +125,7 @@ def _meaning(question: Question, numbers: Sequence[float], rows: int) -> Decisio
 
 
 def of_mixed(name: str, answers: Answers, decimal: str, limits: Limits) -> Proposed | None:
-    """Of a column that is mostly numbers: its ranges, and one category for the texts among them.
+    """Propose for a column that is mostly numbers: its ranges, and one category for the texts.
 
     None if it has too many different texts, or too few numbers.
     """

@@ -1,0 +1,71 @@
+"""Docstrings say what a thing is or does: they begin with a noun phrase or a verb."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+ROOMS = ("protocol", "parties", "transports", "scenarios")
+BEGINNINGS = frozenset(
+    [
+        "what",
+        "whether",
+        "which",
+        "how",
+        "who",
+        "whose",
+        "whom",
+        "where",
+        "when",
+        "why",
+        "as",
+        "of",
+        "by",
+        "to",
+        "in",
+        "from",
+        "with",
+        "for",
+        "at",
+        "if",
+        "not",
+        "it",
+        "that",
+        "so",
+        "nobody",
+        "until",
+        "since",
+    ]
+)
+"""Words that ask or trail: a docstring that begins with one has to be read twice."""
+
+
+def docstrings(source: str) -> Iterator[tuple[int, str]]:
+    """Line and text of every docstring in a module."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node)
+            if text:
+                yield node.body[0].lineno, text
+
+
+def first_word(text: str) -> str:
+    return text.split()[0].lower().strip("`*,.:;()")
+
+
+def test_docstrings_begin_with_what_a_thing_is_or_does() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {text.splitlines()[0]}"
+        for room in ROOMS
+        for path in sorted((ROOT / room).rglob("*.py"))
+        for line, text in docstrings(path.read_text(encoding="utf-8"))
+        if first_word(text) in BEGINNINGS
+    ]
+    assert found == []
+
+
+def test_a_docstring_that_asks_is_found() -> None:
+    module = '"""Whether it rains."""\n\ndef f():\n    """Rain, in mm."""\n'
+    assert [first_word(text) in BEGINNINGS for _, text in docstrings(module)] == [True, False]
