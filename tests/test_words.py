@@ -8,37 +8,35 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("protocol", "parties", "transports", "scenarios")
-BEGINNINGS = frozenset(
-    [
-        "what",
-        "whether",
-        "which",
-        "how",
-        "who",
-        "whose",
-        "whom",
-        "where",
-        "when",
-        "why",
-        "as",
-        "of",
-        "by",
-        "to",
-        "in",
-        "from",
-        "with",
-        "for",
-        "at",
-        "if",
-        "not",
-        "it",
-        "that",
-        "so",
-        "nobody",
-        "until",
-        "since",
-    ]
-)
+BEGINNINGS = {
+    "what",
+    "whether",
+    "which",
+    "how",
+    "who",
+    "whose",
+    "whom",
+    "where",
+    "when",
+    "why",
+    "as",
+    "of",
+    "by",
+    "to",
+    "in",
+    "from",
+    "with",
+    "for",
+    "at",
+    "if",
+    "not",
+    "it",
+    "that",
+    "so",
+    "nobody",
+    "until",
+    "since",
+}
 """Words that ask or trail: a docstring that begins with one has to be read twice."""
 
 

@@ -18,10 +18,10 @@ from protocol.transcript.entries import Sent
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.verification import verify
 from tests.every_variant import examples
+from tests.protocol.wire.schema_reader import read_body
 from tests.recorded.runs import Run
 from tests.recorded.signed import signed_run
 from tests.recorded.transcripts import sample, signed_sample
-from tests.schema_reader import read_body
 from tests.tiers import slow
 from tests.vectors.make import packed
 from tests.vectors.recording import KINDS, MAGIC, Transcript

@@ -16,9 +16,9 @@ from protocol.audit.audit import audit
 from protocol.transcript.reader import Records
 from protocol.variants import RRBA, RRIndependent
 from tests.every_variant import BITS
+from tests.protocol.wire.schema_reader import read_body
 from tests.recorded.runs import Run, recorded
 from tests.recorded.signed import SURVEY
-from tests.schema_reader import read_body
 
 WORDS = 2**64
 

@@ -25,10 +25,10 @@ from protocol.wire.schemas import MAX_NESTING, KindSchema
 from tests.every_variant import BITS, PARTIES, Example, examples
 from tests.protocol.samples import CODEC, MESSAGES, Branch, Leaf
 from tests.protocol.sessions import answers
+from tests.protocol.wire.schema_reader import Plain, Unfit, read_body
 from tests.protocol.wire.test_codec_attacks import bodies
 from tests.recorded.runs import recorded
 from tests.scenarios.own_variants import RollCall
-from tests.schema_reader import Plain, Unfit, read_body
 from tests.tiers import thinned
 
 pack = msgspec.msgpack.encode
