@@ -88,7 +88,7 @@ def state_run(name: str, finished: Finished, intervals: Intervals = USUAL) -> St
                 title="The run",
                 lead=f"estimated from {outcome.counted:,} of "
                 f"{count(outcome.charter.parties, 'party', 'parties')}, "
-                f"{respondents_text(outcome.estimate.n, outcome.estimate.weighted_n)}, "
+                f"{count(outcome.estimate.n, 'respondent')}, "
                 f"over {outcome.transport}, "
                 f"in {outcome.seconds:.1f} s",
                 notes=(*_care(outcome), *_costs(outcome)),
@@ -139,7 +139,9 @@ def protection(outcome: Outcome[Variant]) -> PrivacyVerdict:
 
 def _care(outcome: Outcome[Variant]) -> Iterator[str]:
     """Sentences on a run that a reader must not miss."""
-    ledger = outcome.ledger
+    ledger, found = outcome.ledger, outcome.estimate
+    if found.weighted_n is not None:
+        yield respondents_text(found.n, found.weighted_n)
     yield from response_sentences(outcome.completeness, outcome.variant)
     yield from design_sentences(*outcome.design)
     for reason, many in outcome.trouble.items():

@@ -24,10 +24,11 @@ from scenarios.statement.statement import (
     Statement,
     Verdict,
 )
-from scenarios.wording.formatting import TIMES, count, rest
+from scenarios.wording.formatting import TIMES, rest
 from scenarios.wording.plain import plain, printed
 
 _STYLES: dict[State, str] = {"good": "green", "bad": "bold red", "care": "yellow"}
+_WARNS: tuple[State, ...] = ("bad", "care")
 _SHORT = 48
 """A table with a longer cell is printed as a line for each row."""
 
@@ -43,17 +44,22 @@ def statement_report(said: Statement, *, details: bool = True) -> Iterator[Rende
 
     Args:
         said: the statement.
-        details: False to leave out what only bears out a verdict; all that is bad is left in.
+        details: False to leave out what only bears out a verdict; all that is bad is left in, and a
+            verdict that warns stands before the tables.
     """
     if said.title:
         yield plain(said.title, style="bold")
     results = [section for section in said.sections if section.place == "result"]
+    first = results and not details
+    warnings = [each for each in said.verdicts if first and each.state in _WARNS]
+    for verdict in warnings:
+        yield from _verdict_briefly(verdict)
     for section in results:
         yield from _result(section, titled=len(results) > 1)
     if said.found is not None and not results:
         yield from _found(said.found)
     if not details:
-        yield from _briefly(said)
+        yield from _briefly(said, [each for each in said.verdicts if each not in warnings])
         return
     for verdict in said.verdicts:
         yield from verdict_lines(verdict)
@@ -70,15 +76,16 @@ def statement_report(said: Statement, *, details: bool = True) -> Iterator[Rende
             yield from _section(section, answered=section.lead in answers)
 
 
-def _briefly(said: Statement) -> Iterator[RenderableType]:
-    """Report who was counted, every verdict in a line, and all that is bad."""
-    of_record = [verdict for verdict in said.verdicts if verdict.key == "record"]
+def _briefly(said: Statement, verdicts: Sequence[Verdict]) -> Iterator[RenderableType]:
+    """Report who was counted, the other verdicts in a line each, and all that is bad."""
+    of_record = [verdict for verdict in verdicts if verdict.key == "record"]
     for verdict in of_record:
         yield from _verdict_briefly(verdict)
     if said.coverage:
         yield from _coverage_briefly(said.coverage)
-    for verdict in said.verdicts[len(of_record) :]:
-        yield from _verdict_briefly(verdict)
+    for verdict in verdicts:
+        if verdict not in of_record:
+            yield from _verdict_briefly(verdict)
     care = [check for check in said.checks if check.state not in ("good", "note")]
     yield from _checks(care)
     answers = {check.says for check in care}
@@ -146,7 +153,7 @@ def _coverage_briefly(coverage: Sequence[Coverage]) -> Iterator[RenderableType]:
     if all(each.counted == each.awaited for each in coverage):
         everybody = coverage[0]
         yield plain("Counted: ", style="bold").append_text(
-            plain(f"all {count(everybody.awaited, *everybody.each)}.", style="not bold")
+            plain(f"all {everybody.awaited:,} who were asked.", style="not bold")
         )
         return
     first, *waits = coverage
@@ -234,7 +241,7 @@ def _panels(panels: Sequence[Panel]) -> RenderableType:
     for column in (name.lower(), *((label.lower(),) if labelled else ())):
         table.add_column(column)
     beside = bool(panels[0].truth)
-    for column in (*(("truth",) if beside else ()), head.lower(), intervals.name):
+    for column in (*(("truth", "estimate") if beside else (head.lower(),)), intervals.name):
         table.add_column(column, justify="right")
     for panel in panels:
         shares = panel.limits is None

@@ -182,11 +182,12 @@ def test_a_text_report(tmp_path: Path) -> None:
     briefly = sottovoce(*QUICK, "--seed", 3, "--out", out, "--html", page).out
     assert "over memory" not in briefly
     counted, *verdicts = briefly[briefly.index("Counted: ") :].splitlines()
-    assert counted == "Counted: all 300 parties."
-    assert "Privacy: weak. The aggregator can be at most 99.91 % sure" in verdicts[0]
-    assert "can undo its protection" in briefly
-    assert "Usefulness: poor. Only very large differences between shares can be told" in briefly
-    assert "As predicted, fair would take about" in briefly
+    assert counted == "Counted: all 300 who were asked."
+    table = briefly.index("heart disease")
+    assert briefly.index("Privacy: weak. The aggregator can be at most 99.91 % sure") < table
+    assert "can undo its protection" in briefly[:table]
+    assert "Usefulness: poor. In 95 of 100 surveys shares of clinic are off by at most" in briefly
+    assert "For fair estimates it would take" in briefly[:table]
     assert verdicts[-1] == f"Open {page} in a browser."
 
 

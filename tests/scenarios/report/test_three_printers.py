@@ -157,7 +157,7 @@ def test_without_details_a_terminal_has_what_is_bad_and_not_what_holds() -> None
     assert missing(text, kept) == []
     folded = ("verdict-says", "verdict-reason", "good-check", "note-check", "note-body", "9")
     assert missing(text, folded) == list(folded)
-    assert "Counted: all 4 parties." in text
+    assert "Counted: all 4 who were asked." in text
     everything = statement_text(said)
     assert missing(everything, (*folded, "note-body")) == []
     fewer = replace(said, coverage=(*said.coverage, Coverage("late", "", 8, 9)))

@@ -69,7 +69,7 @@ def test_a_plan_is_tried_on_own_answers(plan: Path, tmp_path: Path) -> None:
     run = ("run", plan, "--records", tmp_path / "own.csv", "--out", out)
     said = sottovoce(*run)
     assert said.code == 0, said.err
-    assert "Counted: all 100 parties." in said.out
+    assert "Counted: all 100 who were asked." in said.out
     assert "announced" in said.out.lower()
     assert "This was a trial" in said.out
     assert "that of the answers, so it tells about them" in " ".join(said.out.split())
@@ -197,7 +197,7 @@ def test_a_tabulation_goes_on_with_the_seed_that_was_drawn(
 
 def test_parties_are_an_option_and_many_are_said_to_cost(plan: Path, tmp_path: Path) -> None:
     run = ("run", plan, "--records", tmp_path / "own.csv")
-    assert "Counted: all 7 parties." in sottovoce(*run, "--parties", 7).out
+    assert "Counted: all 7 who were asked." in sottovoce(*run, "--parties", 7).out
     said = complaint(sottovoce(*run, "--parties", 7, "--set", "parties=7"))
     assert said.endswith("--parties: --set has it too")
     said = sottovoce(*run, "--parties", 20_000)
