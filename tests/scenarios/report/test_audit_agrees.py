@@ -663,7 +663,7 @@ def test_all_three_say_the_same(name: str, tmp_path: Path) -> None:
     if case.variant is not None:
         asked += ["--variant", f"{__file__}:{case.variant}"]
     asked += case.options
-    words, values = sottovoce(*asked, "--html", page), sottovoce(*asked, "--json")
+    words, values = sottovoce(*asked, "--details", "--html", page), sottovoce(*asked, "--json")
     found = json.loads(values.out)
     said = in_json(found)
     assert in_words(words.out) == said
