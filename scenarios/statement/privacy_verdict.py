@@ -81,10 +81,10 @@ _STATES: Mapping[Protection, State] = MappingProxyType(
 CAVEATS: Mapping[Source, str] = MappingProxyType(
     {
         "survey": "",
-        "simulation": "A simulation: whoever has this file can undo its protection. The verdict is "
-        "on a real survey that is run like it.",
-        "trial": "A trial: one program held all answers. The verdict is on a survey that is run "
-        "like it among real parties.",
+        "simulation": "A simulation: its transcript can undo its protection. The verdict on "
+        "privacy is about a real survey run like it.",
+        "trial": "A trial: one program held all answers. The verdict on privacy is about a survey "
+        "run like it among real parties.",
     }
 )
 """Why a verdict on privacy is of the design alone."""
@@ -137,11 +137,17 @@ class PrivacyVerdict(Verdict):
         return (at + min(max(within, 0.04), 0.96)) / len(SCALE)
 
     @property
+    def by_sums(self) -> bool:
+        """True if an exact sum decides, because the loss alone would be a better step."""
+        if self.word == "unknown" or self.crowd is None:
+            return False
+        return SCALE[level_of(self.epsilon)].name != self.word
+
+    @property
     def scale(self) -> Scale:
         """The scale of privacy, with the place of the verdict."""
         return Scale(
             of="privacy",
-            measure="odds",
             goes_by="by how far odds can change",
             steps=tuple(Edge(step.name, step.odds) for step in SCALE),
             says=SCALE_SAYS,

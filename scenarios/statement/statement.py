@@ -165,15 +165,13 @@ class Scale:
 
     Args:
         of: what it is a scale of, in a word.
-        measure: what its edges are, in a word.
-        goes_by: the same in a clause.
+        goes_by: what its edges are, in a clause.
         steps: the best first; the last has no end.
         says: what the steps mean, in sentences.
         place: where the verdict stands: from 0, the best end, to 1; None if that is not known.
     """
 
     of: str
-    measure: str
     goes_by: str
     steps: tuple[Step, ...]
     says: str

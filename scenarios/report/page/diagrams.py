@@ -17,9 +17,10 @@ from markupsafe import Markup
 from protocol.estimators.usefulness import GRADES, ORDER, even_guess, least_exact
 from scenarios.report.page.svg import element, picture, text, width_of
 from scenarios.report.page.words import words
+from scenarios.statement.privacy_verdict import SCALE, PrivacyVerdict, sure
 from scenarios.statement.statement import Verdict
 from scenarios.statement.usefulness.verdict import UsefulnessVerdict
-from scenarios.wording.formatting import MINUS, TIMES, count
+from scenarios.wording.formatting import MINUS, count
 
 _SCALE = 100.0
 """The least width of a scale between labels and words."""
@@ -58,17 +59,17 @@ class Ruler(NamedTuple):
 
     Args:
         of: what it is a scale of.
+        measures: what it measures, in a clause.
         steps: names, the best first.
         edges: what stands below their ends; the first at the left end of all.
         place: where the verdict stands, from 0, the best end, to 1; None if that is not known.
-        goes_by: what the steps go by, in a clause; empty if they are words alone.
     """
 
     of: str
+    measures: str
     steps: tuple[str, ...]
     edges: tuple[str, ...] = ()
     place: float | None = None
-    goes_by: str = ""
 
     @property
     def named(self) -> tuple[tuple[str, str], ...]:
@@ -93,6 +94,8 @@ def ruler(verdict: Verdict) -> Markup:
     for place, edge in enumerate(scale.edges):
         side = " end" if place == len(scale.steps) else " middle" if place else ""
         parts.append(text(place * step_width, top + height + 14, edge, f"tick{side}"))
+    bottom = top + height + (29 if scale.edges else 14)
+    parts.append(text(0, bottom, scale.measures, "tick"))
     if scale.place is not None:
         x = scale.place * width
         points = f"{x:.1f},{top - 1:.1f} {x - 6:.1f},{top - 11:.1f} {x + 6:.1f},{top - 11:.1f}"
@@ -100,9 +103,9 @@ def ruler(verdict: Verdict) -> Markup:
     known = words()["result"]["ruler"]
     steps = [f"{step} ({edge})" if edge else step for step, edge in scale.named]
     described = known["scale"].format(
-        steps=", ".join(steps), goes_by=scale.goes_by, word=verdict.word
+        steps=", ".join(steps), measures=scale.measures, word=verdict.word
     )
-    size = (width, top + height + (18 if scale.edges else 2))
+    size = (width, bottom + 4)
     title = known["title"].format(of=scale.of)
     return picture(f"ruler-{verdict.key}", title, described, size, parts, class_="ruler")
 
@@ -111,27 +114,31 @@ def _scale(verdict: Verdict) -> Ruler | None:
     """The scale of a verdict as the page draws it; None if the page knows none."""
     known = words()["result"]["ruler"]
     if (scale := verdict.scale) is not None:
-        *edges, _ = (f"{TIMES}{step.edge:,.0f}" for step in scale.steps)
-        edges = [scale.measure, *edges, known["no_limit"]]
         names = tuple(step.name for step in scale.steps)
-        return Ruler(scale.of, names, tuple(edges), scale.place, f" {scale.goes_by}")
+        if isinstance(verdict, PrivacyVerdict) and verdict.by_sums:
+            crowds = ("", "", *(f"{step.crowd:g}" for step in SCALE[1:]))
+            return Ruler(scale.of, known["sums"], names, crowds, scale.place)
+        sureness = (sure(math.log(step.edge)) for step in scale.steps[:-1])
+        edges = known["guess"], *sureness, known["certain"]
+        return Ruler(scale.of, known["sureness"], names, edges, scale.place)
     if isinstance(verdict, UsefulnessVerdict):
         worst = least_exact(verdict.of)
         ends = [*(grade.edge(worst.cells) for grade in GRADES), even_guess(worst.cells)]
-        *edges, _ = (known["points"].format(points=f"{100 * end:.3g}") for end in ends)
+        points = (f"{100 * end:.3g}" for end in ends[:-1])
         names = tuple(word for word in ORDER if word != "unknown")
         at = _between(worst.margin, ends)
         return Ruler(
             known["usefulness"],
+            known["margins"][worst.of],
             names,
-            (known["margin"], *edges, known["guess"], ""),
+            (known["exact"], *points, known["guess"], ""),
             None if at is None else at / len(names),
-            known["by_margin"],
         )
     if verdict.about == "Record":
         middle = verdict.word if verdict.word not in ("sound", "broken") else known["undecided"]
         names = ("sound", middle, "broken")
-        return Ruler(known["record"], names, place=(names.index(verdict.word) + 0.5) / 3)
+        place = (names.index(verdict.word) + 0.5) / len(names)
+        return Ruler(known["record"], known["trust"], names, place=place)
     return None
 
 

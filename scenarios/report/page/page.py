@@ -10,6 +10,7 @@ import base64
 import functools
 import hashlib
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -23,6 +24,7 @@ from scenarios.errors import printable
 from scenarios.report.page import diagrams
 from scenarios.report.page.panels import FIRST, legend, panels
 from scenarios.report.page.words import words
+from scenarios.statement.privacy_verdict import PrivacyVerdict
 from scenarios.statement.statement import WORDS, Bar, Statement
 from scenarios.wording.formatting import cut
 
@@ -79,7 +81,7 @@ def statement_page(
             failed=bool(failed) and not opened,
             charts=charts,
             first=FIRST,
-            legend=legend(said.sections),
+            legend=legend(said.sections, disguised=_disguised(said)),
             scales=any(verdict.scale for verdict in said.verdicts),
             kind=kind,
             source=source,
@@ -106,6 +108,12 @@ def environment() -> Environment:
     made.globals["swatch"] = diagrams.swatch
     made.filters["unbroken"] = _unbroken
     return made
+
+
+def _disguised(said: Statement) -> bool:
+    """Whether randomization is known to bound what was revealed of every person."""
+    verdicts = (each for each in said.verdicts if isinstance(each, PrivacyVerdict))
+    return any(each.word != "unknown" and 0 < each.epsilon < math.inf for each in verdicts)
 
 
 def _shown(value: Any) -> Any:

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from protocol.audit.ledger import Ledger
 from protocol.estimators.inference.words import bracketed
+from protocol.messages import AGGREGATOR
 from scenarios.report.page import diagrams
 from scenarios.report.page.diagrams import Mark
 from scenarios.report.page.words import words
@@ -43,16 +44,24 @@ class Drawn(NamedTuple):
     grid: Grid
 
 
-def legend(sections: Iterable[Section]) -> list[tuple[str, str]]:
-    """The kinds of mark in the charts of estimates, each with its meaning."""
+def legend(sections: Iterable[Section], *, disguised: bool) -> list[tuple[str, str]]:
+    """The kinds of mark in the charts of estimates, each with its meaning.
+
+    Args:
+        sections: those of a page.
+        disguised: whether all answers were randomized before they were sent.
+    """
     shown = [panel for section in sections for panel in section.panels[:PANELS]]
     known = words()["result"]["legend"]
     shares = any(panel.limits is None for panel in shown)
     noisy = next((p for p in shown if any(each.low < each.high for each in p.figures)), None)
     exact = all(each.exact for panel in shown for each in panel.figures)
-    marks = [("share" if shares else "dot", known["exact" if exact else "estimate"])]
+    value = "exact" if exact else "disguised" if disguised else "estimate"
+    marks = [("share" if shares else "dot", known[value])]
     if noisy is not None:
-        marks.append(("whisker", noisy.intervals.name))
+        many = f"{100 * noisy.intervals.level:.6g}"
+        name = known["interval"].format(interval=noisy.intervals.name, many=many)
+        marks.append(("whisker", name))
     if any(panel.truth for panel in shown):
         marks.append(("truth", known["truth"]))
     return marks
@@ -82,10 +91,13 @@ def learned(ledger: Ledger, who: str, *, least: bool) -> dict[str, object]:
         Mark(cut(name), _sureness(loss), math.nan, math.nan, _sure_words(loss))
         for name, loss in rows
     ]
+    others = rest(len(losses), LEARNED, known["attributes"]) if len(rows) > LEARNED else ""
+    others = f"{others}." if others else ""
+    collects = known["collects"] if AGGREGATOR in ledger.observer.split(", ") else ""
     return {
         "title": known["title"].format(who=who),
         "about": known["least" if least else "most"].format(who=who),
-        "more": rest(len(losses), LEARNED, known["attributes"]) if len(rows) > LEARNED else "",
+        "more": " ".join(filter(None, (others, collects))),
         "picture": diagrams.intervals(
             "learned",
             known["title"].format(who=who),

@@ -5,21 +5,28 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from dataclasses import replace
 
 import pytest
 
 from protocol.accounting.accountants import Loss
+from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.finding import Component
+from protocol.audit.coalition.judge import judge_coalition
 from protocol.audit.ledger import Account, Ledger
-from protocol.estimators.usefulness import MarginOfError
+from protocol.estimators.usefulness import MarginOfError, Subject
 from protocol.messages import AGGREGATOR, PartyId
+from protocol.transcript.reader import TranscriptReader
 from scenarios.report.page.coalitions import around, masks
 from scenarios.report.page.diagrams import Mark, intervals, ruler
+from scenarios.report.page.page import statement_page
 from scenarios.report.page.panels import learned
+from scenarios.statement.audits.audit import statement
+from scenarios.statement.privacy_verdict import on_privacy
 from scenarios.statement.statement import Verdict
 from scenarios.statement.usefulness.verdict import on_usefulness
 from scenarios.wording.formatting import count, cut, epsilon, odds, percent, ratio, size
-from tests.pages import Page, independent, page_of, style_of
+from tests.pages import Page, audited, independent, judged_of, page_of, style_of, summed
 
 
 def named(*names: str) -> tuple[PartyId, ...]:
@@ -102,6 +109,9 @@ def test_what_was_learned_is_drawn_from_even_to_certain(
     account = Account(party, Loss(math.log(4), losses), ())
     found = learned(Ledger(AGGREGATOR, {party: account}, ("a", "b")), "it", least=least)
     assert ("at least" in str(found["about"])) == least
+    assert found["more"] == "The aggregator collects the answers."
+    by_party = learned(Ledger("party-2", {party: account}, ("a", "b")), "it", least=least)
+    assert by_party["more"] == ""
     read = Page(str(found["picture"]))
     drawn = [text for text in read.texts["text"] if text in shown]
     assert drawn == shown
@@ -127,12 +137,66 @@ def test_usefulness_has_its_place_on_its_scale(margin: float, word: str, step: f
     [verdict] = on_usefulness([MarginOfError(("a",), 4, margin)])
     assert verdict.word == word
     read = Page(ruler(verdict))
-    assert "off by 3 points 10 points a guess" in read.said
+    assert "exact 3 10 a guess how far a share may be off, in percentage points" in read.said
     place = float(read.tags("polygon")[0]["points"].partition(",")[0]) / 340 * 4
     assert place == pytest.approx(step, abs=0.02) if word != "poor" else 2 < place < 3
     # The step of the verdict alone is filled.
     filled = [rect.get("class") for rect in read.tags("rect")]
     assert [bool(kind) for kind in filled] == [i == int(step) for i in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("about", "edges"),
+    [
+        ("mean", "exact 3 10 a guess how far a mean may be off, in % of its range"),
+        ("count", "exact 3 10 a guess how far a count may be off, in % of all respondents"),
+    ],
+)
+def test_the_scale_of_usefulness_has_a_unit(about: Subject, edges: str) -> None:
+    [verdict] = on_usefulness([MarginOfError(("a",), 2, 0.02, about)])
+    assert edges in Page(ruler(verdict)).said
+
+
+def test_privacy_is_measured_by_how_sure_others_can_be() -> None:
+    verdict = statement(judged_of(independent())).privacy
+    read = Page(ruler(verdict))
+    edges = "a guess 75 % 97 % 99.997 % certain"
+    assert f"{edges} how sure others can be of a person's answers" in read.said
+    assert "strong (75 %), moderate (97 %), weak (99.997 %), none (certain)" in read.said
+
+
+def test_privacy_of_an_exact_sum_is_measured_by_its_parties() -> None:
+    judged, reader = audited(summed()), TranscriptReader([summed()])
+    alone = judge_coalition(judged.charter, reader, Coalition((AGGREGATOR,)))
+    verdict = on_privacy(judged.passed, alone=alone, checks=())
+    assert verdict.word == "moderate"
+    measured = "11 3 1 over how many parties an exact sum is revealed"
+    assert measured in Page(ruler(verdict)).said
+    # Where messages about one person tell more, the sum does not decide.
+    assert measured not in Page(ruler(replace(verdict, word="weak", epsilon=5.0))).said
+    assert measured not in Page(ruler(replace(verdict, word="unknown"))).said
+
+
+def test_the_key_says_that_answers_were_disguised() -> None:
+    disguised = "estimate from answers disguised at random"
+    stated = statement(judged_of(independent()))
+    assert disguised in Page(statement_page(stated, kind="A test")).said
+    known = (("none", math.inf), ("unknown", stated.privacy.epsilon))
+    for word, loss in known:
+        verdict = replace(stated.privacy, word=word, epsilon=loss)
+        other = replace(stated, verdicts=(verdict,))
+        assert disguised not in Page(statement_page(other, kind="A test")).said
+    assert disguised not in Page(page_of(summed())).said
+
+
+def test_who_was_counted_is_shown_above_the_charts_if_somebody_was_not() -> None:
+    stated = statement(judged_of(independent()))
+    [first, *others] = stated.coverage
+    counted = f"Counted: {first.says}."
+    assert counted not in Page(statement_page(stated, kind="A test")).said
+    fewer = replace(first, counted=first.counted - 1)
+    missed = replace(stated, coverage=(fewer, *others))
+    assert f"Counted: {fewer.says}." in Page(statement_page(missed, kind="A test")).said
 
 
 def test_usefulness_that_is_not_known_has_no_place() -> None:
@@ -153,7 +217,9 @@ def test_usefulness_that_is_not_known_has_no_place() -> None:
 def test_the_record_has_its_place_too(word: str, steps: str) -> None:
     verdict = Verdict(about="Record", word=word, state="note", says="So.")
     read = Page(ruler(verdict))
-    assert " ".join(read.texts["text"]) == steps
+    assert (
+        " ".join(read.texts["text"]) == f"{steps} whether the record of all messages can be trusted"
+    )
     [here] = [i for i, rect in enumerate(read.tags("rect")) if rect.get("class")]
     assert steps.split()[here] == word
     assert ruler(Verdict(about="Speed", word="sound", state="note", says="So.")) == ""

@@ -58,7 +58,10 @@ def test_figures_are_those_of_the_result(tmp_path: Path) -> None:
     assert "A simulation" in read.said
     assert "Scenario quickstart File transcript.svt.zst" in read.said
     assert "estimated from 8 of 8 parties, 80 respondents, over memory" in read.said
-    assert "estimate 90 % interval truth" in read.said
+    assert (
+        "estimate from answers disguised at random 90 % interval: 90 in 100 contain the truth "
+        "truth, which a real survey cannot show"
+    ) in read.said
     assert "whoever has the file can undo every randomization" in read.said
     assert f"at most ε = {result['privacy']['record_epsilon']:.4g}"[:18] in read.said
     assert result["transcript"]["digest"] in read.said
