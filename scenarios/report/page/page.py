@@ -111,7 +111,7 @@ def environment() -> Environment:
 
 
 def _disguised(said: Statement) -> bool:
-    """Whether randomization is known to bound what was revealed of every person."""
+    """Check whether randomization is known to bound what was revealed of every person."""
     verdicts = (each for each in said.verdicts if isinstance(each, PrivacyVerdict))
     return any(each.word != "unknown" and 0 < each.epsilon < math.inf for each in verdicts)
 
