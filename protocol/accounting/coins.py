@@ -11,6 +11,7 @@ from protocol.accounting.events import Coins, Merged
 from protocol.accounting.shuffling import MOST_RESPONDENTS
 from protocol.accounting.sums import MOST_COINS
 from protocol.randomizers.coins import FAIR, SIDES, Noise
+from protocol.randomizers.exact import check_epsilon
 
 MOST_TABLES = 10**4
 """The most tables for which coins are sized."""
@@ -39,8 +40,7 @@ def sized(epsilon: float, delta: float, *, tables: int, honest: int) -> Noise:
             few.
     """
     _check(delta, tables, honest)
-    if not (epsilon > 0 and math.isfinite(epsilon)):
-        raise ValueError(f"epsilon {epsilon}: expected a positive finite number")
+    check_epsilon(epsilon)
     # The loss is nearly normal: of this variance in units of the coins' own.
     width = math.sqrt(-2 * math.log(delta)) + math.sqrt(-2 * math.log(delta) + 2 * epsilon)
     guess = 2 * tables * (width / (2 * epsilon)) ** 2

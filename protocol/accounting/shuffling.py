@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from protocol.accounting.losses import binomial
-from protocol.randomizers.exact import Floats
+from protocol.randomizers.exact import Floats, check_epsilon
 from protocol.randomizers.keep import KeepUniform
 
 RELATION = "any two records of one respondent, the others' the same (replace one)"
@@ -83,8 +83,7 @@ def any_randomizer(epsilon: float, *, n: int, delta: float) -> Amplification:
             not between 0 and 1.
     """
     _check(n, delta)
-    if not (epsilon > 0 and math.isfinite(epsilon)):
-        raise ValueError(f"epsilon {epsilon}: expected a positive finite number")
+    check_epsilon(epsilon)
     found = epsilon
     if epsilon < _LARGEST_EPSILON:
         kept, blanket = math.tanh(epsilon / 2), 2 / (1 + math.exp(epsilon))

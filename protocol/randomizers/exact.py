@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -17,6 +18,33 @@ Floats: TypeAlias = NDArray[np.float64]
 
 DIGITS = 60
 """The decimal digits of intermediate results: far more than the 20 of a word."""
+
+
+# Beyond this, e**-epsilon is far below 2**-64 and the nearest threshold is 2**64 - 1 anyway.
+_LARGEST_EPSILON = 200
+
+
+def check_epsilon(epsilon: float) -> None:
+    """Refuse an epsilon that is not positive and finite.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if not (epsilon > 0 and math.isfinite(epsilon)):
+        raise ValueError(f"epsilon {epsilon}: expected a positive finite number")
+
+
+def odds(epsilon: float, parts: int = 1) -> Decimal:
+    """``e**(epsilon/parts)`` in decimal arithmetic, the same on every platform.
+
+    Of a larger epsilon than any threshold can tell from infinity, it is that of the largest.
+
+    Raises:
+        ValueError: as ``check_epsilon``.
+    """
+    check_epsilon(epsilon)
+    context = Context(prec=DIGITS)
+    return context.exp(context.divide(Decimal(min(epsilon, _LARGEST_EPSILON)), Decimal(parts)))
 
 
 @lru_cache(maxsize=1024)

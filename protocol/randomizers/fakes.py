@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS, Stream
 from protocol.errors import UnsupportedEventError
-from protocol.randomizers.exact import DIGITS, check_column, log_of
+from protocol.randomizers.exact import DIGITS, check_column, log_of, odds
 from protocol.randomizers.keep import KeepUniform
 from protocol.randomizers.pairs import Dominating, ThreePoint
 from protocol.randomizers.randomizer import OutputClass, Randomizer
@@ -31,8 +31,6 @@ MAX_INPUTS = 2**64
 
 MOST_CLASSES = 2**18
 """The most classes of reports of a law that is listed."""
-
-_LARGEST_EPSILON = 200.0
 
 
 class FakeData(Randomizer, frozen=True, tag="rs-fd"):
@@ -76,14 +74,11 @@ class FakeData(Randomizer, frozen=True, tag="rs-fd"):
         Raises:
             ValueError: ``epsilon`` is not positive and finite, or too small, or as the class.
         """
-        if not (epsilon > 0 and math.isfinite(epsilon)):
-            raise ValueError(f"epsilon {epsilon}: expected a positive finite number")
         context, m = Context(prec=DIGITS), len(sizes)
-        odds = context.subtract(context.exp(Decimal(min(epsilon, _LARGEST_EPSILON))), Decimal(1))
-        odds = context.multiply(odds, Decimal(m))
+        gained = context.multiply(context.subtract(odds(epsilon), Decimal(1)), Decimal(m))
         thresholds = []
         for size in sizes:
-            keep = context.divide(odds, context.add(odds, Decimal(size)))
+            keep = context.divide(gained, context.add(gained, Decimal(size)))
             whole = min(int(context.multiply(keep, Decimal(WORDS))), WORDS - 1)
             if whole < m:
                 raise ValueError(f"epsilon {epsilon}: too small for a keep probability of 2**-64")

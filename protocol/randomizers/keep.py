@@ -16,16 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS, Stream, modulo
-from protocol.randomizers.exact import DIGITS, Codes, Floats, check_codes, log_ratio
+from protocol.randomizers.exact import DIGITS, Codes, Floats, check_codes, log_ratio, odds
 from protocol.randomizers.guesses import guess_of_keeps
 from protocol.randomizers.mixing import FakesMixing
 from protocol.randomizers.pairs import Dominating, ThreePoint
 from protocol.randomizers.randomizer import OutputClass, Randomizer, Support
 from protocol.randomizers.unmixing import KeepUnmixing, check_places
 from protocol.wire.arrays import Array
-
-# Beyond this, e**-epsilon is far below 2**-64 and the nearest threshold is 2**64 - 1 anyway.
-_LARGEST_EPSILON = 200.0
 
 _NONE = np.zeros(0, np.intp)
 
@@ -87,11 +84,9 @@ class KeepUniform(Randomizer, frozen=True, tag="keep"):
         Raises:
             ValueError: ``epsilon`` is not positive and finite, or too small for any threshold.
         """
-        if not (epsilon > 0 and math.isfinite(epsilon)):
-            raise ValueError(f"epsilon {epsilon}: expected a positive finite number")
         context = Context(prec=DIGITS)
-        odds = context.subtract(context.exp(Decimal(min(epsilon, _LARGEST_EPSILON))), Decimal(1))
-        keep = context.divide(odds, context.add(odds, Decimal(size)))
+        gained = context.subtract(odds(epsilon), Decimal(1))
+        keep = context.divide(gained, context.add(gained, Decimal(size)))
         threshold = min(int(context.multiply(keep, Decimal(WORDS))), WORDS - 1)
         if threshold < 1:
             raise ValueError(f"epsilon {epsilon}: too small for a keep probability of 2**-64")

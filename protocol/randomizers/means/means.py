@@ -49,6 +49,10 @@ class MeanRandomizer(Randomizer, frozen=True):
         """Number of different reports, and so the length of a tally."""
         return len(self.scores)
 
+    def farthest(self, code: int) -> int:
+        """The end of the grid that is farther away."""
+        return self.size - 1 if code < self.size / 2 else 0
+
     def average(self, totals: NDArray[np.integer]) -> float:
         """The mean of the scores: the ``value`` of ``mean``, of one report too."""
         return float(totals @ _floats(self)) / int(totals.sum())

@@ -6,7 +6,6 @@ the American Statistical Association 2018, section 3.2, in one dimension.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
@@ -15,14 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS, Stream
-from protocol.randomizers.exact import DIGITS, check_codes, check_column, log_ratio
+from protocol.randomizers.exact import DIGITS, check_codes, check_column, log_ratio, odds
 from protocol.randomizers.means.grid import check_grid, grid
 from protocol.randomizers.means.means import MeanRandomizer
 from protocol.randomizers.pairs import Dominating, ThreePoint
 from protocol.wire.arrays import Array, ArraySpec
 
 _HALF = WORDS // 2
-_LARGEST_EPSILON = 200.0
 
 
 class OneBitMean(MeanRandomizer, frozen=True, tag="one-bit"):
@@ -59,11 +57,9 @@ class OneBitMean(MeanRandomizer, frozen=True, tag="one-bit"):
             ValueError: ``epsilon`` is not positive and finite, or too small for any step.
         """
         check_grid(size)
-        if not (epsilon > 0 and math.isfinite(epsilon)):
-            raise ValueError(f"epsilon {epsilon}: expected a positive finite number")
         context = Context(prec=DIGITS)
-        odds = context.exp(Decimal(min(epsilon, _LARGEST_EPSILON)))
-        gain = context.divide(context.subtract(odds, Decimal(1)), context.add(odds, Decimal(1)))
+        told = odds(epsilon)
+        gain = context.divide(context.subtract(told, Decimal(1)), context.add(told, Decimal(1)))
         whole = int(context.multiply(gain, Decimal(_HALF)).to_integral_value(ROUND_FLOOR, context))
         step = min(whole, _HALF - 1) // (size - 1)
         if step < 1:
@@ -105,10 +101,6 @@ class OneBitMean(MeanRandomizer, frozen=True, tag="one-bit"):
         """The probabilities of 0 and of 1 given a value."""
         one = Fraction(self._ones(code), WORDS)
         return [1 - one, one]
-
-    def farthest(self, code: int) -> int:
-        """The end of the grid that is farther away."""
-        return self.size - 1 if code < self.size / 2 else 0
 
     def randomize(self, codes: NDArray[np.unsignedinteger], stream: Stream) -> NDArray[np.uint8]:
         """Randomize every value by itself: one word below its threshold makes a 1.

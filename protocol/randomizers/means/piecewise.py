@@ -8,7 +8,6 @@ Here they are equally spaced numbers, so that every probability is exact.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
@@ -18,7 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS, Stream
-from protocol.randomizers.exact import DIGITS, check_codes, check_column, log_of
+from protocol.randomizers.exact import (
+    DIGITS,
+    check_codes,
+    check_column,
+    check_epsilon,
+    log_of,
+    odds,
+)
 from protocol.randomizers.means.grid import check_grid, grid
 from protocol.randomizers.means.means import MeanRandomizer
 from protocol.randomizers.pairs import Dominating, ThreePoint
@@ -29,7 +35,6 @@ MAX_PLACES = 2**18
 
 # As many different reports as a byte holds, where the grid of inputs is not too fine for that.
 _FEW_PLACES = 2**8
-_LARGEST_EPSILON = 200.0
 
 
 class PiecewiseMean(MeanRandomizer, frozen=True, tag="piecewise"):
@@ -79,8 +84,7 @@ class PiecewiseMean(MeanRandomizer, frozen=True, tag="piecewise"):
             ValueError: ``epsilon`` is not positive and finite, or too small for any threshold.
         """
         check_grid(size)
-        if not (epsilon > 0 and math.isfinite(epsilon)):
-            raise ValueError(f"epsilon {epsilon}: expected a positive finite number")
+        check_epsilon(epsilon)
         if step is None:
             step = max(1, _FEW_PLACES // (size - 1))
             while (
@@ -89,8 +93,7 @@ class PiecewiseMean(MeanRandomizer, frozen=True, tag="piecewise"):
                 step -= 1
         window = _window(step * (size - 1), epsilon)
         context = Context(prec=DIGITS)
-        odds = context.exp(Decimal(min(epsilon, _LARGEST_EPSILON)))
-        within = context.multiply(context.subtract(odds, Decimal(1)), Decimal(window))
+        within = context.multiply(context.subtract(odds(epsilon), Decimal(1)), Decimal(window))
         places = Decimal(window + step * (size - 1))
         share = context.divide(within, context.add(within, places))
         threshold = context.multiply(share, Decimal(WORDS)).to_integral_value(ROUND_FLOOR, context)
@@ -194,10 +197,6 @@ class PiecewiseMean(MeanRandomizer, frozen=True, tag="piecewise"):
         """Difference of the scores of two places beside each other."""
         return 2 / (self.keep * self.step * (self.size - 1))
 
-    def farthest(self, code: int) -> int:
-        """The end of the grid that is farther away."""
-        return self.size - 1 if code < self.size / 2 else 0
-
     def randomize(self, codes: NDArray[np.unsignedinteger], stream: Stream) -> Array:
         """Randomize every value by itself: one word decides between its window and all places.
 
@@ -241,6 +240,5 @@ def _scores(randomizer: PiecewiseMean) -> Sequence[Fraction]:
 def _window(way: int, epsilon: float) -> int:
     """``way e**(-epsilon/2)``, rounded, and at least 1."""
     context = Context(prec=DIGITS)
-    half = context.divide(Decimal(min(epsilon, _LARGEST_EPSILON)), Decimal(2))
-    length = context.divide(Decimal(way), context.exp(half))
+    length = context.divide(Decimal(way), odds(epsilon, 2))
     return max(1, int(length.to_integral_value(ROUND_HALF_EVEN, context)))

@@ -7,7 +7,6 @@ Optimally Local Private Discrete Distribution Estimation, 2016, section 4 (omega
 
 from __future__ import annotations
 
-import math
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS, Stream
-from protocol.randomizers.exact import DIGITS, check_column, log_of
+from protocol.randomizers.exact import DIGITS, check_column, log_of, odds
 from protocol.randomizers.oracles.packed import (
     MAX_BITS,
     classes_of_bits,
@@ -28,7 +27,6 @@ from protocol.wire.arrays import Array, ArraySpec
 
 # Ranks drawn at one time for the codes of reports: 8 MiB.
 _RANKS_AT_ONCE = 2**21
-_LARGEST_EPSILON = 200.0
 
 
 class SubsetSelection(Randomizer, frozen=True, tag="subset"):
@@ -78,14 +76,12 @@ class SubsetSelection(Randomizer, frozen=True, tag="subset"):
         Raises:
             ValueError: ``epsilon`` is not positive and finite, or too small for any threshold.
         """
-        if not (epsilon > 0 and math.isfinite(epsilon)):
-            raise ValueError(f"epsilon {epsilon}: expected a positive finite number")
         context = Context(prec=DIGITS)
-        odds = context.exp(Decimal(min(epsilon, _LARGEST_EPSILON)))
+        told = odds(epsilon)
         if chosen is None:
-            best = context.divide(Decimal(size), context.add(odds, Decimal(1)))
+            best = context.divide(Decimal(size), context.add(told, Decimal(1)))
             chosen = max(1, int(best.to_integral_value(ROUND_HALF_EVEN, context)))
-        within = context.multiply(odds, Decimal(chosen))
+        within = context.multiply(told, Decimal(chosen))
         share = context.divide(within, context.add(within, Decimal(size - chosen)))
         threshold = context.multiply(share, Decimal(WORDS)).to_integral_value(ROUND_FLOOR, context)
         return cls(size, chosen, min(int(threshold), WORDS - 1))

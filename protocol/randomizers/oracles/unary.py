@@ -7,7 +7,6 @@ q. The symmetric encoding has ``p = 1 - q`` (basic RAPPOR), the optimised one ``
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS, Stream
-from protocol.randomizers.exact import DIGITS, Floats, check_column, log_of
+from protocol.randomizers.exact import DIGITS, Floats, check_column, log_of, odds
 from protocol.randomizers.oracles.packed import (
     MAX_BITS,
     classes_of_bits,
@@ -30,7 +29,6 @@ from protocol.wire.arrays import Array, ArraySpec
 # Words drawn at one time for the bits of reports: 8 MiB.
 _WORDS_AT_ONCE = 2**20
 _LARGEST_TABLE = 12
-_LARGEST_EPSILON = 200.0
 
 
 class UnaryEncoding(Randomizer, frozen=True, tag="unary"):
@@ -220,12 +218,9 @@ class UnaryEncoding(Randomizer, frozen=True, tag="unary"):
 
 def _rare(epsilon: float, parts: int) -> int:
     """``2**64 / (1 + e**(epsilon/parts))``, rounded up."""
-    if not (epsilon > 0 and math.isfinite(epsilon)):
-        raise ValueError(f"epsilon {epsilon}: expected a positive finite number")
     context = Context(prec=DIGITS)
-    each = context.divide(Decimal(min(epsilon, _LARGEST_EPSILON)), Decimal(parts))
-    odds = context.add(context.exp(each), Decimal(1))
-    threshold = int(context.divide(Decimal(WORDS), odds).to_integral_value(ROUND_CEILING, context))
+    rare = context.divide(Decimal(WORDS), context.add(odds(epsilon, parts), Decimal(1)))
+    threshold = int(rare.to_integral_value(ROUND_CEILING, context))
     if threshold >= WORDS // 2:
         raise ValueError(f"epsilon {epsilon}: too small for a flip probability below 1/2")
     return threshold
