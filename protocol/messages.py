@@ -11,7 +11,6 @@ from typing import Annotated, Any, ClassVar, Literal, NewType, cast
 import msgspec
 
 PartyId = NewType("PartyId", str)
-SessionId = NewType("SessionId", bytes)
 
 AGGREGATOR = PartyId("aggregator")
 """The party that asks and publishes. Every survey has one."""

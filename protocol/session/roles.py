@@ -374,8 +374,7 @@ class Me:
         try:
             message = make()
         except WithheldError:
-            answers = await _perform(Gather(kind, (RECORD,), round, None, 1, False))
-            message = cast(M, answers[RECORD])
+            message = await self._from_record(kind, round)
         await self.note(message)
         return message
 
@@ -392,10 +391,13 @@ class Me:
         Raises:
             QuorumError: nobody made it.
         """
-        answers = await _perform(Gather(kind, (RECORD,), round, None, 1, False, about))
-        message = cast(M, answers[RECORD])
+        message = await self._from_record(kind, round, about)
         await self.note(message)
         return message
+
+    async def _from_record(self, kind: type[M], round: int | None, about: bytes = b"") -> M:
+        answers = await _perform(Gather(kind, (RECORD,), round, None, 1, False, about))
+        return cast(M, answers[RECORD])
 
     async def gather(
         self,

@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 from protocol.attack.draws import attack_randomizer
-from protocol.testing.active import check_unmoved, unmoved
-from protocol.testing.contracts import (
-    attacked,
-    check_attack,
-    check_variant,
-    contract,
-    under_faults,
-)
+from protocol.testing.attacks import attacked, check_attack, check_unmoved, unmoved
+from protocol.testing.contracts import check_variant, contract, under_faults
 from protocol.testing.randomizers import check_randomizer, lawful
 from protocol.testing.schedules import Schedule, check_under_faults, schedules_of
 

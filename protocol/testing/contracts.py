@@ -38,8 +38,6 @@ from typing import Protocol
 import msgspec
 
 from protocol.accounting.accountants import PureAccountant
-from protocol.attack.attack import ALPHA, attack
-from protocol.audit.coalition.coalition import Observer
 from protocol.crypto.randomness import Stream
 from protocol.errors import ProtocolError, RemoteProtocolError
 from protocol.messages import DONE, KERNEL_KINDS, Head, Message
@@ -79,45 +77,6 @@ class Execution(Audited, Protocol):
 
 Executor = Callable[..., Execution]
 """Called as ``executor(variant, records, seed=..., parties=...)``."""
-
-
-def check_attack(
-    variant: Variant,
-    records: Records,
-    *,
-    target: int = 0,
-    observer: Observer | None = None,
-    trials: int | None = None,
-    runs: int | None = None,
-    copies: int | None = None,
-    alpha: float = ALPHA,
-    seed: int = 1,
-) -> None:
-    """Attack a variant (``protocol.attack.attack``); the arguments are those of ``attack``.
-
-    With more trials it sees smaller leaks.
-
-    Raises:
-        AssertionError: the view tells more than the ledger says; it says what tells it.
-    """
-    found = attack(
-        variant,
-        records,
-        target=target,
-        observer=observer,
-        trials=trials,
-        runs=runs,
-        copies=copies,
-        alpha=alpha,
-        seed=seed,
-    )
-    worst = found.worst
-    _require(
-        not found.accused,
-        f"{worst.pair}: the view tells at least epsilon {worst.lower:.4f}, and the ledger says at "
-        f"most {worst.bound:.4f}: {worst.right} of {worst.guesses} guesses were right that went by "
-        f"{worst.event}",
-    )
 
 
 def check_variant(
@@ -172,9 +131,6 @@ def check_variant(
 
 contract = as_test(check_variant)
 """A test function for pytest that checks a variant's contract."""
-
-attacked = as_test(check_attack)
-"""A test function for pytest that attacks a variant."""
 
 under_faults = as_test(check_under_faults)
 """A test function for pytest that runs a variant under seeded fault schedules."""

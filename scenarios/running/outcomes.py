@@ -112,16 +112,6 @@ class Outcome(msgspec.Struct, Generic[V_co], frozen=True, kw_only=True, dict=Tru
     def _estimate(self) -> Estimate:
         return self.variant.estimate(self.result)
 
-    def estimate_as(self, kind: type[E]) -> E:
-        """The estimate, of a kind that is known.
-
-        Raises:
-            TypeError: it is of another kind.
-        """
-        if not isinstance(self.estimate, kind):
-            raise TypeError(f"{self.estimate!r}: expected {kind.__name__}")
-        return self.estimate
-
     @functools.cached_property
     def ledger(self) -> Ledger:
         """Ledger of the aggregator, from the transcript."""

@@ -135,17 +135,6 @@ class Tabulated(Generic[V_co]):
         """
         return self.calibration.of(self.estimate) if self.calibration.files else self.estimate
 
-    def estimate_as(self, kind: type[E]) -> E:
-        """The estimate, of a kind that is known.
-
-        Raises:
-            TypeError: it is of another kind.
-        """
-        estimate = self.estimate
-        if not isinstance(estimate, kind):
-            raise TypeError(f"{estimate!r}: expected {kind.__name__}")
-        return estimate
-
     @property
     def attribute_epsilon(self) -> dict[str, float]:
         """Epsilon of a respondent by the ledger, for records that differ in one attribute."""

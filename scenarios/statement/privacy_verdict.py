@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
-from protocol.accounting.accountants import NOTHING, Loss, PureAccountant, total
+from protocol.accounting.accountants import NOTHING, Loss, PureAccountant, maximum, total
 from protocol.accounting.events import (
     Coins,
     ExactCounts,
@@ -419,13 +419,7 @@ def _told(ledger: Ledger, *, beside_sums: bool) -> Loss:
     """
     accounts = ledger.everybody.values()
     found = _beside_sums(ledger) if beside_sums else (account.loss for account in accounts)
-    losses = {id(loss): loss for loss in found}.values()
-    names = dict.fromkeys(name for loss in losses for name in loss.attributes)
-    return Loss(
-        max((loss.record for loss in losses), default=0.0),
-        {name: max(loss.attributes.get(name, 0.0) for loss in losses) for name in names},
-        tuple(dict.fromkeys(reason for loss in losses for reason in loss.unbounded)),
-    )
+    return maximum([*{id(loss): loss for loss in found}.values()])
 
 
 def _beside_sums(ledger: Ledger) -> Iterator[Loss]:

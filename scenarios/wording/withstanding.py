@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from protocol.accounting.spending import DELTA, in_words
 from protocol.messages import AGGREGATOR, RECORD, PartyId
@@ -16,6 +16,9 @@ from scenarios.wording.formatting import count, cut, some, upper
 if TYPE_CHECKING:
     from protocol.audit.coalition.coalition import Coalition
     from protocol.sharing.graph import Withstood
+    from protocol.sharing.sums import SecureSum
+
+T = TypeVar("T")
 
 NOT_KNOWN = (
     "How many may conspire with the aggregator is not known: the variant sums, and has no "
@@ -77,6 +80,16 @@ def withstood_in(variant: Variant, parties: int) -> Withstood | None:
     Raises:
         ValueError: the variant cannot sum among so many parties.
     """
+    return _asked(variant, parties, lambda sums: sums.withstands(parties))
+
+
+def promised_in(variant: Variant, parties: int) -> int | None:
+    """How many honest parties a variant's secure sum is over, at least; None if it is not known."""
+    return _asked(variant, parties, lambda sums: sums.promised(parties))
+
+
+def _asked(variant: Variant, parties: int, ask: Callable[[SecureSum], T]) -> T | None:
+    """A figure of a variant's secure sum; None if it sums nothing, or it is not known."""
     if not is_summed(variant, parties):
         return None
     # Imported late: most variants sum nothing.
@@ -86,21 +99,7 @@ def withstood_in(variant: Variant, parties: int) -> Withstood | None:
     if sums is None:
         return None
     with suppress(ValueError):  # What a variant of somebody's own does may not fit what it names.
-        return sums.withstands(parties)
-    return None
-
-
-def promised_in(variant: Variant, parties: int) -> int | None:
-    """Least number of honest parties in a variant's secure sum; None if it is not known."""
-    if not is_summed(variant, parties):
-        return None
-    from protocol.sharing.sums import sums_of
-
-    sums = sums_of(variant)
-    if sums is None:
-        return None
-    with suppress(ValueError):
-        return sums.promised(parties)
+        return ask(sums)
     return None
 
 

@@ -64,10 +64,6 @@ class Coalition(msgspec.Struct, frozen=True, dict=True):
         """Check whether they see it when it is sent or when it comes."""
         return recipient in self._own or self.overhears(sender, recipient)
 
-    def receives(self, recipient: PartyId) -> bool:
-        """Check whether what is delivered to somebody is delivered to one of them."""
-        return recipient in self._own
-
     def among(self, names: Container[PartyId]) -> Coalition:
         """Restrict the coalition to these members."""
         return Coalition(

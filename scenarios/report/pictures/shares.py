@@ -198,7 +198,7 @@ def _draw_column(
     trues = [true for block in blocks for true in block.truth]
     if trues:
         axes.barh(places, 100 * np.array(trues), 0.8, color=PALE, label="truth")
-    draw_intervals(axes, places, _times(figures, 100), intervals, projection)
+    draw_intervals(axes, places, _in_points(figures), intervals, projection)
     room = 0.04 * (ends[1] - ends[0])
     axes.set_xlim(100 * (ends[0] - room * (ends[0] < 0)), 100 * (ends[1] + room))
     axes.set_yticks(places, list(map(literal, labels)))
@@ -214,15 +214,15 @@ def _draw_column(
             for found, true in zip(figures, trues, strict=True)
         ]
         grid[1].axvline(0, color=GREY, linewidth=0.8)
-        draw_intervals(grid[1], places, _times(less, 100), intervals, projection)
+        draw_intervals(grid[1], places, _in_points(less), intervals, projection)
         grid[1].set_yticks(places, [])
         grid[1].set_ylim(*axes.get_ylim())
         grid[1].locator_params(axis="x", nbins=4)
         grid[1].set_xlabel(f"estimate {MINUS} truth\n(points)")
 
 
-def _times(figures: Sequence[Shown], factor: float) -> list[Shown]:
-    return [Shown(*(factor * value for value in found)) for found in figures]
+def _in_points(figures: Sequence[Shown]) -> list[Shown]:
+    return [Shown(*(100 * value for value in found)) for found in figures]
 
 
 def _draw_means(figure: Figure, finished: Finished, section: Section) -> None:

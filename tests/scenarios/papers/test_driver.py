@@ -13,7 +13,6 @@ import pytest
 from rich.console import Console
 
 from protocol.errors import UsageError
-from protocol.estimators.linear import LinearEstimate
 from protocol.variants import RRIndependent
 from scenarios.data.town import town
 from scenarios.papers.driver import scenarios_of
@@ -39,7 +38,7 @@ def measure(asked: Asked[Own]) -> list[Sample]:
     if asked.live:
         records = town(40, seed=3)
         variant = RRIndependent.with_keep(records.survey, asked.cell["p"])
-        estimate = asked.simulate(variant, records, 2).estimate_as(LinearEstimate)
+        estimate = asked.simulate(variant, records, 2).estimate
         return [Sample.of({"value": estimate.table(records.survey.names[0]).values[:1]}, row="a")]
     drawn = asked.generator().normal(asked.cell["p"] + asked.parameters.shift, size=asked.runs)
     if asked.reading == "printed":

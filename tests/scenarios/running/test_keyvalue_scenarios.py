@@ -138,7 +138,8 @@ def test_the_intervals_of_keys_are_those_that_were_asked_for() -> None:
     scenario = find_scenario("kv-gaussian")
     found = scenario.run(scenario.configure(SMALL), Context(intervals=Intervals(0.5)))
     assert isinstance(found, Finished)
-    estimate = found.outcome.estimate_as(KeyValueTables)
+    estimate = found.outcome.estimate
+    assert isinstance(estimate, KeyValueTables)
     low, high = estimate.frequency_intervals(0.5)
     keys = found.extra["keys"]
     assert [key["frequency_interval"]["low"] for key in keys] == low.tolist()

@@ -17,8 +17,7 @@ from protocol.randomizers.means.means import MeanRandomizer
 from protocol.randomizers.means.one_bit import OneBitMean
 from protocol.randomizers.means.piecewise import PiecewiseMean
 from protocol.surveys.survey import Attribute, Survey
-from protocol.variants.numeric.estimate import NumericMeans
-from protocol.variants.numeric.laws import mean_law
+from protocol.variants.numeric.estimate import NumericMeans, mean_law
 from protocol.variants.numeric.scales import scale_of
 from tests.tiers import thinned
 

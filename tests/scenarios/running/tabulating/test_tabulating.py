@@ -110,9 +110,7 @@ def test_what_it_says() -> None:
     assert set(values["privacy"]["attribute_epsilon"]) == set(BITS.names)
     assert "truth" not in values
     assert "truth" in state_tabulation("bits", tabulate(VARIANT, answers(BITS, 8), n=10)).values
-    assert WHOLE.estimate_as(type(WHOLE.estimate)).n == N
-    with pytest.raises(TypeError, match="expected int"):
-        WHOLE.estimate_as(int)
+    assert WHOLE.estimate.n == N
     assert json.loads(json.dumps(values)) == values
 
 

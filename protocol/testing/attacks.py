@@ -1,15 +1,55 @@
-"""Active attacks as tests: nothing that those who serve send moves a party to tell more."""
+"""Attacks as tests: the view of an observer, and what those who serve may send to a party."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
 from protocol.attack.active.active import SCRIPTS, attack_actively
-from protocol.attack.attack import ALPHA
+from protocol.attack.attack import ALPHA, attack
+from protocol.audit.coalition.coalition import Observer
 from protocol.messages import PartyId
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
 from protocol.testing.collected import as_test
+
+
+def check_attack(
+    variant: Variant,
+    records: Records,
+    *,
+    target: int = 0,
+    observer: Observer | None = None,
+    trials: int | None = None,
+    runs: int | None = None,
+    copies: int | None = None,
+    alpha: float = ALPHA,
+    seed: int = 1,
+) -> None:
+    """Attack a variant (``protocol.attack.attack``); the arguments are those of ``attack``.
+
+    With more trials it sees smaller leaks.
+
+    Raises:
+        AssertionError: the view tells more than the ledger says; it says what tells it.
+    """
+    found = attack(
+        variant,
+        records,
+        target=target,
+        observer=observer,
+        trials=trials,
+        runs=runs,
+        copies=copies,
+        alpha=alpha,
+        seed=seed,
+    )
+    worst = found.worst
+    if found.accused:
+        raise AssertionError(
+            f"{worst.pair}: the view tells at least epsilon {worst.lower:.4f}, and the ledger says "
+            f"at most {worst.bound:.4f}: {worst.right} of {worst.guesses} guesses were right that "
+            f"went by {worst.event}"
+        )
 
 
 def check_unmoved(
@@ -47,6 +87,9 @@ def check_unmoved(
             f"replay_script plays it again: {finding.script.to_json()}"
         )
 
+
+attacked = as_test(check_attack)
+"""A test function for pytest that attacks a variant."""
 
 unmoved = as_test(check_unmoved)
 """A test function for pytest that attacks a party with all who serve, or some of them."""
