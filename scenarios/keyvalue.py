@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 
 from protocol.errors import UsageError
+from protocol.estimators.inference.interval_words import bracketed, sentences
 from protocol.estimators.inference.intervals import Intervals, Shown, figures_of
-from protocol.estimators.inference.words import bracketed, sentences
 from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.variants.keyvalue.estimate import KeyValueTables

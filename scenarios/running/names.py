@@ -111,7 +111,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
             "RRBA, 4.3: how far tables disagree, and their errors before and after agreeing."
         ),
     },
-    "scenarios.papers.rrba.convergence": {
+    "scenarios.papers.rrba.stopping": {
         "rrba-figure-4": "RRBA, Figure 4: the claimed epsilon of p beside the true one.",
         "rrba-figure-5": "RRBA, Figure 5: tuples until convergence by block size.",
         "rrba-figure-6": "RRBA, Figure 6: tuples until convergence by block size and p.",

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from protocol.estimators.analysis import Analysis, AnnouncedTable, Cell
 from protocol.estimators.estimate import Estimate, Keyed
+from protocol.estimators.inference.interval_words import bracketed, sentences
 from protocol.estimators.inference.intervals import Intervals, Shown, figures_of
 from protocol.estimators.inference.laws import Interval
-from protocol.estimators.inference.words import bracketed, sentences
 from protocol.estimators.likelihood import Fit
 from protocol.estimators.measures import total_variation
 from protocol.estimators.projection import Projection

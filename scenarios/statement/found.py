@@ -9,8 +9,8 @@ import numpy as np
 
 from protocol.audit.completeness import Completeness
 from protocol.estimators.estimate import Estimate
+from protocol.estimators.inference.interval_words import bracketed
 from protocol.estimators.inference.intervals import Shown
-from protocol.estimators.inference.words import bracketed
 from protocol.wire.codec import Codec
 from scenarios.statement.statement import Coverage, Grid, Panel, Section
 from scenarios.surveys.watching.rounds import waits_of

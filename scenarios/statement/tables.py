@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
+from protocol.estimators.inference.interval_words import bracketed, sentences
 from protocol.estimators.inference.intervals import Intervals, figures_of
 from protocol.estimators.inference.laws import Interval
-from protocol.estimators.inference.words import bracketed, sentences
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import FIGURES
 from scenarios.statement.statement import Grid, Section, Statement, Verdict

@@ -6,8 +6,8 @@ import html
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
+from protocol.estimators.inference.interval_words import bracketed, sentences
 from protocol.estimators.inference.intervals import USUAL, Shown
-from protocol.estimators.inference.words import bracketed, sentences
 from protocol.estimators.likelihood import Fit
 from protocol.estimators.projection import Projection
 

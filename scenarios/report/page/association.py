@@ -12,9 +12,9 @@ from markupsafe import Markup
 
 from protocol.estimators.dependence.glance import STRONG, Glance, Pair, excess_of, glance
 from protocol.estimators.estimate import Estimate
+from protocol.estimators.inference.interval_words import bracketed
 from protocol.estimators.inference.intervals import Intervals, Shown, figures_of
 from protocol.estimators.inference.laws import Variance, critical, score_interval
-from protocol.estimators.inference.words import bracketed
 from protocol.estimators.projection import project_simplex
 from protocol.estimators.tables import Table, standard_errors
 from protocol.randomizers.exact import Floats

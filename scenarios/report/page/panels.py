@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from protocol.audit.ledger import Ledger
-from protocol.estimators.inference.words import bracketed
-from protocol.messages import AGGREGATOR
+from protocol.estimators.inference.interval_words import bracketed
 from scenarios.report.page import diagrams
 from scenarios.report.page.diagrams import Mark
 from scenarios.report.page.words import words

@@ -14,8 +14,8 @@ from protocol.estimators.inference.intervals import Intervals
 from scenarios.report.page.diagrams import Mark, axis, ticks
 from scenarios.report.page.svg import element, text, width_of
 from scenarios.statement.statement import Fact, Grid, Section
+from scenarios.surveys.watching.standing_words import event, figure
 from scenarios.surveys.watching.standings import Line, Standing, StandingWriter
-from scenarios.surveys.watching.words import event, figure
 from scenarios.wording.decimals import legend_text
 from scenarios.wording.formatting import NONE, count, cut, epsilon, rest
 

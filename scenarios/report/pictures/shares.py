@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.estimators.dependence.glance import glance
+from protocol.estimators.inference.interval_words import made_by
 from protocol.estimators.inference.intervals import USUAL, Intervals, Shown, level_text
-from protocol.estimators.inference.words import made_by
 from protocol.estimators.projection import Projection
 from protocol.session.variant import Variant
 from scenarios.report.pictures.drawing import Plot

@@ -232,7 +232,7 @@ def panels_report(section: Section) -> Iterator[RenderableType]:
 def _panels(panels: Sequence[Panel]) -> RenderableType:
     """Figures beside the truth, the largest of those that are many."""
     # Imported late: verifying prints no estimate.
-    from protocol.estimators.inference.words import bracketed
+    from protocol.estimators.inference.interval_words import bracketed
     from scenarios.wording.decimals import decimals
 
     (name, label, head), intervals = panels[0].heads, panels[0].intervals

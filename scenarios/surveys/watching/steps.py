@@ -10,8 +10,16 @@ from protocol.estimators.inference.intervals import USUAL, Intervals
 from protocol.session.charter import Charter
 from protocol.transcript.entries import Entry
 from scenarios.errors import printable
+from scenarios.surveys.watching.standing_words import (
+    about,
+    basis,
+    event,
+    figure,
+    lost,
+    sentence,
+    spent,
+)
 from scenarios.surveys.watching.standings import Line, Standing, StandingWriter
-from scenarios.surveys.watching.words import about, basis, event, figure, lost, sentence, spent
 from scenarios.wording.formatting import cut
 
 if TYPE_CHECKING:

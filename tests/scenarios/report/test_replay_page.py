@@ -22,8 +22,8 @@ from scenarios import simulate
 from scenarios.data.town import TOWN, town
 from scenarios.report.page.page import hashed
 from scenarios.report.page.replay import replay
+from scenarios.surveys.watching.standing_words import event, figure
 from scenarios.surveys.watching.standings import LINES, MOST, Standing, StandingWriter
-from scenarios.surveys.watching.words import event, figure
 from scenarios.wording.formatting import NONE, epsilon
 from tests.every_variant import NUMBERS, Example, examples
 from tests.pages import Page, audited, hostile_survey, independent, replay_page_of, style_of, summed

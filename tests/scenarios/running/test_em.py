@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from protocol.estimators.inference.interval_words import sentences
 from protocol.estimators.inference.intervals import USUAL
-from protocol.estimators.inference.words import sentences
 from protocol.estimators.likelihood import Fit
 from tests.scenarios.command import sottovoce
 

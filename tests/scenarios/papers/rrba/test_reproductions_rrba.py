@@ -15,12 +15,12 @@ from protocol.randomizers.table import KeepElseTable
 from scenarios.papers.experiment import Asked
 from scenarios.papers.printed import printed
 from scenarios.papers.rrba import accuracy as rrba_errors
-from scenarios.papers.rrba import convergence as rrba_convergence
 from scenarios.papers.rrba import honest as rrba_honest
 from scenarios.papers.rrba import independence as rrba_independence
 from scenarios.papers.rrba import shared as rrba_setting
-from scenarios.papers.rrba.convergence import Cell, nearest_cell
+from scenarios.papers.rrba import stopping as rrba_stopping
 from scenarios.papers.rrba.shared import network
+from scenarios.papers.rrba.stopping import Cell, nearest_cell
 from scenarios.running.scenario import Context
 from tests.scenarios.reproduced import measured, reproduce
 from tests.statistical import ALPHA, WRONG, mean_p_value
@@ -73,25 +73,23 @@ CELL = Cell("A", 0, np.array([0.3, 0.45, 0.25]), "A = first")
 def test_a_rule_has_settled_after_the_last_block_that_breaks_it() -> None:
     held = np.array([[0, 1, 0, 1], [1, 1, 1, 0], [1, 1, 1, 1], [1, 1, 0, 1]], bool)
     # Step s is between blocks s + 1 and s + 2, of five.
-    assert rrba_convergence.settled_after(held).tolist() == [3, 2, 6, 4]
-    assert rrba_convergence.lasting(held).tolist() == [1, 1, 0, 1]
+    assert rrba_stopping.settled_after(held).tolist() == [3, 2, 6, 4]
+    assert rrba_stopping.lasting(held).tolist() == [1, 1, 0, 1]
 
 
 def test_the_share_of_steps_within_the_rule_is_the_normal_law_s() -> None:
-    compared, means = rrba_convergence.histories(
-        CELL, 0.5, 0.1, (250,), 100, np.random.default_rng(1)
-    )
+    compared, means = rrba_stopping.histories(CELL, 0.5, 0.1, (250,), 100, np.random.default_rng(1))
     raw = compared[..., CELL.place]
-    assert raw.shape == means.shape == (rrba_convergence.BLOCKS, 1, 100)
+    assert raw.shape == means.shape == (rrba_stopping.BLOCKS, 1, 100)
     assert means[-1] == pytest.approx(raw.mean(axis=0))
     width = 2 * 1.96 * math.sqrt(0.3 * 0.7 / 250)
     share = (np.abs(np.diff(raw, axis=0)) < width).mean()
-    assert share == pytest.approx(rrba_convergence.within(CELL, 0.5, 0.1, width, 250), abs=0.012)
-    assert abs(share - rrba_convergence.within(CELL, 0.5 / WRONG, 0.1, width, 250)) > 0.03
+    assert share == pytest.approx(rrba_stopping.within(CELL, 0.5, 0.1, width, 250), abs=0.012)
+    assert abs(share - rrba_stopping.within(CELL, 0.5 / WRONG, 0.1, width, 250)) > 0.03
 
 
 def test_the_pooled_interval_is_as_narrow_after_so_many_reports() -> None:
-    n = rrba_convergence.pooled_tuples(CELL, 0.5, 0.1, 0.04)
+    n = rrba_stopping.pooled_tuples(CELL, 0.5, 0.1, 0.04)
     reported = 0.5 * 0.3 + 0.5 * (0.9 * 0.3 + 0.1 / 3)
     error = math.sqrt(reported * (1 - reported) / n) / 0.5
     assert 2 * 1.96 * error == pytest.approx(0.04)
@@ -101,9 +99,7 @@ def test_the_pooled_interval_is_as_narrow_after_so_many_reports() -> None:
 def test_figures_5_and_6_have_every_setting(data: Path) -> None:
     five = reproduce("rrba-figure-5", Context(data=data), runs=3, network="survey")
     assert [(row.settings["listed"], row.settings["block"]) for row in five.rows] == [
-        (listed, size)
-        for listed in rrba_convergence.PROBABILITIES
-        for size in rrba_convergence.SIZES
+        (listed, size) for listed in rrba_stopping.PROBABILITIES for size in rrba_stopping.SIZES
     ]
     assert {row.settings["network"] for row in five.rows} == {"survey"}
     assert five.rows[0].settings["cell"] == "A = rare"
@@ -124,7 +120,7 @@ def test_a_survey_by_messages_stops_by_the_printed_rule(data: Path) -> None:
         assert done.outcome.variant.name == "rrba"
         (row,) = done.rows
         first = measured(row)["first"]
-        assert first % rrba_convergence.SIZES[0] == 0
+        assert first % rrba_stopping.SIZES[0] == 0
         assert 36 <= first <= 720
         assert done.outcome.counted == first
 
@@ -133,12 +129,10 @@ def test_with_averages_the_rule_lasts_and_with_the_blocks_own_estimates_it_does_
     shares = {}
     for average in (False, True):
         draws = np.random.default_rng(2)
-        compared, _ = rrba_convergence.histories(
-            CELL, 0.5, 0.1, (150,), 200, draws, average=average
-        )
+        compared, _ = rrba_stopping.histories(CELL, 0.5, 0.1, (150,), 200, draws, average=average)
         width = 2 * 1.96 * math.sqrt(0.3 * 0.7 / 150)
         held = np.abs(np.diff(compared[..., CELL.place], axis=0)) < width
-        shares[average] = rrba_convergence.lasting(held).mean()
+        shares[average] = rrba_stopping.lasting(held).mean()
     assert shares[False] == 0
     assert 0.75 < shares[True] < 0.98
 

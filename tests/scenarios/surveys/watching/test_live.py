@@ -23,10 +23,10 @@ from protocol.variants import RRIndependent, SecureSumVariant
 from scenarios import Fault, crash, simulate
 from scenarios.surveys.watching.bars import Ongoing
 from scenarios.surveys.watching.run_line import _Runs, following
+from scenarios.surveys.watching.standing_words import sentence
 from scenarios.surveys.watching.standings import Line, Standing, StandingWriter
 from scenarios.surveys.watching.steps import Drawing, whiskers
 from scenarios.surveys.watching.tally import Tally
-from scenarios.surveys.watching.words import sentence
 from tests.protocol.sessions import answers
 from tests.scenarios.command import ROOT, complaint, environment, sottovoce
 

@@ -26,8 +26,8 @@ from protocol.variants.keyvalue.privkv import KeyReport, PrivKVMVariant
 from scenarios import Fault, Outcome, crash, delay, drop, duplicate, simulate
 from scenarios.data.town import TOWN, town
 from scenarios.surveys.watching import standings
+from scenarios.surveys.watching.standing_words import event, lost, sentence
 from scenarios.surveys.watching.standings import LINES, MOST, Standing, StandingWriter
-from scenarios.surveys.watching.words import event, lost, sentence
 from tests.every_variant import FILMS, Example, examples
 from tests.protocol.sessions import answers
 from tests.protocol.sharing.test_opening import failed

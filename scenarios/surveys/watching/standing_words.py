@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from protocol.estimators.inference.interval_words import bracketed
 from protocol.estimators.inference.intervals import Intervals, Shown
-from protocol.estimators.inference.words import bracketed
 from scenarios.surveys.watching.standings import Line, Standing
 from scenarios.wording.decimals import decimal, in_percent, legend_text
 from scenarios.wording.formatting import NONE, count, cut, epsilon

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
+from protocol.estimators.inference.interval_words import bracketed, sentences
 from protocol.estimators.inference.intervals import Intervals, Shown, figures_of, level_text
 from protocol.estimators.inference.laws import Interval
-from protocol.estimators.inference.words import bracketed, sentences
 from protocol.estimators.projection import Projection
 
 KNOWN, EXACT = Shown(0.3, 0.2, 0.4), Shown(0.3, 0.3, 0.3)
