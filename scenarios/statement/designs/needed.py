@@ -8,7 +8,8 @@ from scenarios.designing.assumed import Given
 from scenarios.designing.designing import Setup
 from scenarios.designing.needing import Needed
 from scenarios.designing.summing import among_values
-from scenarios.statement.designs.recommended import IN_PLAN, privacy_sentence
+from scenarios.statement.designs.privacy import privacy_sentence
+from scenarios.statement.designs.recommended import IN_PLAN
 from scenarios.statement.designs.setting import (
     REVEALS,
     Values,

@@ -7,16 +7,15 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from scenarios.designing.candidates import Candidate
 from scenarios.designing.designing import Designed, Row, Setup
 from scenarios.designing.recommending import PICKS, RULE, Recommendation
+from scenarios.statement.designs.privacy import privacy_sentence, privacy_word
 from scenarios.statement.designs.setting import Values
 from scenarios.statement.designs.values import lines_of
-from scenarios.statement.privacy_verdict import SCALE, level_of
 from scenarios.statement.statement import Section
 from scenarios.statement.usefulness.verdict import mended
 from scenarios.wording.announced import title_of
-from scenarios.wording.formatting import count, epsilon, odds, size, upper
+from scenarios.wording.formatting import count, size, upper
 from scenarios.wording.withstanding import withstood_in
 
 USEFUL = ("good", "fair")
@@ -130,7 +129,7 @@ def _values(found: Designed, picks: Recommendation, row: Row) -> Values:
         "usefulness": row.usefulness,
         "margin": None if worst is None else worst.margin,
         "margin_of": None if worst is None else worst.names,
-        "privacy": _privacy(row.cost),
+        "privacy": privacy_word(row.cost),
         "reasons": [*filter(None, reasons_for(found, picks, row))],
         "plan": "\n".join(lines_of(row)) or None,
     }
@@ -173,30 +172,6 @@ def _points(margin: float) -> str:
     if figure >= 100:
         return "100 points"
     return f"{figure:.1f} points" if figure >= 0.95 else f"{figure:.2g} points"
-
-
-def privacy_sentence(candidate: Candidate, cost: float) -> str:
-    """The verdict on privacy of a way to ask, and whose honesty that rests on.
-
-    Args:
-        candidate: the way.
-        cost: a respondent's epsilon, as far as what it rests on holds.
-    """
-    word, changes = _privacy(cost), f"odds about a person change by {odds(cost)} at most"
-    among, variant = candidate.among, candidate.variant
-    if among is None:
-        return f"Privacy: {word}, whoever conspires; {changes}."
-    alone = "nothing bounds what they learn"
-    if variant is not None and math.isfinite(variant.most()):
-        alone = f"only epsilon {epsilon(variant.most())} is left"
-    return (
-        f"Privacy: {word} only if {among.honest:,} of the {among.parties:,} parties are honest and "
-        f"stay; {changes}, at delta {among.delta:g}. If all others conspire, {alone}."
-    )
-
-
-def _privacy(cost: float) -> str:
-    return SCALE[level_of(cost)].name
 
 
 def _asks(setup: Setup, row: Row) -> str:
