@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parties.keeping.writing import prepare_output, write_whole
+from protocol.audit.audit import Audit
 from protocol.audit.walk import Fold, Step
 from protocol.errors import ProtocolError, UsageError
 from protocol.estimators.conclusions import Conclusion, conclusions
@@ -121,18 +122,7 @@ def explain(
         return refused(audited, transcript)
     made = audited.charter.variant
     who = PartyId(party)
-    missing = {
-        one
-        for closing in audited.completeness.closings
-        if closing.kind == Report.kind()
-        for one in closing.missing
-    }
-    # In the order of the roster, which is that of the records.
-    counted = {
-        one: reports.codes[one]
-        for one in audited.charter.roster.parties
-        if one in reports.codes and one not in missing
-    }
+    counted = _counted(audited, reports)
     if who not in counted:
         raise UsageError(f"{transcript}: no report of a party {party!r} is counted")
     own = counted[who]
@@ -151,19 +141,8 @@ def explain(
         )
     cells = own[respondent - 1]
     place = respondent if len(own) > 1 else 0
-    answers: list[str] = []
-    truth = []
-    if held is not None:
-        before = sum(len(counted[one]) for one in [*counted][: [*counted].index(who)])
-        row = held.codes[before + respondent - 1]
-        answers = [
-            attribute.categories[code]
-            for attribute, code in zip(survey.attributes, row, strict=True)
-        ]
-        truth = [
-            np.bincount(column, minlength=size) / len(held.codes)
-            for column, size in zip(held.codes.T, survey.sizes, strict=True)
-        ]
+    before = sum(len(counted[one]) for one in [*counted][: [*counted].index(who)])
+    answers, truth = ([], []) if held is None else _known(held, before + respondent - 1)
     concluded, together = _concluded(audited.estimate, reports.blocks, cells)
     found = Respondent(
         party=party,
@@ -185,6 +164,32 @@ def explain(
         click.echo(printable(line))
     click.echo(printable(f"written: {path}, which only its owner may read"))
     return 0
+
+
+def _counted(audited: Audit, reports: _Reports) -> dict[PartyId, NDArray[Any]]:
+    """The reports of all who are counted, in the order of the roster: that of the records."""
+    missing = {
+        one
+        for closing in audited.completeness.closings
+        if closing.kind == Report.kind()
+        for one in closing.missing
+    }
+    return {
+        one: reports.codes[one]
+        for one in audited.charter.roster.parties
+        if one in reports.codes and one not in missing
+    }
+
+
+def _known(held: Records, place: int) -> tuple[list[str], list[NDArray[np.float64]]]:
+    """The answers of one respondent, and the true shares of every attribute."""
+    answered = zip(held.survey.attributes, held.codes[place], strict=True)
+    answers = [attribute.categories[code] for attribute, code in answered]
+    truth = [
+        np.bincount(column, minlength=size) / len(held.codes)
+        for column, size in zip(held.codes.T, held.survey.sizes, strict=True)
+    ]
+    return answers, truth
 
 
 def _held(path: Path, made: Variant, counted: Mapping[PartyId, NDArray[Any]]) -> Records:
