@@ -8,7 +8,6 @@ from typing import Any
 
 from protocol.audit.claims import check_claims
 from protocol.estimators.inference.intervals import USUAL, Intervals
-from protocol.estimators.usefulness import margins_of
 from protocol.messages import NO_ROUND
 from protocol.session.variant import Variant
 from protocol.sharing.messages import is_summed
@@ -28,9 +27,7 @@ from scenarios.statement.sampling import (
 from scenarios.statement.statement import Grid, Section, Statement
 from scenarios.statement.usefulness.verdict import (
     UsefulnessVerdict,
-    mended,
-    on_usefulness,
-    pairs_of,
+    judge_usefulness,
     usefulness_values,
 )
 from scenarios.wording.announced import described
@@ -101,20 +98,15 @@ def state_run(name: str, finished: Finished, intervals: Intervals = USUAL) -> St
 
 def usefulness(finished: Finished, intervals: Intervals) -> tuple[UsefulnessVerdict, ...]:
     """Usefulness of the estimates of a run; none if they have no tables and no means."""
-    reported, projection = finished.reported, finished.projection
-    analysis = finished.outcome.charter.analysis
-    tables = () if analysis is None else analysis.tables
-    of = margins_of(reported, intervals.about, projection, tables)
-    return on_usefulness(
-        of,
-        pairs=pairs_of(reported, intervals.about, projection),
-        mending=mended(
-            finished.outcome.variant,
-            of,
-            respondents=reported.n,
-            parties=finished.outcome.counted,
-            about=intervals.about,
-        ),
+    outcome, analysis = finished.outcome, finished.outcome.charter.analysis
+    return judge_usefulness(
+        finished.reported,
+        intervals,
+        finished.projection,
+        outcome.variant,
+        respondents=finished.reported.n,
+        parties=outcome.counted,
+        tables=() if analysis is None else analysis.tables,
     )
 
 

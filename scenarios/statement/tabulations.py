@@ -9,7 +9,6 @@ from protocol.accounting.accountants import Loss
 from protocol.accounting.spending import DELTA
 from protocol.estimators.inference.intervals import Intervals
 from protocol.estimators.projection import Projection
-from protocol.estimators.usefulness import margins_of
 from protocol.session.variant import Variant
 from protocol.transcript.entries import WITHHELD
 from protocol.variants.sums.tallies import Counted, Tallied
@@ -19,14 +18,9 @@ from scenarios.statement.calibration import calibration_sentences, calibration_v
 from scenarios.statement.estimates import estimated, reported_values
 from scenarios.statement.privacy_values import claims_values
 from scenarios.statement.runs import by_attribute, trial_sentence
-from scenarios.statement.statement import Section, Statement, Verdict
-from scenarios.statement.usefulness.verdict import (
-    mended,
-    on_usefulness,
-    pairs_of,
-    usefulness_values,
-)
-from scenarios.wording.formatting import as_json, count, nats, upper
+from scenarios.statement.statement import Section, Statement
+from scenarios.statement.usefulness.verdict import judge_usefulness, usefulness_values
+from scenarios.wording.formatting import as_json, count, nats
 
 
 def state_tabulation(
@@ -45,8 +39,21 @@ def state_tabulation(
     """
     reported, loss = tabulated.reported, tabulated.loss
     agreed, among = bool(tabulated.calibration.files), _among(tabulated)
-    care = (*_told(tabulated), *((trial_sentence("result"),) if tabulated.withheld else ()))
-    useful = _usefulness(tabulated, projection, intervals)
+    notes = (
+        f"{count(tabulated.cohorts, 'cohort')} of up to {tabulated.cohort:,}, "
+        f"{count(tabulated.stages, 'question')}, by the engine {tabulated.engine!r}, "
+        f"in {tabulated.seconds:.1f} s",
+        *_told(tabulated),
+        f"digest {tabulated.digest.hex()}",
+    )
+    useful = judge_usefulness(
+        tabulated.reported,
+        intervals,
+        projection,
+        tabulated.variant,
+        respondents=tabulated.n,
+        parties=tabulated.n,
+    )
     return Statement(
         verdicts=useful,
         title=f"{name}: {tabulated.variant.survey.title}",
@@ -105,24 +112,6 @@ def state_tabulation(
                 **usefulness_values(useful),
                 "seconds": round(tabulated.seconds, 3),
             }
-        ),
-    )
-
-
-def _usefulness(
-    tabulated: Tabulated[Variant], projection: Projection, intervals: Intervals
-) -> tuple[Verdict, ...]:
-    reported = tabulated.reported
-    of = margins_of(reported, intervals.about, projection)
-    return on_usefulness(
-        of,
-        pairs=pairs_of(reported, intervals.about, projection),
-        mending=mended(
-            tabulated.variant,
-            of,
-            respondents=tabulated.n,
-            parties=tabulated.n,
-            about=intervals.about,
         ),
     )
 

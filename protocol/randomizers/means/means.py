@@ -11,8 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.randomizers.exact import Floats
+from protocol.randomizers.exact import Floats, check_codes
 from protocol.randomizers.randomizer import Randomizer
+from protocol.wire.arrays import Array
 
 
 class Mean(NamedTuple):
@@ -52,6 +53,17 @@ class MeanRandomizer(Randomizer, frozen=True):
     def farthest(self, code: int) -> int:
         """The end of the grid that is farther away."""
         return self.size - 1 if code < self.size / 2 else 0
+
+    def tally(self, reports: Array) -> NDArray[np.int64]:
+        """How many reports are each, shape ``(outcomes,)``.
+
+        Raises:
+            ValueError: another shape or type, or a number that is not below ``outcomes``.
+        """
+        if reports.ndim != 1:
+            raise ValueError(f"reports of shape {reports.shape}: expected (k,)")
+        check_codes(reports, self.outcomes)
+        return np.bincount(reports.astype(np.intp), minlength=self.outcomes).astype(np.int64)
 
     def average(self, totals: NDArray[np.integer]) -> float:
         """The mean of the scores: the ``value`` of ``mean``, of one report too."""

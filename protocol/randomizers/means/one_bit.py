@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS, Stream
-from protocol.randomizers.exact import DIGITS, check_codes, check_column, log_ratio, odds
+from protocol.randomizers.exact import DIGITS, check_column, log_ratio, odds
 from protocol.randomizers.means.grid import check_grid, grid
 from protocol.randomizers.means.means import MeanRandomizer
 from protocol.randomizers.pairs import Dominating, ThreePoint
-from protocol.wire.arrays import Array, ArraySpec
+from protocol.wire.arrays import ArraySpec
 
 _HALF = WORDS // 2
 
@@ -119,17 +119,6 @@ class OneBitMean(MeanRandomizer, frozen=True, tag="one-bit"):
         steps = codes.astype(np.uint64) * np.uint64(2 * self.step)
         ones = np.uint64(self._ones(0)) + steps
         return (stream.words(len(codes)) < ones).astype(np.uint8)
-
-    def tally(self, reports: Array) -> NDArray[np.int64]:
-        """Number of reports that are 0, and that are 1.
-
-        Raises:
-            ValueError: another shape or type, or a report above 1.
-        """
-        if reports.ndim != 1:
-            raise ValueError(f"reports of shape {reports.shape}: expected (k,)")
-        check_codes(reports, 2)
-        return np.bincount(reports, minlength=2).astype(np.int64)
 
     def _ones(self, code: int) -> int:
         """Number of words that make a 1 of a code."""

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from protocol.crypto.randomness import WORDS, Stream
 from protocol.randomizers.exact import (
     DIGITS,
-    check_codes,
     check_column,
     check_epsilon,
     log_of,
@@ -218,17 +217,6 @@ class PiecewiseMean(MeanRandomizer, frozen=True, tag="piecewise"):
         places += codes.astype(np.uint64) * np.uint64(self.step)
         anywhere = stream.integers(self.places, len(codes))
         return np.where(near, places, anywhere).astype(smallest_dtype(self.places))
-
-    def tally(self, reports: Array) -> NDArray[np.int64]:
-        """Number of reports of each place, shape ``(places,)``.
-
-        Raises:
-            ValueError: another shape or type, or a number that is not a place.
-        """
-        if reports.ndim != 1:
-            raise ValueError(f"reports of shape {reports.shape}: expected (k,)")
-        check_codes(reports, self.places)
-        return np.bincount(reports.astype(np.intp), minlength=self.places).astype(np.int64)
 
 
 @lru_cache(maxsize=16)

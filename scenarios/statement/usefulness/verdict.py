@@ -9,7 +9,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.laws import LEVEL, About
+from protocol.estimators.inference.intervals import Intervals
+from protocol.estimators.inference.laws import About
 from protocol.estimators.projection import Projection
 from protocol.estimators.usefulness import (
     GRADES,
@@ -21,6 +22,7 @@ from protocol.estimators.usefulness import (
     Usefulness,
     least_exact,
     margin_of_error,
+    margins_of,
 )
 from protocol.session.variant import Variant
 from scenarios.statement.statement import State, Verdict
@@ -95,6 +97,29 @@ def pairs_of(estimate: Estimate, about: About, projection: Projection) -> tuple[
     if attributes * (attributes - 1) > 2 * MOST_PAIRS:
         return ()
     return tuple(margin_of_error(table, about) for table in estimate.pairs(projection))
+
+
+def judge_usefulness(
+    estimate: Estimate,
+    intervals: Intervals,
+    projection: Projection,
+    variant: Variant,
+    *,
+    respondents: int,
+    parties: int,
+    tables: Sequence[tuple[str, ...]] = (),
+) -> tuple[UsefulnessVerdict, ...]:
+    """The verdict on usefulness of an estimate, with its pairs; none if it has nothing to judge.
+
+    Args:
+        estimate: that is reported.
+        intervals, projection: as it is shown.
+        variant, respondents, parties: as for ``mended``.
+        tables: that were announced.
+    """
+    of = margins_of(estimate, intervals.about, projection, tables)
+    mending = mended(variant, of, respondents=respondents, parties=parties, about=intervals.about)
+    return on_usefulness(of, pairs=pairs_of(estimate, intervals.about, projection), mending=mending)
 
 
 def on_usefulness(
