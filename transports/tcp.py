@@ -222,14 +222,12 @@ async def open_tcp(
     identity: Identity,
     *,
     host: str = "127.0.0.1",
-    port: int = 0,
     tls: ssl.SSLContext | None = None,
 ) -> AsyncGenerator[tuple[TcpHub, int]]:
-    """Run a switch and let parties connect to it.
+    """Run a switch and let parties connect to it, at a port that the system chooses.
 
     Args:
         identity: the aggregator's.
-        port: where to listen; 0 lets the system choose.
         tls: for TLS, a context of ``transports.tls.server_context``.
 
     Yields:
@@ -238,5 +236,5 @@ async def open_tcp(
     Raises:
         OSError: one cannot listen there; it says where.
     """
-    async with listen(TcpHub(switch, identity, tls=tls), switch.run, host=host, port=port) as open_:
+    async with listen(TcpHub(switch, identity, tls=tls), switch.run, host=host, port=0) as open_:
         yield open_

@@ -99,19 +99,18 @@ def _values(page: Page) -> dict[str, Any]:
     }
 
 
-def compare_page(url: str, *, within: float = WITHIN) -> Compared:
+def compare_page(url: str) -> Compared:
     """Fetch a page and compare it with that of this release.
 
     Args:
         url: where it is served, such as ``https://HOST/``.
-        within: how many seconds the server has.
 
     Raises:
         UsageError: the URL is malformed, or the server cannot be reached, breaks off or is late.
     """
     from scenarios.report.page.collecting import collecting_page
 
-    served, own = _fetched(url, within), Page(*collecting_page())
+    served, own = _fetched(url), Page(*collecting_page())
     return Compared(url, served, own, tuple(_problems(served, own)))
 
 
@@ -133,20 +132,20 @@ def _problems(served: Page, own: Page) -> Iterator[str]:
         yield f"it has the header {name}, which can change it or lead away from it"
 
 
-def _fetched(url: str, within: float) -> Page:
+def _fetched(url: str) -> Page:
     """Response of a server. Redirects are not followed.
 
     Raises:
         UsageError: as ``compare_page``.
     """
     secure, host, port, path = _place(url)
-    late = UsageError(f"{host}: no whole page within {within:g} s")
+    late = UsageError(f"{host}: no whole page within {WITHIN:g} s")
 
     async def fetch() -> Page:
-        with trio.move_on_after(within):
+        with trio.move_on_after(WITHIN):
             # The thread of a server that is late is left behind; it holds up nothing.
             return await trio.to_thread.run_sync(
-                lambda: _get(secure, host, port, path, within), abandon_on_cancel=True
+                lambda: _get(secure, host, port, path), abandon_on_cancel=True
             )
         raise late
 
@@ -160,9 +159,9 @@ def _fetched(url: str, within: float) -> Page:
         raise UsageError(f"{host}: what answers there does not speak HTTP") from error
 
 
-def _get(secure: bool, host: str, port: int | None, path: str, within: float) -> Page:
+def _get(secure: bool, host: str, port: int | None, path: str) -> Page:
     kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-    connection = kind(host, port, timeout=within)
+    connection = kind(host, port, timeout=WITHIN)
     with closing(connection):
         connection.request("GET", path, headers={"Connection": "close"})
         with connection.getresponse() as response:

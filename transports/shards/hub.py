@@ -322,13 +322,11 @@ async def open_shards(
     shards: Sequence[Shard],
     *,
     host: str = "127.0.0.1",
-    port: int = 0,
     tls: ssl.SSLContext | None = None,
 ) -> AsyncGenerator[tuple[ShardHub, int]]:
-    """Run a switch and let workers connect to it.
+    """Run a switch and let workers connect to it, at a port that the system chooses.
 
     Args:
-        port: where to listen; 0 lets the system choose.
         tls: for TLS, a context of ``transports.tls.server_context``.
 
     Yields:
@@ -338,5 +336,5 @@ async def open_shards(
         OSError: one cannot listen there; it says where.
     """
     hub = ShardHub(switch, shards, tls=tls)
-    async with listen(hub, switch.run, host=host, port=port) as opened:
+    async with listen(hub, switch.run, host=host, port=0) as opened:
         yield opened
