@@ -20,7 +20,7 @@ from scenarios.statement.privacy_values import claims_values
 from scenarios.statement.runs import by_attribute, trial_sentence
 from scenarios.statement.statement import Section, Statement
 from scenarios.statement.usefulness.verdict import judge_usefulness, usefulness_values
-from scenarios.wording.formatting import as_json, count, nats
+from scenarios.wording.formatting import as_json, count, nats, upper
 
 
 def state_tabulation(
@@ -39,13 +39,7 @@ def state_tabulation(
     """
     reported, loss = tabulated.reported, tabulated.loss
     agreed, among = bool(tabulated.calibration.files), _among(tabulated)
-    notes = (
-        f"{count(tabulated.cohorts, 'cohort')} of up to {tabulated.cohort:,}, "
-        f"{count(tabulated.stages, 'question')}, by the engine {tabulated.engine!r}, "
-        f"in {tabulated.seconds:.1f} s",
-        *_told(tabulated),
-        f"digest {tabulated.digest.hex()}",
-    )
+    care = (*_told(tabulated), *((trial_sentence("result"),) if tabulated.withheld else ()))
     useful = judge_usefulness(
         tabulated.reported,
         intervals,

@@ -84,7 +84,7 @@ def withstood_in(variant: Variant, parties: int) -> Withstood | None:
 
 
 def promised_in(variant: Variant, parties: int) -> int | None:
-    """How many honest parties a variant's secure sum is over, at least; None if it is not known."""
+    """Least number of honest parties in a variant's secure sum; None if it is not known."""
     return _asked(variant, parties, lambda sums: sums.promised(parties))
 
 

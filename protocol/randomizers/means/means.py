@@ -55,7 +55,7 @@ class MeanRandomizer(Randomizer, frozen=True):
         return self.size - 1 if code < self.size / 2 else 0
 
     def tally(self, reports: Array) -> NDArray[np.int64]:
-        """How many reports are each, shape ``(outcomes,)``.
+        """Number of reports of each, shape ``(outcomes,)``.
 
         Raises:
             ValueError: another shape or type, or a number that is not below ``outcomes``.

@@ -158,7 +158,7 @@ def mean_law(randomizer: MeanRandomizer, totals: NDArray[np.int64]) -> ErrorLaw:
 
 
 def _of_two(value: float, n: float, gain: float, told: bool) -> ErrorLaw:
-    """Of reports of two scores: of the share of the larger value, if there were only two.
+    """Law of reports of two scores: of the share of the larger value, if there were only two.
 
     Args:
         gain: how much likelier the larger score is for the value 1 than for -1.

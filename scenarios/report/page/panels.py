@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from protocol.audit.ledger import Ledger
 from protocol.estimators.inference.interval_words import bracketed
+from protocol.messages import AGGREGATOR
 from scenarios.report.page import diagrams
 from scenarios.report.page.diagrams import Mark
 from scenarios.report.page.words import words

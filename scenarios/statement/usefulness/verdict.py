@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.intervals import Intervals
-from protocol.estimators.inference.laws import About
+from protocol.estimators.inference.laws import LEVEL, About
 from protocol.estimators.projection import Projection
 from protocol.estimators.usefulness import (
     GRADES,
