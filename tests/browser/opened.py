@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
 CHROMIUM = shutil.which("chromium")
 PHONE, DESK = 360, 1280
@@ -29,22 +30,29 @@ needs_chromium = pytest.mark.skipif(
 
 
 class Opened:
-    """A page in a browser, with all that it complained of or asked for."""
+    """A file in a tab, with all that it complained of or asked for.
 
-    def __init__(self, browser: Browser, file: Path, *, width: int, scheme: Any = "light") -> None:
-        context = browser.new_context(
-            viewport={"width": width, "height": 800}, color_scheme=scheme, reduced_motion="reduce"
-        )
-        self.page: Page = context.new_page()
+    A tab for each test would cost as much as most of the tests.
+    """
+
+    def __init__(self, tab: Page, file: Path, *, width: int, scheme: Any = "light") -> None:
+        tab.set_viewport_size({"width": width, "height": 800})
+        tab.emulate_media(media="null", color_scheme=scheme, reduced_motion="reduce")
+        self.page = tab
         self.complaints: list[str] = []
         self.asked: list[str] = []
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("request", lambda request: self.asked.append(request.url))
-        self.page.goto(file.as_uri())
+        self._listeners: dict[Any, Callable[[Any], None]] = {
+            "console": lambda message: self.complaints.append(message.text),
+            "pageerror": lambda error: self.complaints.append(str(error)),
+            "request": lambda request: self.asked.append(request.url),
+        }
+        for event, listener in self._listeners.items():
+            tab.on(event, listener)
+        tab.goto(file.as_uri())
 
     def unfold(self) -> None:
         self.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
 
     def close(self) -> None:
-        self.page.context.close()
+        for event, listener in self._listeners.items():
+            self.page.remove_listener(event, listener)

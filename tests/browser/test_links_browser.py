@@ -14,7 +14,7 @@ from tests.scenarios.report.page.test_links_page import LINKS, worded
 from tests.tiers import thinned
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Page
 
 pytestmark = needs_chromium
 
@@ -31,10 +31,10 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("width", thinned([DESK, PHONE], 1))
-def test_it_fits_and_axe_finds_nothing(browser: Browser, file: Path, width: int) -> None:
+def test_it_fits_and_axe_finds_nothing(tab: Page, file: Path, width: int) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
-    opened = Opened(browser, file, width=width, scheme="dark")
+    opened = Opened(tab, file, width=width, scheme="dark")
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
     found = Axe().run(opened.page)
     assert found.violations_count == 0, found.generate_report()
@@ -44,8 +44,8 @@ def test_it_fits_and_axe_finds_nothing(browser: Browser, file: Path, width: int)
     opened.close()
 
 
-def test_cards_are_printed_without_the_notice(browser: Browser, file: Path) -> None:
-    opened = Opened(browser, file, width=DESK)
+def test_cards_are_printed_without_the_notice(tab: Page, file: Path) -> None:
+    opened = Opened(tab, file, width=DESK)
     opened.page.emulate_media(media="print")
     shown = opened.page.locator(".card:visible")
     assert shown.count() == len(LINKS)

@@ -58,11 +58,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     ),
 )
 def test_axe_finds_nothing(
-    browser: Browser, files: dict[str, Path], name: str, scheme: str, width: int
+    tab: Page, files: dict[str, Path], name: str, scheme: str, width: int
 ) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
-    opened = Opened(browser, files[name], width=width, scheme=scheme)
+    opened = Opened(tab, files[name], width=width, scheme=scheme)
     opened.unfold()
     found = Axe().run(opened.page)
     assert found.violations_count == 0, found.generate_report()
@@ -72,9 +72,9 @@ def test_axe_finds_nothing(
 @pytest.mark.parametrize("width", [DESK, SMALL])
 @pytest.mark.parametrize("name", thinned(["run", "independent", "summed"], 1))
 def test_the_first_screen_has_the_verdicts_and_a_chart(
-    browser: Browser, files: dict[str, Path], name: str, width: int
+    tab: Page, files: dict[str, Path], name: str, width: int
 ) -> None:
-    opened = Opened(browser, files[name], width=width)
+    opened = Opened(tab, files[name], width=width)
     page = opened.page
     height = 800 if width == DESK else 844
     page.set_viewport_size({"width": width, "height": height})
@@ -86,9 +86,9 @@ def test_the_first_screen_has_the_verdicts_and_a_chart(
     opened.close()
 
 
-def test_a_run_is_short_until_it_is_unfolded(browser: Browser, files: dict[str, Path]) -> None:
+def test_a_run_is_short_until_it_is_unfolded(tab: Page, files: dict[str, Path]) -> None:
     for width, most in ((DESK, 2_000), (SMALL, 2_800)):
-        opened = Opened(browser, files["run"], width=width)
+        opened = Opened(tab, files["run"], width=width)
         if width == DESK:
             # Every chart of shares is on the first screen.
             ends = [bottom(opened.page, f".charts .panel:nth-child({i + 1})") for i in range(4)]
@@ -102,17 +102,15 @@ def test_a_run_is_short_until_it_is_unfolded(browser: Browser, files: dict[str, 
         opened.close()
 
 
-def test_what_is_wrong_stands_open_below_the_verdicts(
-    browser: Browser, files: dict[str, Path]
-) -> None:
-    opened = Opened(browser, files["broken"], width=DESK)
+def test_what_is_wrong_stands_open_below_the_verdicts(tab: Page, files: dict[str, Path]) -> None:
+    opened = Opened(tab, files["broken"], width=DESK)
     page = opened.page
     assert page.locator("#found-c").is_visible()
     assert bottom(page, "#record .means") < 800
     assert page.locator("#findings").evaluate("e => e.getBoundingClientRect().top") < 800
     assert not page.locator("#traffic").is_visible()
     opened.close()
-    sound = Opened(browser, files["independent"], width=DESK)
+    sound = Opened(tab, files["independent"], width=DESK)
     assert sound.page.locator("main > .fold > details[open]").count() == 0
     sound.close()
 
@@ -129,10 +127,10 @@ def height_of(page: Page) -> float:
     return height
 
 
-def test_axe_finds_what_is_planted(browser: Browser, files: dict[str, Path]) -> None:
+def test_axe_finds_what_is_planted(tab: Page, files: dict[str, Path]) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
-    opened = Opened(browser, files["independent"], width=DESK)
+    opened = Opened(tab, files["independent"], width=DESK)
     opened.page.evaluate("document.querySelector('.means').style.color = '#bbbbbb'")
     found = Axe().run(opened.page, context=".means")
     assert [violation["id"] for violation in found.response["violations"]] == ["color-contrast"]
@@ -140,10 +138,8 @@ def test_axe_finds_what_is_planted(browser: Browser, files: dict[str, Path]) -> 
 
 
 @pytest.mark.parametrize("name", thinned(["replay", "independent", "summed", "broken", "run"], 1))
-def test_no_sideways_scrolling_on_a_phone(
-    browser: Browser, files: dict[str, Path], name: str
-) -> None:
-    opened = Opened(browser, files[name], width=PHONE)
+def test_no_sideways_scrolling_on_a_phone(tab: Page, files: dict[str, Path], name: str) -> None:
+    opened = Opened(tab, files[name], width=PHONE)
     opened.unfold()
     widest = opened.page.evaluate(
         """() => {
@@ -168,8 +164,8 @@ def test_no_sideways_scrolling_on_a_phone(
     opened.close()
 
 
-def test_a_phone_has_a_drawing_of_its_own(browser: Browser, files: dict[str, Path]) -> None:
-    opened = Opened(browser, files["independent"], width=PHONE)
+def test_a_phone_has_a_drawing_of_its_own(tab: Page, files: dict[str, Path]) -> None:
+    opened = Opened(tab, files["independent"], width=PHONE)
     opened.unfold()
     drawings = opened.page.locator("svg.sequence")
     assert [drawings.nth(i).is_visible() for i in range(2)] == [False, True]
@@ -178,11 +174,9 @@ def test_a_phone_has_a_drawing_of_its_own(browser: Browser, files: dict[str, Pat
     opened.close()
 
 
-def test_nothing_is_fetched_and_nothing_is_complained_of(
-    browser: Browser, files: dict[str, Path]
-) -> None:
+def test_nothing_is_fetched_and_nothing_is_complained_of(tab: Page, files: dict[str, Path]) -> None:
     for file in files.values():
-        opened = Opened(browser, file, width=DESK)
+        opened = Opened(tab, file, width=DESK)
         assert opened.complaints == []
         assert opened.asked == [file.as_uri()]
         # The policy holds: what is put there afterwards is not run, and its style not taken.
@@ -201,8 +195,8 @@ def test_nothing_is_fetched_and_nothing_is_complained_of(
         opened.close()
 
 
-def test_everything_is_reached_by_keys(browser: Browser, files: dict[str, Path]) -> None:
-    opened = Opened(browser, files["independent"], width=DESK)
+def test_everything_is_reached_by_keys(tab: Page, files: dict[str, Path]) -> None:
+    opened = Opened(tab, files["independent"], width=DESK)
     page = opened.page
     expected = page.evaluate(
         """() => [...document.querySelectorAll('a, summary, [tabindex="0"]')]
@@ -232,8 +226,8 @@ def test_everything_is_reached_by_keys(browser: Browser, files: dict[str, Path])
     opened.close()
 
 
-def test_a_slider_goes_through_the_steps(browser: Browser, files: dict[str, Path]) -> None:
-    opened = Opened(browser, files["replay"], width=DESK)
+def test_a_slider_goes_through_the_steps(tab: Page, files: dict[str, Path]) -> None:
+    opened = Opened(tab, files["replay"], width=DESK)
     opened.unfold()
     page = opened.page
     slider, says = page.get_by_label("Step", exact=True), page.locator("#step-says")
@@ -284,8 +278,8 @@ def test_without_scripts_the_last_step_is_there(browser: Browser, files: dict[st
     page.context.close()
 
 
-def test_keys_unfold_and_follow(browser: Browser, files: dict[str, Path]) -> None:
-    opened = Opened(browser, files["independent"], width=DESK)
+def test_keys_unfold_and_follow(tab: Page, files: dict[str, Path]) -> None:
+    opened = Opened(tab, files["independent"], width=DESK)
     page = opened.page
     rounds = page.locator("#rounds-c")
     assert not rounds.is_visible()
@@ -304,10 +298,10 @@ def test_keys_unfold_and_follow(browser: Browser, files: dict[str, Path]) -> Non
     opened.close()
 
 
-def test_light_and_dark_differ(browser: Browser, files: dict[str, Path]) -> None:
+def test_light_and_dark_differ(tab: Page, files: dict[str, Path]) -> None:
     papers = []
     for scheme in ("light", "dark"):
-        opened = Opened(browser, files["independent"], width=DESK, scheme=scheme)
+        opened = Opened(tab, files["independent"], width=DESK, scheme=scheme)
         papers.append(
             opened.page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g)")
         )
@@ -317,8 +311,8 @@ def test_light_and_dark_differ(browser: Browser, files: dict[str, Path]) -> None
     assert max(dark) < 60
 
 
-def test_prints_all_of_it(browser: Browser, files: dict[str, Path]) -> None:
-    opened = Opened(browser, files["independent"], width=DESK)
+def test_prints_all_of_it(tab: Page, files: dict[str, Path]) -> None:
+    opened = Opened(tab, files["independent"], width=DESK)
     opened.page.emulate_media(media="print")
     for folded in opened.page.locator("table").all():
         assert (folded.bounding_box() or {"height": 0})["height"] > 20

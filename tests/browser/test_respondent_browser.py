@@ -23,7 +23,7 @@ from tests.recorded.signed import ONE, TWO, changed_report, rewritten, run_of, s
 from tests.tiers import slow
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Page
 
 pytestmark = needs_chromium
 COUNTED, LATE, NOT_YET_KNOWN = "Yes: it was counted", "No: it came too late", "Not yet known"
@@ -37,8 +37,8 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def opened(browser: Browser, file: Path) -> Iterator[Opened]:
-    found = Opened(browser, file, width=DESK)
+def opened(tab: Page, file: Path) -> Iterator[Opened]:
+    found = Opened(tab, file, width=DESK)
     yield found
     # Nothing is fetched, nothing goes wrong.
     assert found.complaints == []
@@ -169,10 +169,10 @@ def test_both_files_can_be_dropped(opened: Opened) -> None:
 
 
 @pytest.mark.parametrize(("scheme", "width"), [slow("light", DESK), ("dark", PHONE)])
-def test_axe_finds_nothing(browser: Browser, file: Path, scheme: str, width: int) -> None:
+def test_axe_finds_nothing(tab: Page, file: Path, scheme: str, width: int) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
-    opened, run = Opened(browser, file, width=width, scheme=scheme), signed_run()
+    opened, run = Opened(tab, file, width=width, scheme=scheme), signed_run()
     note = run.checkpoint.note.encode()
     forged = variations(receipt_of(run))["party"]
     for receipt in (None, receipt_of(run), forged):
