@@ -25,8 +25,6 @@ from tests.scenarios.surveys.test_collecting import Place, entries
 from tests.scenarios.surveys.test_collecting import people as with_links
 
 PAGE = ROOT / "docs" / "asking-people.md"
-THEIRS = " --organiser HEX"
-"""What somebody else adds who makes the links."""
 
 _BLOCK = re.compile(r"(?:<!-- ([^>]*) -->\n)?^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

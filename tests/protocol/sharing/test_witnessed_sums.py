@@ -36,6 +36,7 @@ from tests.protocol.sharing.test_sums import exact, vanishing
 from tests.protocol.sharing.test_sums_attacks import change, flipped, rewriting
 from tests.protocol.transcript.test_resuming import Resumed
 from tests.recorded.runs import Run
+from tests.tiers import slow
 
 __all__ = ["colluding"]
 
@@ -80,7 +81,7 @@ class WitnessedConspiracy(Conspiracy):
         return said + super()._tell(name, camp, message)
 
 
-@pytest.mark.parametrize("n", [6, 9, 12])
+@pytest.mark.parametrize("n", [6, 9, slow(12)])
 def test_an_aggregator_that_equivocates_reads_counts_without_a_witness_and_none_with_one(
     n: int, colluding: Colluding
 ) -> None:

@@ -105,7 +105,7 @@ def estimates(variant: Variant, records: Records, seed: int) -> Iterator[Estimat
 
 @pytest.mark.parametrize(
     ("variant", "respondents"),
-    thinned(product(VARIANTS, [1, 2, 3, 5]), 15),
+    thinned(product(VARIANTS, [1, 2, 3, 5]), 9),
     ids=lambda value: getattr(value, "name", value),
 )
 def test_no_error_is_0_however_few_report(variant: Variant, respondents: int) -> None:

@@ -17,11 +17,11 @@ MOST_OF_VERIFY, MOST_OF_RUN = 15_000, 35_000
 
 def imported(*words: object) -> set[str]:
     """The modules that a command has imported at its end, in a process of its own."""
-    return imported_by([words])
+    return imported_by([words])[0]
 
 
-def imported_by(commands: Sequence[Sequence[object]]) -> set[str]:
-    """What commands import one after another."""
+def imported_by(commands: Sequence[Sequence[object]]) -> list[set[str]]:
+    """What is imported after each of some commands, one after another in one process."""
     lines = [[*map(str, words)] for words in commands]
     program = (
         "import sys\n"
@@ -29,11 +29,12 @@ def imported_by(commands: Sequence[Sequence[object]]) -> set[str]:
         f"for line in {lines}:\n"
         "    try:\n        main(line)\n"
         "    except SystemExit as end:\n        assert not end.code, line\n"
-        "print('imported:', *sys.modules)"
+        "    print('imported:', *sys.modules)"
     )
     said = python("-c", program)
     assert said.code == 0, said
-    return set(said.out.rpartition("imported:")[2].split())
+    found = [line for line in said.out.splitlines() if line.startswith("imported:")]
+    return [set(line.split()[1:]) for line in found]
 
 
 def ours(modules: set[str]) -> set[str]:
@@ -59,12 +60,12 @@ def test_to_verify_imports_no_variant(tmp_path: Path) -> None:
 
 
 def test_a_run_imports_its_own_scenario_alone(tmp_path: Path) -> None:
-    found = imported(*RUN, "--out", tmp_path)
+    quiet, found = imported_by([(*RUN, "--json"), (*RUN, "--out", tmp_path)])
+    assert "rich" not in quiet
     assert "rich" in found
     assert "matplotlib" not in found
     assert found & {*MODULES} == {"scenarios.quickstart"}
     assert lines(found) <= MOST_OF_RUN
-    assert "rich" not in imported(*RUN, "--json")
 
 
 def test_a_list_imports_no_scenario() -> None:
@@ -85,19 +86,15 @@ def test_a_list_imports_no_scenario() -> None:
     assert len(ours(found)) <= 30
 
 
-def test_what_a_party_runs_judges_and_draws_nothing() -> None:
-    commands = ("answer", "check", "evidence", "preflight")
-    found = imported_by([(command, "--help") for command in commands])
+def test_what_a_party_runs_judges_draws_and_serves_nothing() -> None:
+    commands = ("answer", "check", "evidence", "preflight", "aggregate", "verify", "witness")
+    found, _, others, witness = imported_by([(command, "--help") for command in commands])[3:]
+    assert "h11" not in others
+    assert "h11" in witness
     rooms = ("surveys.answering", "surveys.preflight", "transcripts.consistency")
     assert {f"scenarios.cli.{room}" for room in rooms} <= found
     assert not found & {"matplotlib", "ray", "rich.table", *MODULES}
     assert not {name for name in found if name.startswith("scenarios.report.")}
-
-
-def test_http_is_imported_where_it_is_served() -> None:
-    others = ("aggregate", "answer", "verify")
-    assert "h11" not in imported_by([(command, "--help") for command in others])
-    assert "h11" in imported("witness", "--help")
 
 
 def test_modules_are_counted() -> None:

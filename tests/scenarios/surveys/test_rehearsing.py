@@ -101,9 +101,9 @@ def test_a_survey_that_closes_later_is_rehearsed_until_all_have_answered(tmp_pat
     later = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=60)
     plan = plan_file(tmp_path, closing_plan(later.strftime("%Y-%m-%dT%H:%M:%SZ")))
     records = tmp_path / "records.csv"
-    records.write_text(RECORDS["rr-joint"])
-    said = rehearsed(plan, records, tmp_path / "out", "--parties", 6, "--json")
-    assert said.json["counted"] == 6
+    records.write_text("".join(RECORDS["rr-joint"].splitlines(keepends=True)[:5]))
+    said = rehearsed(plan, records, tmp_path / "out", "--parties", 4, "--json")
+    assert said.json["counted"] == 4
 
 
 @pytest.mark.slow
