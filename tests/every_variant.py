@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 from protocol.session.variant import Variant
@@ -51,6 +52,7 @@ class Example(NamedTuple):
         return " ".join(filter(None, (self.variant.name, *words)))
 
 
+@functools.cache
 def examples() -> tuple[Example, ...]:
     """At least one of every variant, with six parties of one or two respondents."""
     found = [example for name in BUILT_IN for example in _examples_of(name)]

@@ -267,7 +267,7 @@ def test_a_real_survey_that_fails_leaves_a_simulation(keys: Path, tmp_path: Path
             pytest.param("result.json", b"", None, id="an empty result"),
             pytest.param("result.json", b'{"seed": 7}', None, id="a simulated result"),
         ],
-        14,
+        8,
     ),
 )
 def test_what_a_file_holds_decides(

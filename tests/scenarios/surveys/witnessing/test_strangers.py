@@ -31,6 +31,7 @@ from tests.recorded.checkpointed import checkpoints_of, record
 from tests.scenarios.command import sottovoce
 from tests.scenarios.survey_folders import make_folders
 from tests.scenarios.surveys.witnessing.witnesses import Files, files, origin, running
+from tests.tiers import slow
 from transports import background
 from transports.admission import LINES, Network, Strangers, trusted_network
 from transports.testing import HANGS
@@ -72,7 +73,7 @@ def made(tmp_path: Path) -> Files:
     return files(tmp_path)
 
 
-@pytest.mark.parametrize("said", [b"", b"P", b"POST /add-checkpoint HTTP/1.1\r\nHost: h\r\n"])
+@pytest.mark.parametrize("said", [b"", slow(b"P"), b"POST /add-checkpoint HTTP/1.1\r\nHost: h\r\n"])
 def test_a_witness_answers_while_strangers_are_idle(made: Files, said: bytes) -> None:
     with running(made, [origin(POINTS[0])]) as witness, idle(witness.port, said=said):
         for _ in range(3):
