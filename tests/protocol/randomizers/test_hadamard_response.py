@@ -14,8 +14,7 @@ from protocol.crypto.randomness import WORDS, Stream, secret_of
 from protocol.randomizers import HadamardResponse
 from protocol.randomizers.oracles import hadamard_response
 from protocol.testing import check_randomizer
-from tests.statistical import spread_ratio
-from tests.tiers import slow, thinned
+from tests.tiers import thinned
 
 SMALL = (
     HadamardResponse.with_epsilon(2, epsilon=1.0),
@@ -115,14 +114,6 @@ def test_variances_of_sums_are_those_of_the_covariance(
     np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 3.0, 8.0, 50.0, 1000.0])
-def test_epsilon_is_not_exceeded(epsilon: float) -> None:
-    randomizer = HadamardResponse.with_epsilon(100, epsilon=epsilon)
-    assert randomizer.epsilon <= epsilon
-    if epsilon < 20:
-        assert randomizer.epsilon == pytest.approx(epsilon, rel=1e-9)
-
-
 @pytest.mark.parametrize(("size", "places", "bits"), [(2, 4, 8), (255, 256, 8), (256, 512, 16)])
 def test_a_report_is_one_number(size: int, places: int, bits: int) -> None:
     randomizer = HadamardResponse.with_epsilon(size, epsilon=1.0)
@@ -135,37 +126,3 @@ def test_the_variance_is_the_papers() -> None:
     randomizer = HadamardResponse.with_epsilon(100, epsilon=1.0)
     expected = ((odds + 1) / (odds - 1)) ** 2 / n
     assert randomizer.variances(np.zeros(1), n)[0] == pytest.approx(expected, rel=1e-12)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("size", "epsilon"), [slow(16, 1.0), (40, 2.0)])
-def test_the_variance_is_its_closed_form(size: int, epsilon: float) -> None:
-    randomizer = HadamardResponse.with_epsilon(size, epsilon=epsilon)
-    assert spread_ratio(randomizer) == pytest.approx(1, abs=0.02)
-
-
-@pytest.mark.parametrize(
-    ("fields", "why"),
-    [
-        ((1, WORDS - 1), "size 1"),
-        ((2**22 + 1, WORDS - 1), "size 4194305"),
-        ((5, WORDS // 2), "threshold 9223372036854775808"),
-        ((5, WORDS), "threshold 18446744073709551616"),
-    ],
-)
-def test_bad_parameters(fields: tuple[int, int], why: str) -> None:
-    with pytest.raises(ValueError, match=why):
-        HadamardResponse(*fields)
-
-
-@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.inf, math.nan, 1e-25])
-def test_bad_epsilon(epsilon: float) -> None:
-    with pytest.raises(ValueError, match=r"expected a positive|too small"):
-        HadamardResponse.with_epsilon(5, epsilon=epsilon)
-
-
-def test_what_is_not_a_report() -> None:
-    randomizer = HadamardResponse.with_epsilon(5, epsilon=1.0)
-    for bad in (np.array([8], np.uint8), np.array([1]), np.zeros((1, 1), np.uint8)):
-        with pytest.raises(ValueError, match="expected unsigned numbers below 8"):
-            randomizer.tally(bad)

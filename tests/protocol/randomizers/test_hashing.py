@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.errors import UnsupportedEventError
@@ -139,28 +137,6 @@ def test_the_variance_is_the_papers() -> None:
 def test_three_codes_are_not_independent() -> None:
     with pytest.raises(UnsupportedEventError, match="counts for two inputs is not known"):
         SMALL[0].covariance(np.full(5, 0.2), 100)
-
-
-@pytest.mark.parametrize(
-    ("fields", "why"),
-    [
-        ((1, 2, 5), "size 1: expected 2 to 2**32"),
-        ((9, 1, 5), "groups 1: expected 2 to 2**16"),
-        ((9, 2, 0), "threshold 0"),
-        ((2**32, 256, 5), "fewer than 2**63 reports"),
-    ],
-)
-def test_bad_parameters(fields: Sequence[int], why: str) -> None:
-    with pytest.raises(ValueError, match=why.replace("*", r"\*")):
-        LocalHashing(*fields)
-
-
-@pytest.mark.parametrize(
-    "reports", [np.array([2**5], np.uint8), np.array([-1]), np.zeros((2, 1), np.uint8)]
-)
-def test_what_is_not_a_report(reports: NDArray[np.integer]) -> None:
-    with pytest.raises(ValueError, match="expected unsigned numbers below 32"):
-        SMALL[0].tally(reports)
 
 
 @pytest.mark.slow

@@ -61,16 +61,6 @@ def test_what_is_in_closed_form_follows_from_the_law(randomizer: MeanRandomizer)
     assert held_dominating(randomizer) == randomizer.dominating
 
 
-@pytest.mark.parametrize("cls", [OneBitMean, PiecewiseMean])
-@pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 3.0, 8.0, 50.0, 1000.0])
-@pytest.mark.parametrize("size", [2, 11, 2**16])
-def test_epsilon_is_not_exceeded(cls: Grid, size: int, epsilon: float) -> None:
-    randomizer = cls.with_epsilon(size, epsilon=epsilon)
-    assert randomizer.epsilon <= epsilon
-    if epsilon < 20:
-        assert randomizer.epsilon == pytest.approx(epsilon, rel=1e-6)
-
-
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 4.0])
 def test_the_variance_of_one_bit_is_the_papers(epsilon: float) -> None:
     # Duchi, Jordan and Wainwright: reports are plus or minus (e**eps + 1)/(e**eps - 1).
@@ -111,41 +101,3 @@ def test_the_variance_is_its_closed_form(cls: Grid) -> None:
         assert abs(mean.value - value) < 5 * mean.standard_error
         error = math.sqrt(score_variance(randomizer, code) / n)
         assert mean.standard_error == pytest.approx(error, rel=0.02)
-
-
-@pytest.mark.parametrize(
-    ("cls", "fields", "why"),
-    [
-        (OneBitMean, (1, 1), "size 1"),
-        (OneBitMean, (2**16 + 1, 1), "size 65537"),
-        (OneBitMean, (3, 0), "step 0 of 3 values"),
-        (OneBitMean, (3, 2**62), "step 4611686018427387904 of 3 values"),
-        (PiecewiseMean, (1, 1, 1, 1), "size 1"),
-        (PiecewiseMean, (2, 0, 1, 1), "step 0, window 1"),
-        (PiecewiseMean, (2, 1, 0, 1), "step 1, window 0"),
-        (PiecewiseMean, (2, 1, 2**18, 1), "not 262,145"),
-        (PiecewiseMean, (2, 1, 1, 0), "threshold 0"),
-        (PiecewiseMean, (2, 1, 1, WORDS), "threshold 18446744073709551616"),
-    ],
-)
-def test_bad_parameters(cls: Grid, fields: tuple[int, ...], why: str) -> None:
-    with pytest.raises(ValueError, match=why):
-        cls(*fields)
-
-
-@pytest.mark.parametrize("cls", [OneBitMean, PiecewiseMean])
-@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.inf, math.nan, 1e-25])
-def test_bad_epsilon(cls: Grid, epsilon: float) -> None:
-    with pytest.raises(ValueError, match=r"expected a positive|too small"):
-        cls.with_epsilon(5, epsilon=epsilon)
-
-
-@pytest.mark.parametrize("cls", [OneBitMean, PiecewiseMean])
-def test_what_is_not_a_report(cls: Grid) -> None:
-    randomizer = cls.with_epsilon(2, epsilon=1.0)
-    high = randomizer.report.high
-    for bad in (np.array([high], np.uint16), np.array([-1]), np.zeros((2, 1), np.uint8)):
-        with pytest.raises(ValueError, match="expected"):
-            randomizer.tally(bad)
-        with pytest.raises(ValueError, match="expected"):
-            randomizer.randomize(bad, Stream(secret_of(1)))
