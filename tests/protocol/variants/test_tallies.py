@@ -21,7 +21,7 @@ from protocol.accounting.events import (
     Randomized,
 )
 from protocol.audit.audit import Audit, audit
-from protocol.errors import LocalProtocolError, QuorumError, SurveyError
+from protocol.errors import QuorumError, SurveyError
 from protocol.estimators.releases.combined import CombinedReleases
 from protocol.estimators.releases.exact import ExactTables
 from protocol.messages import AGGREGATOR, RECORD, ROLE_STREAM, Declined, Message, PartyId
@@ -145,14 +145,6 @@ def test_unknown_and_repeated_attributes_are_refused(table: tuple[str, ...]) -> 
 
 def test_all_pairs_in_their_order() -> None:
     assert all_pairs(WIDE) == (("a", "b"), ("a", "c"), ("b", "c"))
-
-
-@pytest.mark.parametrize("variant", TALLIED, ids=IDS)
-def test_parameters_round_trip(variant: Tallied) -> None:
-    header = msgspec.msgpack.decode(
-        msgspec.msgpack.encode([parameters_of(variant), msgspec.to_builtins(variant.survey)])
-    )
-    assert build(type(variant), parameters=header[0], survey=header[1]) == variant
 
 
 @pytest.mark.parametrize(
@@ -362,9 +354,3 @@ def test_what_a_record_without_keys_tells(
         assert "whether the result follows is unknown" in str(finding)
     else:
         assert found.verdict == "sound"
-
-
-def test_a_foreign_result_is_no_result() -> None:
-    for variant in TALLIED:
-        with pytest.raises(LocalProtocolError, match="'Declined' is not a result of"):
-            variant.estimate(Declined("terms"))

@@ -31,6 +31,7 @@ from protocol.variants import (
     SecureSumVariant,
 )
 from protocol.variants.reports.reports import Ask, Blockwise, Pooled, Report, consent
+from tests.every_variant import examples
 from tests.protocol.sessions import (
     SURVEY,
     Word,
@@ -92,19 +93,18 @@ def matrices() -> RRIndependent:
     )
 
 
-@pytest.mark.parametrize(
-    "variant",
-    [*(cls.with_keep(SURVEY, 0.7) for cls in BOTH), matrices()],
-    ids=["independent", "joint", "matrices"],
-)
-def test_parameters_round_trip(variant: Blockwise) -> None:
+EVERY = [*((example.name, example.variant) for example in examples()), ("matrices", matrices())]
+
+
+@pytest.mark.parametrize(("name", "variant"), EVERY, ids=[name for name, _ in EVERY])
+def test_every_variant_is_rebuilt_and_knows_its_results(name: str, variant: Variant) -> None:
     header = msgspec.msgpack.decode(
         msgspec.msgpack.encode([parameters_of(variant), msgspec.to_builtins(variant.survey)])
     )
-    rebuilt = build(type(variant), parameters=header[0], survey=header[1])
-    assert rebuilt == variant
-    assert rebuilt.blocks == variant.blocks
+    assert build(type(variant), parameters=header[0], survey=header[1]) == variant
     assert BUILT_IN[variant.name] is type(variant)
+    with pytest.raises(LocalProtocolError, match="'Declined' is not a result of"):
+        variant.estimate(Declined("terms"))
 
 
 @pytest.mark.parametrize(
@@ -275,11 +275,6 @@ def test_too_few_parties_publish_nothing() -> None:
     with pytest.raises(QuorumError) as caught:
         assert rehearsed(charter, holdings, fate=fate_of(Fate(Verdict.CRASH), ONE)).published
     assert caught.value.missing == (ONE,)
-
-
-def test_a_foreign_result_is_no_result() -> None:
-    with pytest.raises(LocalProtocolError, match="not a result"):
-        RRJoint.with_keep(SURVEY, 0.5).estimate(Declined("terms"))
 
 
 def test_more_respondents_than_agreed_are_not_sent() -> None:
