@@ -44,7 +44,7 @@ from protocol.randomizers import (
 from protocol.randomizers.mixing import FakesMixing, MatrixMixing
 from scenarios.data.town import town
 from tests.enumeration import AB, BLOCKS, NONE_ALIKE, dense_law, keep, matrix, summing, survey_of
-from tests.tiers import thinned
+from tests.tiers import paired, thinned
 
 Floats = NDArray[np.float64]
 ALONE = survey_of(3)
@@ -93,8 +93,10 @@ def largest(counts: Floats, law: Floats, prior: float) -> float:
     return best
 
 
-@pytest.mark.parametrize("prior", [1.0, 1.5, 4.0])
-@pytest.mark.parametrize("table", [[9, 0, 3, 1, 7, 2], [0, 0, 40, 0, 0, 1], [1, 0, 0, 0, 0, 0]])
+@pytest.mark.parametrize(
+    ("table", "prior"),
+    paired([[9, 0, 3, 1, 7, 2], [0, 0, 40, 0, 0, 1], [1, 0, 0, 0, 0, 0]], [1.0, 1.5, 4.0]),
+)
 @pytest.mark.parametrize("name", [*BLOCKS, "fakes"])
 def test_no_shares_are_likelier_than_those_of_em(name: str, table: list[int], prior: float) -> None:
     made = (Block(("b",), fakes(3, 0.4)), Block(("a",), keep(2, 0.5)))

@@ -16,6 +16,7 @@ from protocol.randomizers.pairs import distance_of, ratio_of
 from protocol.randomizers.vetting import held_dominating
 from protocol.testing import check_randomizer
 from tests.statistical import score_variance
+from tests.tiers import thinned
 
 Grid: TypeAlias = type[OneBitMean] | type[PiecewiseMean]
 
@@ -33,7 +34,7 @@ def test_contract_of_one_bit(randomizer: OneBitMean) -> None:
     check_randomizer(randomizer, without=() if randomizer.size == 2 else ("estimate",))
 
 
-@pytest.mark.parametrize("randomizer", PLACES, ids=str)
+@pytest.mark.parametrize("randomizer", thinned(PLACES, 2), ids=str)
 def test_contract_of_places(randomizer: PiecewiseMean) -> None:
     check_randomizer(randomizer)
 

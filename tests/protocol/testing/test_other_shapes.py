@@ -25,13 +25,13 @@ def test_an_example_keeps_its_contract(
     assert check_variant(variant, records(variant.survey, 6), executors=NEAR) == ()
 
 
-@pytest.mark.parametrize("name", shapes())
+@pytest.mark.parametrize("name", thinned(shapes(), 3))
 def test_an_example_survives_faults(name: str) -> None:
     variant = shapes()[name]
     check_under_faults(variant, records(variant.survey, 6), schedules=6)
 
 
-@pytest.mark.parametrize("name", shapes())
+@pytest.mark.parametrize("name", thinned(shapes(), 3))
 def test_an_example_is_the_same_on_every_transport(name: str) -> None:
     variant = shapes()[name]
     runs = [run(variant, records(variant.survey, 4), seed=3) for run in EXECUTORS.values()]

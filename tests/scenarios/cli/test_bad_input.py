@@ -33,7 +33,7 @@ from tests.scenarios.command import (
     write_adult,
 )
 from tests.scenarios.survey_folders import PLAN, make_folders, plan_file, table
-from tests.tiers import thinned
+from tests.tiers import slow, thinned
 from transports.testing import HANGS
 
 QUICK = ("run", "quickstart", "--set", "residents=20")
@@ -321,7 +321,8 @@ def test_an_interrupt_in_the_middle(transport: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("list",), ("run", "quickstart", "--set", "residents=20", "--json"), ("--help",)]
+    "arguments",
+    [("list",), ("run", "quickstart", "--set", "residents=20", "--json"), slow(("--help",))],
 )
 def test_a_closed_stdout_is_no_complaint(arguments: tuple[str, ...]) -> None:
     read, write = os.pipe()

@@ -48,7 +48,7 @@ from tests.scenarios.survey_folders import (
     plan_file,
     table,
 )
-from tests.tiers import thinned
+from tests.tiers import paired, thinned
 from transports.testing import HANGS
 
 QUICK = ("run", "quickstart", "--set", "residents=20")
@@ -759,8 +759,7 @@ def test_a_killed_aggregator_leaves_its_record(keys: Path, tmp_path: Path) -> No
 # Links and modes
 
 
-@pytest.mark.parametrize("name", [PARTIAL, *sorted(FILES)])
-@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize(("name", "there"), paired([PARTIAL, *sorted(FILES)], [True, False]))
 def test_a_link_is_not_followed(name: str, there: bool, keys: Path, tmp_path: Path) -> None:
     out, target = tmp_path / "out", tmp_path / "target"
     out.mkdir()

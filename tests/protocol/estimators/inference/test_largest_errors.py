@@ -13,6 +13,7 @@ from protocol.estimators.inference.laws import About
 from protocol.randomizers import KeepUniform, MatrixRandomizer, Randomizer, UnaryEncoding
 from protocol.randomizers.exact import Floats
 from tests.statistical import ALPHA
+from tests.tiers import paired
 
 N = 2_000
 UNEVEN = np.array([0.5, 0.3, 0.15, 0.05])
@@ -59,8 +60,7 @@ RANDOMIZERS: dict[str, list[Randomizer]] = {
 }
 
 
-@pytest.mark.parametrize("name", RANDOMIZERS)
-@pytest.mark.parametrize("about", ["population", "respondents"])
+@pytest.mark.parametrize(("name", "about"), paired([*RANDOMIZERS], ["population", "respondents"]))
 def test_no_shares_have_a_larger_bound_than_unknown_ones(name: str, about: About) -> None:
     randomizers = RANDOMIZERS[name]
     shape = tuple(one.size for one in randomizers)
