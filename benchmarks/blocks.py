@@ -9,7 +9,7 @@ from protocol.crypto.randomness import WORDS, Stream, secret_of
 from protocol.randomizers import KeepUniform
 from protocol.randomizers.table import KeepElseTable
 from protocol.variants import RRBA
-from protocol.variants.rrba.blocks import Cells, Running, weights_of
+from protocol.variants.rrba.blocks import Cells, Running, integer_weights
 from scenarios.data.networks import alarm_network
 from scenarios.papers.rrba.block_laws import Trials, sampled_blocks
 from scenarios.running.simulation import simulate
@@ -73,7 +73,7 @@ def by_records() -> Benchmark:
         stream = Stream(secret_of(SEED)).derive("benchmark")
         running = Running(cells, keeps)
         for block in codes:
-            weights = weights_of(cells, running.tables(MIX))
+            weights = integer_weights(cells, running.tables(MIX))
             randomizer = KeepElseTable(threshold=threshold, weights=tuple(weights.tolist()))
             reports = randomizer.randomize(block, stream)
             running.add(np.bincount(reports, minlength=CELLS), weights / WORDS)

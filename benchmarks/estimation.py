@@ -20,7 +20,7 @@ from protocol.estimators.tables import Table
 from protocol.randomizers import randomize_columns
 from protocol.surveys.records import Records
 from protocol.variants.clusters.clustering import cluster, matched_blocks
-from protocol.variants.reports.reports import cells_of, codes_of
+from protocol.variants.reports.reports import cells_of, cells_to_codes
 from scenarios.data.adult import adult
 
 KEEP = 0.7
@@ -51,7 +51,7 @@ def _randomized(blocks: tuple[Block, ...], stream: Stream) -> Codes:
     records = _records()
     cells = cells_of(records, blocks)
     drawn = randomize_columns(tuple(block.randomizer for block in blocks), cells, stream)
-    return codes_of(records.survey, blocks, drawn)
+    return cells_to_codes(records.survey, blocks, drawn)
 
 
 def _plain_keep(codes: Codes, size: int, generator: np.random.Generator) -> NDArray[np.int64]:

@@ -28,9 +28,9 @@ from protocol.messages import (
 )
 from protocol.randomizers import KeepUniform
 from protocol.session.charter import Charter
-from protocol.session.closings import closings_of
+from protocol.session.closings import make_closings
 from protocol.session.roster import KEY_BYTES, Identity, Roster, Signed, are_signatures
-from protocol.sharing.graph import neighbourhoods, order_of
+from protocol.sharing.graph import draw_order, neighbourhoods
 from protocol.sharing.masks import DIGEST_BYTES
 from protocol.sharing.messages import (
     REVEALED,
@@ -81,7 +81,7 @@ class _Record:
         self.charter = Charter(variant=self.variant, roster=roster)
         self.names = names[1:]
         self.k = self.variant.sums.degree(parties).neighbours
-        self.hoods = neighbourhoods(order_of(COIN, parties), self.k)
+        self.hoods = neighbourhoods(draw_order(COIN, parties), self.k)
         self.stays = np.random.default_rng(1).random(parties) >= GONE
         self._spent = 0.0
 
@@ -124,7 +124,7 @@ class _Record:
             upload = Upload(self._bytes(2 * values).view("<u2"), np.zeros(self.k, np.uint8))
             yield from self._passes(self.names[place], AGGREGATOR, upload)
         bitmap = self.charter.roster.bitmap(self.names[place] for place in staying)
-        for closed in closings_of(("Upload", NO_ROUND), awaited=bitmap, counted=bitmap):
+        for closed in make_closings(("Upload", NO_ROUND), awaited=bitmap, counted=bitmap):
             yield from self._passes(AGGREGATOR, RECORD, closed)
         for place in staying:
             yield from self._passes(AGGREGATOR, self.names[place], self._survivors())

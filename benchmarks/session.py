@@ -20,9 +20,9 @@ from protocol.randomizers import randomize_columns
 from protocol.session.exchange import Exchange
 from protocol.session.local import run_locally
 from protocol.session.roster import Identity
-from protocol.simulation.setting import Setting, setting_of, simulated_identity
+from protocol.simulation.setting import Setting, make_setting, simulated_identity
 from protocol.surveys.records import Records
-from protocol.transcript.header import header_of
+from protocol.transcript.header import make_header
 from protocol.transcript.recorder import Recorder
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Report
@@ -252,12 +252,12 @@ def _what(records: Records) -> str:
 
 def _setting() -> Setting:
     records = _records()
-    return setting_of(RRIndependent.with_keep(records.survey, KEEP), records, seed=SEED)
+    return make_setting(RRIndependent.with_keep(records.survey, KEEP), records, seed=SEED)
 
 
 def _locally(setting: Setting, *, recorded: bool = False) -> float:
     started = time.perf_counter()
-    recorder = Recorder(len, header_of(setting.charter, seed=SEED)) if recorded else None
+    recorder = Recorder(len, make_header(setting.charter, seed=SEED)) if recorded else None
     run_locally(Exchange(setting.charter, recorder=recorder), setting.streams, setting.holdings)
     if recorder is not None:
         recorder.close()

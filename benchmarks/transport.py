@@ -26,8 +26,8 @@ from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope, PartyId
 from protocol.session.exchange import Exchange
 from protocol.session.machine import Machine
 from protocol.session.run import outcome_of
-from protocol.simulation.setting import Setting, setting_of
-from protocol.transcript.header import header_of
+from protocol.simulation.setting import Setting, make_setting
+from protocol.transcript.header import make_header
 from protocol.transcript.log import LOG_SECRET_BYTES
 from protocol.transcript.recorder import Recorder
 from protocol.variants import RRIndependent
@@ -221,7 +221,7 @@ class _Survey:
         durable = links is Links.RECEIPTS
         setting, file = self._setting, (self._folder / "record").open("wb", buffering=0)
         charter, mine = setting.charter, setting.identities[AGGREGATOR]
-        header = header_of(charter, transport="tls")
+        header = make_header(charter, transport="tls")
         recorder = Recorder(
             file.write, header, signer=mine, secret=bytes(LOG_SECRET_BYTES), acknowledging=durable
         )
@@ -464,13 +464,13 @@ def _switch(scene: Scene) -> Switch:
 def _surveyed() -> Setting:
     """A survey of some hundred parties with a record each."""
     records = town(SURVEYED, seed=SEED)
-    return setting_of(RRIndependent.with_keep(records.survey, KEEP), records, seed=SEED)
+    return make_setting(RRIndependent.with_keep(records.survey, KEEP), records, seed=SEED)
 
 
 @functools.lru_cache(maxsize=1)
 def _setting() -> Setting:
     records = town(1, seed=SEED)
-    return setting_of(RRIndependent.with_keep(records.survey, KEEP), records, seed=SEED)
+    return make_setting(RRIndependent.with_keep(records.survey, KEEP), records, seed=SEED)
 
 
 def _scene(count: int) -> Scene:

@@ -30,8 +30,8 @@ from protocol.crypto.randomness import Streams
 from protocol.messages import AGGREGATOR, ROLE_STREAM, PartyId
 from protocol.session.exchange import Exchange
 from protocol.session.machine import Machine
-from protocol.simulation.setting import Setting, setting_of
-from protocol.transcript.header import header_of
+from protocol.simulation.setting import Setting, make_setting
+from protocol.transcript.header import make_header
 from protocol.transcript.log import LOG_SECRET_BYTES
 from protocol.transcript.receipts import Receipt
 from protocol.transcript.recorder import Recorder
@@ -222,7 +222,7 @@ class _Held:
         self._file = self.path.open("wb", buffering=0)
         self.recorder = Recorder(
             self._file.write,
-            header_of(charter, transport="tls"),
+            make_header(charter, transport="tls"),
             signer=self.setting.identities[AGGREGATOR],
             secret=bytes(LOG_SECRET_BYTES),
             acknowledging=True,
@@ -303,4 +303,4 @@ def _machine(setting: Setting, party: PartyId) -> Machine:
 def _setting(people: int) -> Setting:
     records = town(people, seed=SEED)
     variant = RRIndependent.with_keep(records.survey, KEEP)
-    return setting_of(msgspec.structs.replace(variant, patience=None), records, seed=SEED)
+    return make_setting(msgspec.structs.replace(variant, patience=None), records, seed=SEED)

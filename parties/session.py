@@ -15,7 +15,7 @@ from protocol.messages import AGGREGATOR, NEVER_CAME, ROLE_STREAM, PartyId
 from protocol.session.charter import Charter
 from protocol.session.machine import Machine
 from protocol.session.roster import Identity
-from protocol.session.run import Run, ending_of, run_of
+from protocol.session.run import Run, finished_run, machine_ending
 from protocol.surveys.records import Records
 
 JOINING = 60.0
@@ -89,7 +89,7 @@ async def run_session(
             joining=joining,
         )
         nursery.cancel_scope.deadline = trio.current_time() + linger
-    return run_of(aggregator, endings)
+    return finished_run(aggregator, endings)
 
 
 async def lead_session(
@@ -150,7 +150,7 @@ def start_members(
         try:
             async with hub.connect(me) as link:
                 endings[me] = "did not end in time"
-                endings[me] = ending_of(await run_machine(machine, link))
+                endings[me] = machine_ending(await run_machine(machine, link))
         except ConnectionError as error:
             endings[me] = f"could not connect: {error}"
 

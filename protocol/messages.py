@@ -86,7 +86,7 @@ class Boxed(Message, frozen=True):
 
     def blank(self) -> Message:
         """A message of the kind that has the round and nothing else: what it says is unknown."""
-        found = _blank_of(self.content)()
+        found = _blank(self.content)()
         if hasattr(self, "round"):
             msgspec.structs.force_setattr(found, "round", self.round)
         return found
@@ -113,7 +113,7 @@ def boxed_form(kind: type[Message], longest: int) -> type[Boxed]:
 
 
 @functools.lru_cache(maxsize=256)
-def _blank_of(kind: type[Message]) -> type[Message]:
+def _blank(kind: type[Message]) -> type[Message]:
     fields = kind.__struct_fields__
     unknown = frozenset(fields) - {"round"}
 

@@ -39,10 +39,10 @@ from scenarios.designing.summing import rests_on
 from scenarios.running.parameters import (
     Positive,
     Spread,
-    keep_of,
     made,
     parameters_checked,
     settable,
+    wanted_keep,
 )
 from scenarios.running.queries import evaluate
 from scenarios.running.scenario import Context, Finished, Scenario
@@ -154,7 +154,7 @@ def adult_records(context: Context, parameters: OnAdult) -> Records:
 
 def _reports(protocol: type[RRIndependent | RRJoint], name: str, summary: str) -> Scenario[Reports]:
     def run(parameters: Reports, context: Context) -> Finished:
-        p = keep_of(parameters.p, parameters.epsilon, default=DEFAULT_P)
+        p = wanted_keep(parameters.p, parameters.epsilon, default=DEFAULT_P)
         records = adult_records(context, parameters)
         survey = records.survey
         if p is None:

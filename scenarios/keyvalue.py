@@ -12,12 +12,12 @@ import numpy as np
 
 from protocol.errors import UsageError
 from protocol.estimators.inference.interval_words import bracketed, sentences
-from protocol.estimators.inference.intervals import Intervals, Shown, figures_of
+from protocol.estimators.inference.intervals import Intervals, Shown, interval_figures
 from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.variants.keyvalue.estimate import KeyValueTables
 from protocol.variants.keyvalue.privkv import KeyValueCollection, PrivKVMVariant, PrivKVVariant
-from protocol.variants.keyvalue.records import values_of
+from protocol.variants.keyvalue.records import key_values
 from scenarios.data.key_populations import Synthetic, synthetic
 from scenarios.data.ratings import Ratings, clothing, movielens
 from scenarios.report.pictures.shares import conditions, draw_intervals
@@ -79,9 +79,9 @@ def _asked(own: type[Of], *names: str) -> type[Of]:
     return settable(own, PrivKVMVariant, names=(*shared, *names), epsilon=2.0)
 
 
-def truth_of(records: Records) -> tuple[Floats, Floats]:
+def true_figures(records: Records) -> tuple[Floats, Floats]:
     """The true frequencies of keys, and the means of their values; NaN where nobody has one."""
-    held = values_of(records.survey)[np.arange(len(records.survey.names)), records.codes]
+    held = key_values(records.survey)[np.arange(len(records.survey.names)), records.codes]
     there = ~np.isnan(held)
     counts = there.sum(axis=0)
     sums = np.where(there, held, 0.0).sum(axis=0)
@@ -94,9 +94,9 @@ def _run(parameters: Answering, context: Context, records: Records) -> Finished:
     variant: KeyValueCollection = made(protocol, parameters, survey=records.survey)
     outcome = context.simulate(variant, records, parties=parameters.parties)
     estimate = outcome.estimate
-    frequencies, means = truth_of(records)
-    held = figures_of(estimate.frequencies, estimate.frequency_intervals(*context.intervals))
-    valued = figures_of(estimate.means, estimate.mean_intervals(*context.intervals))
+    frequencies, means = true_figures(records)
+    held = interval_figures(estimate.frequencies, estimate.frequency_intervals(*context.intervals))
+    valued = interval_figures(estimate.means, estimate.mean_intervals(*context.intervals))
     each = variant.client.each
     squared = {
         "frequencies_mse": _mean((estimate.frequencies - frequencies) ** 2),

@@ -32,7 +32,7 @@ from scenarios.designing.assumed import Shares
 from scenarios.designing.candidates import Candidate, Wanted, of_variant
 from scenarios.designing.predicting import NotEstimatedError, predicted
 from scenarios.designing.summing import rests_on
-from scenarios.designing.targets import Target, target_of
+from scenarios.designing.targets import Target, parse_target
 from scenarios.running.parameters import Positive, parameters_checked, settable
 from scenarios.running.scenario import Context, Finished, Scenario
 from scenarios.wording.formatting import count
@@ -125,7 +125,7 @@ class Town(Shares):
         return town(n, 1)
 
 
-def cases_of(tables: Target, delta: float, n: int, epsilon: float) -> list[Case]:
+def list_cases(tables: Target, delta: float, n: int, epsilon: float) -> list[Case]:
     """The ways to ask so many at an epsilon; exact sums are the same at every one.
 
     Raises:
@@ -217,7 +217,7 @@ def errors_of(case: Case, tables: Target, *, runs: int, stream: Stream) -> tuple
 
 def run(parameters: NoisySums, context: Context) -> Finished:
     """Hold a survey with coins by messages, and draw many of every kind by law."""
-    tables = target_of(TOWN, parameters.tables)
+    tables = parse_target(TOWN, parameters.tables)
     counts: type[Counted] = PairCounts if parameters.tables == "pairs" else SecureSumVariant
     with parameters_checked():
         variant = counts.with_noise(
@@ -232,7 +232,7 @@ def run(parameters: NoisySums, context: Context) -> Finished:
             case
             for n in NUMBERS
             for epsilon in EPSILONS
-            for case in cases_of(tables, parameters.delta, n, epsilon)
+            for case in list_cases(tables, parameters.delta, n, epsilon)
         ]
     people = town(parameters.residents, context.seed)
     context.drawn(people, town_population())

@@ -21,7 +21,7 @@ from protocol.estimators.projection import Projection, project_simplex
 from protocol.randomizers.exact import Floats
 from protocol.session.variant import Epsilon, Probability
 from protocol.surveys.records import Records
-from protocol.variants.rrba.blocks import Running, weights_of
+from protocol.variants.rrba.blocks import Running, integer_weights
 from protocol.variants.rrba.grouped import GroupTables
 from protocol.variants.rrba.rrba import RRBA, Block
 from scenarios.data.networks import Network, alarm_network, child_network, survey_network
@@ -31,10 +31,10 @@ from scenarios.running.outcomes import Outcome
 from scenarios.running.parameters import (
     Part,
     Positive,
-    keep_of,
     made,
     parameters_checked,
     settable,
+    wanted_keep,
 )
 from scenarios.running.scenario import Context, Finished, Scenario
 from scenarios.wording.formatting import count, cut
@@ -80,7 +80,7 @@ PARAMETERS = settable(
 def _run(
     parameters: Sampled, context: Context, network: Callable[[Path | str | None], Network]
 ) -> Finished:
-    p = keep_of(parameters.p, parameters.epsilon, default=DEFAULT_P)
+    p = wanted_keep(parameters.p, parameters.epsilon, default=DEFAULT_P)
     stream = Streams.of_seed(context.seed).stream("network", "sample")
     drawn_from = network(context.data)
     records = drawn_from.sample(parameters.n, stream)
@@ -149,7 +149,7 @@ def convergence(variant: RRBA, outcome: Outcome[RRBA]) -> tuple[Floats, Floats]:
     for step in steps(outcome.charter.codec, outcome.transcript.entries(), bodies=False):
         block = step.message
         if isinstance(block, Block):
-            tables = weights_of(plan.cells, running.tables(variant.mix)) / WORDS
+            tables = integer_weights(plan.cells, running.tables(variant.mix)) / WORDS
             running.add(block.counts.astype(np.int64), tables)
             trace.append((running.raw(), running.errors()))
     raw, errors = zip(*trace, strict=True)

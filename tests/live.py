@@ -24,10 +24,10 @@ from protocol.session.fates import FateRule
 from protocol.session.roster import Identity
 from protocol.session.run import Run
 from protocol.session.variant import Variant
-from protocol.simulation.setting import Setting, setting_of
+from protocol.simulation.setting import Setting, make_setting
 from protocol.transcript.entries import Departed, Entry, Refused
-from protocol.transcript.header import header_of
-from protocol.transcript.log import log_secret_of
+from protocol.transcript.header import make_header
+from protocol.transcript.log import seed_log_secret
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.verification import verify
@@ -55,7 +55,7 @@ def town(
         terms: parameters of the variant that differ from the defaults.
     """
     chosen = msgspec.structs.replace(variant or RRIndependent.with_keep(SURVEY, 0.7), **terms)
-    return setting_of(chosen, answers(chosen.survey, parties, seed), seed=seed)
+    return make_setting(chosen, answers(chosen.survey, parties, seed), seed=seed)
 
 
 class Certificates:
@@ -191,8 +191,8 @@ class Live:
     ) -> None:
         self.charter = where.charter
         self._parts: list[bytes] = []
-        header = header_of(where.charter, seed=where.seed if seeded else None)
-        secret = None if seeded else log_secret_of(where.seed)
+        header = make_header(where.charter, seed=where.seed if seeded else None)
+        secret = None if seeded else seed_log_secret(where.seed)
         self._recorder = Recorder(self._parts.append, header, secret=secret)
         self.exchange = exchange(where.charter, recorder=self._recorder, fate=fate)
 

@@ -26,7 +26,7 @@ from scenarios.report.page.run import run_page
 from scenarios.running.loading import find_scenario
 from scenarios.running.scenario import Context
 from scenarios.statement.audits.judged import Judged
-from scenarios.surveys.watching.rounds import Round, rounds_of
+from scenarios.surveys.watching.rounds import Round, split_rounds
 from scenarios.surveys.watching.standings import StandingWriter
 from tests.recorded.runs import recorded
 
@@ -105,7 +105,7 @@ def audited(file: bytes, observer: Observer | None = None) -> Audit:
 def rounds(file: bytes) -> list[Round]:
     """The rounds of a transcript."""
     reader = TranscriptReader([file])
-    return rounds_of(Roster(reader.header.roster), reader)
+    return split_rounds(Roster(reader.header.roster), reader)
 
 
 def judged_of(content: bytes, found: Audit | None = None, **options: Any) -> Judged:

@@ -44,7 +44,7 @@ from protocol.session.roster import Identity
 from protocol.sharing.dealing import Received
 from protocol.sharing.meeting import Hood
 from protocol.sharing.sums import SecureSum
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import SecureSumVariant
@@ -170,7 +170,7 @@ LETTERS = "bcdghjkmnpqrstvw"
 CATEGORIES = tuple(first + second for first in LETTERS for second in LETTERS)
 SURVEY = Survey("Marks", (Attribute(name="mark", categories=CATEGORIES),))
 RECORDS = Records(SURVEY, np.full((2, 1), MARK, np.uint8))
-SETTING = setting_of(
+SETTING = make_setting(
     SecureSumVariant(survey=SURVEY, sums=SecureSum(corrupt=0.0)), RECORDS, seed=MARK
 )
 ANNA, BERT = SETTING.charter.roster.parties

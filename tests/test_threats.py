@@ -55,7 +55,7 @@ def parts_of(text: str) -> Iterator[tuple[str, str]]:
         yield title, content
 
 
-def notes_of(text: str) -> dict[str, str]:
+def triangle_notes(text: str) -> dict[str, str]:
     """Footnotes, by name."""
     found = _NOTE.findall(text)
     assert len(dict(found)) == len(found), "a footnote is defined twice"
@@ -144,12 +144,12 @@ def test_every_sentence_has_a_footnote(page: str) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_footnotes_are_used_and_exist(page: str) -> None:
     text = text_of(page)
-    assert set(_MARK.findall(_NOTE.sub("", text))) == notes_of(text).keys()
+    assert set(_MARK.findall(_NOTE.sub("", text))) == triangle_notes(text).keys()
 
 
 @pytest.mark.parametrize("page", thinned(PAGES, 5))
 def test_footnotes_name_tests_that_exist(page: str) -> None:
-    notes = notes_of(text_of(page))
+    notes = triangle_notes(text_of(page))
     faults = {name: faults_of(page, note) for name, note in notes.items()}
     assert {name: found for name, found in faults.items() if found} == {}
     assert notes.get("assumed", ASSUMED) == ASSUMED

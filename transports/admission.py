@@ -276,7 +276,7 @@ class Admission:
         async with trio.open_nursery() as nursery:
 
             async def accept(listener: trio.SocketListener) -> None:
-                with _door_of(listener) as door:
+                with _open_door(listener) as door:
                     while True:
                         # All that wait are accepted before any is served: the last come first.
                         came, short = await self._accept(listener, door)
@@ -377,7 +377,7 @@ class Admission:
 
 
 @contextlib.contextmanager
-def _door_of(listener: trio.SocketListener) -> Generator[socket.socket | None]:
+def _open_door(listener: trio.SocketListener) -> Generator[socket.socket | None]:
     """A socket that accepts without waiting; None if the listener is none of the system's."""
     named = listener.socket
     if named.fileno() < 0:

@@ -67,7 +67,7 @@ async def dial(
             except (OSError, UnicodeError) as error:
                 # A host of several addresses has one error for all of them.
                 [*_, last] = getattr(error.__cause__, "exceptions", ()) or (error,)
-                raise ConnectionError(reason_of(last)) from error
+                raise ConnectionError(plain_reason(last)) from error
             if tls is not None:
                 late = "takes connections and says nothing: it hangs, or is not the aggregator"
                 wire = secured = trio.SSLStream(raw, tls, server_hostname=AGGREGATOR)
@@ -86,14 +86,14 @@ async def dial(
             await end(wire)
         if isinstance(error, trio.TooSlowError):
             raise ConnectionError(late) from error
-        raise _refusal_of(error)(_why_refused(error)) from error
+        raise _is_worth_retrying(error)(_why_refused(error)) from error
     except BaseException:
         if wire is not None:
             await end(wire)
         raise
 
 
-async def addresses_of(host: str, port: int, *, within: float) -> Sequence[str]:
+async def resolve_addresses(host: str, port: int, *, within: float) -> Sequence[str]:
     """The numeric addresses of a host, as its name service has them in order; at least one.
 
     Args:
@@ -108,7 +108,7 @@ async def addresses_of(host: str, port: int, *, within: float) -> Sequence[str]:
     except trio.TooSlowError as error:
         raise ConnectionError("the name was not looked up in time: check the network") from error
     except (OSError, UnicodeError) as error:
-        raise ConnectionError(reason_of(error)) from error
+        raise ConnectionError(plain_reason(error)) from error
     # An IPv6 address of one network alone has the number of this machine's interface to it.
     names = (
         f"{address[0]}%{address[3]}" if len(address) > 3 and address[3] else str(address[0])
@@ -299,7 +299,7 @@ _OF_TLS: Mapping[str, str] = {
 }
 
 
-def reason_of(error: BaseException) -> str:
+def plain_reason(error: BaseException) -> str:
     """Reason for a connection's failure, and advice, in words that are not OpenSSL's.
 
     Args:
@@ -340,7 +340,7 @@ def root_of(error: BaseException) -> BaseException:
     return error
 
 
-def _refusal_of(error: Exception) -> type[ConnectionError]:
+def _is_worth_retrying(error: Exception) -> type[ConnectionError]:
     """Return whether another try may help, by the kind of error that says so."""
     cause = error.__cause__
     if isinstance(cause, ssl.SSLCertVerificationError):
@@ -361,7 +361,7 @@ def _why_refused(error: Exception) -> str:
     if isinstance(error, trio.EndOfChannel):
         return "the other side closed the connection without a word (is TLS on at one end only?)"
     if isinstance(error.__cause__, OSError):
-        return reason_of(root_of(error))
+        return plain_reason(root_of(error))
     if isinstance(error, RemoteProtocolError) and error.field == "frame":
         return f"the other side speaks another protocol (is TLS on at one end only?): {error}"
     return str(error) or "the connection broke"

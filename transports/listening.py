@@ -20,7 +20,7 @@ from transports import handshake
 from transports.admission import BACKLOG, Admission, Incoming, Network, Strangers
 from transports.background import running
 from transports.connection import Connection, turn_away
-from transports.dialing import reason_of
+from transports.dialing import plain_reason
 from transports.memory import MemoryHub
 from transports.switch import Switch
 
@@ -69,7 +69,7 @@ class ListeningHub(MemoryHub, ABC):
         trusted: addresses whose connections do not make room for those of strangers.
 
     Attributes:
-        refused: how many connections were not let in, by ``refusal_of``.
+        refused: how many connections were not let in, by ``refusal_word``.
         admission: the connections of those who have not proved who they are.
     """
 
@@ -159,7 +159,7 @@ class ListeningHub(MemoryHub, ABC):
         return entered, connection
 
     def _refuse(self, error: BaseException, why: str) -> None:
-        self.refused[refusal_of(error)] += 1
+        self.refused[refusal_word(error)] += 1
         self._switch.exchange.refuse("", why, now=self._switch.now)
 
 
@@ -200,7 +200,7 @@ def why_ended(error: BaseException) -> str:
 
 
 OTHER = "other"
-"""What ``refusal_of`` says of all that it has no word for."""
+"""What ``refusal_word`` says of all that it has no word for."""
 
 REFUSALS = {
     "party": "not admitted",
@@ -211,7 +211,7 @@ REFUSALS = {
 """Why a caller is not let in, in a word or two, by the field of the error."""
 
 
-def refusal_of(error: BaseException) -> str:
+def refusal_word(error: BaseException) -> str:
     """Reason why a caller is not let in: one of a few words, whatever the caller has sent."""
     if isinstance(error, trio.TooSlowError):
         return "too slow"
@@ -235,7 +235,7 @@ async def open_listeners(host: str, port: int) -> list[trio.SocketListener]:
         return await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
     except (OSError, UnicodeError) as error:
         where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        raise OSError(getattr(error, "errno", None), reason_of(error), where) from error
+        raise OSError(getattr(error, "errno", None), plain_reason(error), where) from error
 
 
 H = TypeVar("H", bound=ListeningHub)

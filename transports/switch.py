@@ -152,7 +152,7 @@ class Switch:
             first = envelopes[relayed]
             port = self._ports.get(first.recipient)
             if port is None:
-                port = self._port_of(first.recipient)
+                port = self._find_port(first.recipient)
             space = self.limits.mailbox if port is None else port.space
             if space <= 0:
                 break
@@ -202,7 +202,7 @@ class Switch:
                 envelopes = envelopes[relayed:]
                 encoded = None if encoded is None else encoded[relayed:]
                 reluctant = envelopes[0].recipient
-                waited = self._port_of(reluctant)
+                waited = self._find_port(reluctant)
                 if waited is None:
                     continue
                 # The aggregator's backlog is load, not ill will, and who has not come is not to
@@ -222,7 +222,7 @@ class Switch:
 
     def has_room(self, member: PartyId) -> bool:
         """Return whether a member's mailbox takes an envelope now, or drops it."""
-        port = self._port_of(member)
+        port = self._find_port(member)
         return port is None or not port.full
 
     def taken(self, deliveries: Iterable[Delivery]) -> None:
@@ -245,7 +245,7 @@ class Switch:
             capacity = max(capacity, 2 * len(self.exchange.charter.roster))
         return Mailbox(capacity)
 
-    def _port_of(self, member: PartyId) -> Mailbox[Delivery] | None:
+    def _find_port(self, member: PartyId) -> Mailbox[Delivery] | None:
         """A member's mailbox; before it has come, one that waits for it; None once it is gone."""
         port = self._ports.get(member)
         if port is not None:
@@ -283,6 +283,6 @@ class Switch:
         self._wake.set()
 
     def _put(self, deliveries: Sequence[Delivery]) -> None:
-        port = self._port_of(deliveries[0].envelope.recipient)
+        port = self._find_port(deliveries[0].envelope.recipient)
         if port is not None:
             port.put(*deliveries)

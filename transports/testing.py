@@ -23,7 +23,7 @@ from protocol.session.roster import Identity, Roster
 from protocol.session.variant import Variant
 from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.entries import Departed, Entry, Refused
-from protocol.transcript.header import header_of
+from protocol.transcript.header import make_header
 from protocol.transcript.log import LOG_SECRET_BYTES
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
@@ -92,7 +92,7 @@ class Post:
         self._content: list[bytes] = []
         self._recorder = Recorder(
             self._content.append,
-            header_of(self.charter, transport="check"),
+            make_header(self.charter, transport="check"),
             secret=bytes(LOG_SECRET_BYTES),
         )
         self.switch = Switch(Exchange(self.charter, recorder=self._recorder), limits)

@@ -15,7 +15,7 @@ from msgspec import Meta
 from parties.keeping.lines import L, Lines, lines_in, open_lines
 from parties.keeping.members import own_secret
 from parties.keeping.writing import naming, sync_folder
-from protocol.accounting.spending import Cost, largest, left_of, together
+from protocol.accounting.spending import Cost, delta_left, largest, together
 from protocol.errors import RemoteProtocolError, UsageError
 from protocol.session.terms import MOST_ATTEMPTS
 from protocol.wire.undecoded import Undecoded
@@ -50,7 +50,9 @@ class Allowance(NamedTuple):
 
     def rest(self, cost: Cost) -> Allowance:
         """The rest of it once so much was spent."""
-        return Allowance(rest_of(self.epsilon, cost.epsilon), left_of(self.delta, cost.delta))
+        return Allowance(
+            budget_rest(self.epsilon, cost.epsilon), delta_left(self.delta, cost.delta)
+        )
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -90,12 +92,12 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @property
     def cost(self) -> Cost:
         """All that it may have spent."""
-        return Cost(nats_of(self.epsilon), self.delta, self.honest)
+        return Cost(json_nats(self.epsilon), self.delta, self.honest)
 
     @property
     def allowance(self) -> Allowance:
         """All that it was allowed to spend."""
-        return Allowance(nats_of(self.allowed), nats_of(self.allowed_delta))
+        return Allowance(json_nats(self.allowed), json_nats(self.allowed_delta))
 
 
 _TAKEN = msgspec.json.Decoder(Taken)
@@ -366,7 +368,7 @@ class Answers:
         spent = self.before(attempt).epsilon
         if spent == 0.0:
             return Allowance()
-        return Allowance(rest_of(most, spent) if math.isfinite(most) else 0.0)
+        return Allowance(budget_rest(most, spent) if math.isfinite(most) else 0.0)
 
 
 class OpenAnswers(Answers):
@@ -442,7 +444,7 @@ def _open(folder: Path, decoder: msgspec.json.Decoder[L]) -> AbstractContextMana
     return open_lines(folder / ATTEMPTS, decoder, busy)
 
 
-def rest_of(budget: float, before: float) -> float:
+def budget_rest(budget: float, before: float) -> float:
     """Rest of a budget, not below 0; of an infinite one, all of it."""
     if budget == math.inf:
         return math.inf
@@ -454,6 +456,6 @@ def hashed(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def nats_of(nats: float | None) -> float:
+def json_nats(nats: float | None) -> float:
     """An epsilon as it is written down: None, which JSON has instead of infinite, is infinite."""
     return math.inf if nats is None else nats

@@ -134,7 +134,7 @@ def write_evidence(evidence: Equivocation, path: Path) -> None:
     write_whole(path, msgspec.json.format(encoded, indent=1) + b"\n")
 
 
-def evidence_of(content: bytes, path: Path) -> Equivocation:
+def read_evidence(content: bytes, path: Path) -> Equivocation:
     """The evidence in a file. What it proves is not checked.
 
     Raises:

@@ -124,7 +124,7 @@ def _taken(parts: list[bytes]) -> bytes:
     return whole
 
 
-def start_of(secret: bytes) -> bytes:
+def record_start(secret: bytes) -> bytes:
     """The first bytes of the file of a record whose log has this secret, of 32 bytes."""
     return Packer().pack(MAGIC + secret)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from parties.keeping.attempts import Allowance, nats_of
+from parties.keeping.attempts import Allowance, json_nats
 from parties.keeping.lines import Lines, lines_in, open_lines, unknown
 from parties.keeping.members import secret_in
 from parties.keeping.paying.payers import Payers, Spent
@@ -25,9 +25,9 @@ from parties.keeping.paying.payments import (
     Release,
     Told,
     answer_of,
-    check_of,
     come_to,
     digest_of,
+    secret_check,
 )
 from parties.keeping.paying.people import Bools, Register, Spellings
 from parties.keeping.paying.questions import Question
@@ -236,7 +236,7 @@ class Purse:
         Raises:
             PrivacyError: says how many have not paid, not who.
         """
-        unpaid = self.unpaid(payers, release, nats_of(epsilon))
+        unpaid = self.unpaid(payers, release, json_nats(epsilon))
         if unpaid:
             raise PrivacyError(
                 f"{self.folder}: {unpaid} of {len(payers)} who pay from it have not paid for the "
@@ -402,7 +402,7 @@ class OpenPurse(Purse):
         for secret in secrets:
             # A program that died may have left it.
             with suppress(FileExistsError):
-                write_once(self.folder / _joined_name(check_of(secret)), secret)
+                write_once(self.folder / _joined_name(secret_check(secret)), secret)
         self.secrets += tuple(secrets)
         if lines:
             self._lines.add(*lines)
@@ -451,9 +451,9 @@ def open_purse(folder: Path) -> Generator[OpenPurse]:
         if _is_new(lines.values, folder):
             secret = os.urandom(SECRET_BYTES)
             # In this order: a secret without a line would be that of a file that was lost.
-            lines.add(Opened(check_of(secret)))
+            lines.add(Opened(secret_check(secret)))
             write_once(folder / PURSE_SECRET, secret)
-        yield OpenPurse(folder, _secrets_of(folder, lines.values), lines)
+        yield OpenPurse(folder, _read_secrets(folder, lines.values), lines)
 
 
 def purse_in(folder: Path) -> Purse | None:
@@ -464,7 +464,7 @@ def purse_in(folder: Path) -> Purse | None:
         OSError: one cannot be read; names it.
     """
     lines = lines_in(folder / PAID, LINE)
-    return None if _is_new(lines, folder) else Purse(folder, _secrets_of(folder, lines), lines)
+    return None if _is_new(lines, folder) else Purse(folder, _read_secrets(folder, lines), lines)
 
 
 def usual_purse() -> Path:
@@ -487,7 +487,7 @@ def _is_new(lines: Sequence[Line], folder: Path) -> bool:
     return not (folder / PURSE_SECRET).exists() and all(isinstance(line, Opened) for line in lines)
 
 
-def _secrets_of(folder: Path, lines: Sequence[Line]) -> list[bytes]:
+def _read_secrets(folder: Path, lines: Sequence[Line]) -> list[bytes]:
     """The secrets of a purse with these lines."""
     path, secret = folder / PAID, secret_in(folder / PURSE_SECRET)
     if not lines:
@@ -501,7 +501,7 @@ def _secrets_of(folder: Path, lines: Sequence[Line]) -> list[bytes]:
             name = _joined_name(line.check)
             found.append((name, secret_in(folder / name), line))
     for name, secret, line in found:
-        if not isinstance(line, Opened | Joined) or line.check != check_of(secret):
+        if not isinstance(line, Opened | Joined) or line.check != secret_check(secret):
             raise UsageError(
                 f"{path}: belongs to another {name} than the one beside it, so nobody is known in "
                 "it"

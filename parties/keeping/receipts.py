@@ -15,7 +15,7 @@ from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
 from protocol.session.heads import SaidHead
-from protocol.session.roles import topic_of
+from protocol.session.roles import message_topic
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.consistency import Consistency
 from protocol.transcript.consistency import problems_of as consistency_problems
@@ -154,7 +154,7 @@ def _other_rounds(charter: Charter, receipt: Receipt) -> tuple[str, ...]:
         f"a closing is of {each.topic}, and the report shown with it of {topic}"
         for each in shown
         if each.report.envelope is not None
-        and (topic := topic_of(charter.codec.open(each.report.envelope))) != each.topic
+        and (topic := message_topic(charter.codec.open(each.report.envelope))) != each.topic
     )
 
 

@@ -27,7 +27,7 @@ def partial_path(path: Path) -> Path:
     return path.with_name(path.name + PARTIAL)
 
 
-def stem_of(transcript: Path) -> str:
+def record_stem(transcript: Path) -> str:
     """A transcript's name without what says that it is one, and packed."""
     name = transcript.name
     for suffix in _SUFFIXES:
@@ -37,12 +37,12 @@ def stem_of(transcript: Path) -> str:
 
 def checkpoint_path(transcript: Path) -> Path:
     """The file beside a transcript for its last checkpoint."""
-    return transcript.with_name(stem_of(transcript) + CHECKPOINT)
+    return transcript.with_name(record_stem(transcript) + CHECKPOINT)
 
 
 def first_checkpoint_path(transcript: Path) -> Path:
     """The file beside a transcript for its first checkpoint, cosigned before anything was said."""
-    return transcript.with_name(f"{stem_of(transcript)}.first{CHECKPOINT}")
+    return transcript.with_name(f"{record_stem(transcript)}.first{CHECKPOINT}")
 
 
 RECORD_FILES = (

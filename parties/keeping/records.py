@@ -19,18 +19,18 @@ from parties.keeping.record_names import (
     checkpoint_path,
     first_checkpoint_path,
     partial_path,
-    stem_of,
+    record_stem,
 )
 from parties.keeping.writing import (
     PRIVATE_FOLDER,
     GrowingFile,
     chunks_in,
-    chunks_of,
     is_named,
     lock,
     make_folder,
     naming,
     open_private,
+    read_chunks,
     sync_folder,
     write_whole,
 )
@@ -124,7 +124,7 @@ class GrowingTranscript(GrowingFile):
 
     def _stored(self) -> Iterator[bytes]:
         rest = math.inf if self._whole is None else self._whole
-        for chunk in chunks_of(self.path):
+        for chunk in read_chunks(self.path):
             yield chunk[: int(min(rest, len(chunk)))]
             rest -= len(chunk)
             if rest <= 0:
@@ -340,7 +340,7 @@ def _why_checkpoint_kept(path: Path, transcript: Path) -> str | None:
     if not path.stat().st_size:
         return None
     try:
-        header = TranscriptReader(Unpacked(chunks_of(transcript))).header
+        header = TranscriptReader(Unpacked(read_chunks(transcript))).header
         checkpoint = read_checkpoint(path)
         signed = (AGGREGATOR, checkpoint.key) in header.roster
         own = signed and checkpoint.session == header.session
@@ -375,7 +375,7 @@ def _companions(path: Path) -> tuple[Path, ...]:
 def _move_aside(path: Path, there: list[Path]) -> Path:
     """Move transcripts, and the files beside them, into a new folder."""
     for number in itertools.count(1):
-        folder = path.with_name(f"{stem_of(path)}.earlier-{number}")
+        folder = path.with_name(f"{record_stem(path)}.earlier-{number}")
         try:
             folder.mkdir(PRIVATE_FOLDER)
             break

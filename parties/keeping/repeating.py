@@ -16,9 +16,9 @@ from parties.keeping.paying.payments import Release
 from parties.keeping.remembered import noted_in, session_file
 from parties.keeping.session_keys import (
     known_session_key,
-    mark_of,
     role_stream,
     session_key,
+    session_mark,
 )
 from parties.keeping.writing import naming, write_once
 from protocol.crypto.randomness import Stream, expand
@@ -178,7 +178,7 @@ def answer_given(earlier: Member, member: Member, records: Records) -> Given:
     there = before.again(paid[-1])
     key = known_session_key(folder, there, records)
     name = earlier.identity.name
-    drawn = mark_of(key, there.session)
+    drawn = session_mark(key, there.session)
     mark, said = noted_in(folder, "said", there.session)
     if mark != drawn:
         raise UsageError(f"--repeat {folder}: other records have answered from there")

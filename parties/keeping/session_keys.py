@@ -46,7 +46,7 @@ def known_session_key(folder: Path, charter: Charter, records: Records) -> bytes
     return _single_use(key, secret_in(folder / _file_of(charter)))
 
 
-def mark_of(key: bytes, session: bytes) -> bytes:
+def session_mark(key: bytes, session: bytes) -> bytes:
     """Mark that tells one key's answers in a session from another's, 32 bytes; it shows neither."""
     return expand(key, b"heard" + session)
 

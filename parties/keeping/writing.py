@@ -436,7 +436,7 @@ def locked_growing(
             yield content, growing
 
 
-def chunks_of(path: Path, progress: Callable[[int], object] | None = None) -> Iterator[bytes]:
+def read_chunks(path: Path, progress: Callable[[int], object] | None = None) -> Iterator[bytes]:
     """The bytes of a file in parts, from the start.
 
     Args:

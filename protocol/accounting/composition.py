@@ -35,7 +35,7 @@ from protocol.accounting.losses import LossDistribution, Pair
 from protocol.accounting.sums import CoinTable, SummedResponse
 from protocol.errors import UnsupportedEventError
 from protocol.randomizers import KeepUniform, ThreePoint
-from protocol.randomizers.vetting import dominating_of
+from protocol.randomizers.vetting import dominating_pairs
 
 RELATION = "any two records of one respondent (replace one)"
 """The neighbouring relation: the local one, as of the pure accountant."""
@@ -261,7 +261,7 @@ class ExactAccountant:
             case Randomized(randomizer, attributes):
                 if attribute is not None and attribute not in attributes:
                     return _NOTHING
-                pairs, tight = dominating_of(randomizer)
+                pairs, tight = dominating_pairs(randomizer)
                 if pairs is None:
                     return _UNBOUNDED
                 return DominatingPairs(frozenset([frozenset(Counter(pairs).items())]), tight)

@@ -89,7 +89,7 @@ def is_within(delta: float, allowed: float) -> bool:
     return delta <= allowed * (1 + _ROUNDING)
 
 
-def left_of(allowed: float, delta: float) -> float:
+def delta_left(allowed: float, delta: float) -> float:
     """The rest of a delta that is allowed, at least 0; a rest that is mere rounding is 0."""
     if math.isinf(allowed):
         return allowed
@@ -190,7 +190,7 @@ class Spending:
         if self._honest and math.isinf(loss.record) and tells(event, Coins):
             delta = min(DELTA, self._delta)
             if not (delta and is_within(spent.delta + delta, self._delta)):
-                left = left_of(self._delta, spent.delta)
+                left = delta_left(self._delta, spent.delta)
                 raise PrivacyError(
                     f"{what} costs a delta of {delta or DELTA:.6g} per respondent; {left:.6g} of "
                     f"{self._delta:.6g} is left"

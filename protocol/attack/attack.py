@@ -35,7 +35,7 @@ import numpy as np
 
 from protocol.accounting.events import Composed, PrivacyEvent, Randomized
 from protocol.attack.bounds import clopper_pearson, epsilon_of_counts, trials_to_exceed
-from protocol.attack.probes import Probe, probe_of
+from protocol.attack.probes import Probe, strongest_probe
 from protocol.attack.row_trials import aligned_fields, rows_of_parties
 from protocol.attack.sums import sums_of_honest
 from protocol.attack.trials import (
@@ -49,7 +49,7 @@ from protocol.attack.trials import (
     unmasked_loss,
     whole_runs,
 )
-from protocol.audit.coalition.coalition import Coalition, Observer, coalition_of
+from protocol.audit.coalition.coalition import Coalition, Observer, parse_coalition
 from protocol.audit.ledger import Account, Ledger
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.errors import ProtocolError, SurveyError, UnsupportedEventError
@@ -200,7 +200,7 @@ def attack(
         records=records,
         target=target,
         mate=None,
-        observer=coalition_of(serving if observer is None else observer),
+        observer=parse_coalition(serving if observer is None else observer),
         stream=Stream(secret_of(seed)).derive("attack"),
         delta=delta,
     )
@@ -266,7 +266,7 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
             losses = (accounts[p].loss for p in names if p in accounts)
             why = tuple(dict.fromkeys(r for loss in losses for r in loss.unbounded))
             return Probe(pair=pair.words, bound=bound.epsilon, unbounded=why)
-        return probe_of(pair, self.trials_of(pair), level=self.level, delta=study.delta)
+        return strongest_probe(pair, self.trials_of(pair), level=self.level, delta=study.delta)
 
     def trials_of(self, pair: Pair) -> list[Trials]:
         """All sorts of trials of a pair."""
@@ -367,7 +367,7 @@ def _planned(
     roster = first.charter.roster
     party = roster.parties[study.target]
     _check_observer(study.observer, roster, party)
-    study = msgspec.structs.replace(study, mate=_mate_of(study, roster))
+    study = msgspec.structs.replace(study, mate=_next_respondent(study, roster))
     ledger = first.ledger(study.observer)
     account = ledger.everybody.get(party)
     pairs = _pairs(study, account)
@@ -404,7 +404,7 @@ def _honest(study: Study, roster: Roster) -> int:
     return sum(name not in study.observer.insiders for name in roster.parties)
 
 
-def _mate_of(study: Study, roster: Roster) -> int | None:
+def _next_respondent(study: Study, roster: Roster) -> int | None:
     """The next respondent after the target who is not the observer."""
     n, target = len(roster.parties), study.target
     others = (place % n for place in range(target + 1, target + n))

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.attack.columns import array_of, columns_of, fields_as_matrices, folded
-from protocol.attack.probes import Probe, probe_of
+from protocol.attack.probes import Probe, strongest_probe
 from protocol.attack.trials import Pair, Trials
 from protocol.crypto.randomness import WORDS, Stream, secret_of
 
@@ -114,7 +114,7 @@ def attack_client(
     matrices = fields_as_matrices(fields, trials)
     reports = Trials("reports", bits, columns_of(matrices, related=()), None, claims, trials)
     pair = Pair(words, (), (np.empty(0, np.int64), np.empty(0, np.int64)))
-    probe = probe_of(pair, [reports], level=alpha / 2, delta=delta)
+    probe = strongest_probe(pair, [reports], level=alpha / 2, delta=delta)
     probe = msgspec.structs.replace(probe, event=_spelled(probe.event, fields))
     return ClientAttack(claims=claims, alpha=alpha, delta=delta, probe=probe)
 

@@ -62,7 +62,7 @@ class View(msgspec.Struct, frozen=True):
     facts: dict[str, int]
 
 
-def view_of(observation: Observation) -> View:
+def make_view(observation: Observation) -> View:
     """View of what an observer sees."""
     fields = {
         f"{name}.{field}": array_of(getattr(message, field))
@@ -72,7 +72,7 @@ def view_of(observation: Observation) -> View:
     return View(fields, dict(observation.facts))
 
 
-def matrices_of(views: Sequence[View]) -> dict[str, Matrix]:
+def view_matrices(views: Sequence[View]) -> dict[str, Matrix]:
     """The fields of all messages, by name: as many elements as the longest has, and hashes."""
     fields: dict[str, list[tuple[int, NDArray[np.generic]]]] = {}
     for place, view in enumerate(views):

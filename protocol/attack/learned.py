@@ -103,7 +103,7 @@ class _Learned(NamedTuple):
     @property
     def scores(self) -> Floats:
         """Per value, how much it speaks for the second input."""
-        return _scores_of(self.parts[0] + self.parts[1])
+        return _class_scores(self.parts[0] + self.parts[1])
 
     @property
     def table(self) -> Guesses:
@@ -243,7 +243,7 @@ def _summed(parts: Sequence[_Learned], taught: NDArray[np.bool_], lesson: _Lesso
     score = np.sum([part.scores[part.codes] for part in parts], axis=0)
     for own, other in ((0, 1), (1, 0)):
         place = lesson.parts[own]
-        scores = [_scores_of(part.parts[other])[part.codes[place]] for part in parts]
+        scores = [_class_scores(part.parts[other])[part.codes[place]] for part in parts]
         score[place] = np.sum(scores, axis=0)
     bounds = np.unique(np.quantile(score[taught], np.linspace(0, 1, _STEPS)))
     codes = np.searchsorted(bounds, score)
@@ -265,7 +265,7 @@ def _fitted(name: str, coding: _Coding, codes: NDArray[np.intp], lesson: _Lesson
     most values would always seem the best.
     """
     first, second = (_counted(codes, lesson.bits, part, coding.size) for part in lesson.parts)
-    worth = _worth_of(second, _table_of(first, lesson.z), lesson.z)
+    worth = _cautious_epsilon(second, _table_of(first, lesson.z), lesson.z)
     return _Learned(name, coding, worth, codes, (first, second), lesson.z)
 
 
@@ -277,7 +277,7 @@ def _counted(
     return np.bincount(together, minlength=2 * size).reshape(2, size).astype(np.int64)
 
 
-def _scores_of(counts: Codes) -> Floats:
+def _class_scores(counts: Codes) -> Floats:
     weights = counts + _SMALLEST_WEIGHT
     scores: Floats = np.log(weights[1] / weights[1].sum()) - np.log(weights[0] / weights[0].sum())
     return scores
@@ -286,7 +286,7 @@ def _scores_of(counts: Codes) -> Floats:
 def _table_of(counts: Codes, z: float) -> Guesses:
     """Per value the guess, from how often each came."""
     size = counts.shape[1]
-    order = np.argsort(-_scores_of(counts), kind="stable")
+    order = np.argsort(-_class_scores(counts), kind="stable")
     top = _best(counts[1][order], counts[0][order], z)
     bottom = _best(counts[0][order[::-1]], counts[1][order[::-1]], z)
     tables = []
@@ -296,7 +296,7 @@ def _table_of(counts: Codes, z: float) -> Guesses:
             table[order[:upper]] = 1
             table[order[size - lower :]] = -1
             tables.append(table)
-    return max(tables, key=lambda table: _worth_of(counts, table, z))
+    return max(tables, key=lambda table: _cautious_epsilon(counts, table, z))
 
 
 def _best(right: Codes, wrong: Codes, z: float) -> int:
@@ -305,7 +305,7 @@ def _best(right: Codes, wrong: Codes, z: float) -> int:
     return int(np.argmax(_cautious(rights, rights + wrongs, z))) + 1
 
 
-def _worth_of(counts: Codes, table: Guesses, z: float) -> float:
+def _cautious_epsilon(counts: Codes, table: Guesses, z: float) -> float:
     """A cautious estimate of the epsilon that these guesses show."""
     second, first = table > 0, table < 0
     right = float(counts[1][second].sum() + counts[0][first].sum())

@@ -35,7 +35,7 @@ class Observation(NamedTuple):
     facts: Counter[str]
 
 
-def observation_of(
+def observe(
     rehearsal: Rehearsal, observer: Coalition, labels: Mapping[PartyId, str]
 ) -> Observation:
     """Observation of some members of a run.
@@ -43,14 +43,14 @@ def observation_of(
     Args:
         labels: whose messages, and by which name each of these members goes.
     """
-    (observation,) = observations_of(rehearsal, observer, [labels])
+    (observation,) = observe_trials(rehearsal, observer, [labels])
     return observation
 
 
-def observations_of(
+def observe_trials(
     rehearsal: Rehearsal, observer: Coalition, trials: Sequence[Mapping[PartyId, str]]
 ) -> list[Observation]:
-    """Observations of several trials of one run (``observation_of``).
+    """Observations of several trials of one run (``observe``).
 
     Facts are, of every message: how many there are of its name, its length, its number among its
     sender's, to whom it goes, as a place in the roster and as steps from its sender to there, and

@@ -101,7 +101,7 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
         return not self.accused and self.weakest is not None and self.weakest.undecided
 
 
-def probe_of(pair: Pair, sorts: Sequence[Trials], *, level: float, delta: float) -> Probe:
+def strongest_probe(pair: Pair, sorts: Sequence[Trials], *, level: float, delta: float) -> Probe:
     """The attempt that exceeds by most what the ledger of its runs says, or that proves most."""
     best, tried = Probe(pair=pair.words, bound=math.inf), []
     for sort in sorts:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.attack.columns import Codes, Matrix, columns_of, matrices_of_rows
-from protocol.attack.observer import Observation, observation_of
+from protocol.attack.observer import Observation, observe
 from protocol.attack.trials import (
     NOTHING_TOLD,
     TARGET,
@@ -119,7 +119,7 @@ def seen_rows(chunk: RowChunk) -> Rows | None:
     found = Rows({name: [] for name in chunk.fields}, {}, np.zeros(chunk.bits.shape), NOTHING_TOLD)
     bound = NOTHING_TOLD
     for place, party in enumerate(run.charter.roster.parties):
-        observation = observation_of(run, study.observer, {party: TARGET})
+        observation = observe(run, study.observer, {party: TARGET})
         rows = _rows(observation, held, chunk.fields)
         if rows.keys() != set(chunk.fields):
             return None
@@ -158,7 +158,7 @@ def aligned_fields(study: Study, pair: Pair) -> tuple[str, ...]:
             if run.failure is not None:
                 return ()
             observations.append(
-                observation_of(run, study.observer, {run.charter.roster.parties[0]: TARGET})
+                observe(run, study.observer, {run.charter.roster.parties[0]: TARGET})
             )
     except (ProtocolError, ValueError):
         return ()

@@ -32,13 +32,13 @@ from protocol.crypto.sealing import Edge, edge_key
 from protocol.messages import Message, PartyId
 from protocol.randomizers.coins import SIDES
 from protocol.sharing.masks import Bits, Mask, expand_mask, mask_seed, pair_mask
-from protocol.sharing.meeting import context_of
+from protocol.sharing.meeting import graph_context
 from protocol.sharing.messages import OPENED, Graph, Opening, Upload
 from protocol.simulation.mapping import Map, one_by_one
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
-from protocol.variants.sums.tallies import layout_of
+from protocol.variants.sums.tallies import make_layout
 
 SUMMED = "the sum over the honest"
 
@@ -96,7 +96,7 @@ def seen_sums(chunk: Chunk) -> Seen:
             # All groups of all runs are alike: one ledger says what holds of each of them.
             ledger = run.ledger(_against(study, parties, parties[:honest]))
             bound = bound_of(study, ledger, pair, parties[:1])
-            coins = _coins_of(ledger.everybody.get(parties[0]))
+            coins = _noisy_counts(ledger.everybody.get(parties[0]))
         for place in range(len(bits)):
             sums = summed_over(run, parties[honest * place : honest * (place + 1)])
             views.append(View({SUMMED: sums}, {}))
@@ -104,7 +104,7 @@ def seen_sums(chunk: Chunk) -> Seen:
             for part in coins:
                 event = part.event
                 assert isinstance(event, Coins)
-                layout = layout_of(survey, event.tables)
+                layout = make_layout(survey, event.tables)
                 known = layout.counted(layout.cells_of(Records(survey, others)))
                 ratio += log_ratio(sums, event, part.honest, known, survey, pair.records)
             ratios.append(ratio)
@@ -117,7 +117,7 @@ def _against(study: Study, parties: Sequence[PartyId], honest: Sequence[PartyId]
     return Coalition((*serving, *(name for name in parties if name not in honest)))
 
 
-def _coins_of(account: Account | None) -> list[Merged]:
+def _noisy_counts(account: Account | None) -> list[Merged]:
     """The counts with coins that are told of a party in a sum."""
     trail = () if account is None else account.trail
     return [
@@ -149,7 +149,7 @@ def log_ratio(
     Returns:
         Infinite if only one of the inputs can have such a sum; 0 if neither can.
     """
-    layout = layout_of(survey, event.tables)
+    layout = make_layout(survey, event.tables)
     codes = np.stack(records).astype(survey.dtype)
     first, second = layout.cells_of(Records(survey, codes)) + layout.starts
     coins, chance = event.trials * honest, event.chance / SIDES
@@ -205,7 +205,7 @@ def _shared(
 ) -> Mask:
     """The mask that a party has added to its values for another one, as that one knows it."""
     identities, session = run.setting.identities, run.charter.session
-    context = context_of(session, graph.root, graph.joined, graph.respondents)
+    context = graph_context(session, graph.root, graph.joined, graph.respondents)
     agreed = identities[other].agree(identities[name].public)
     seed = mask_seed(Edge(other, name, edge_key(agreed, context=context)))
     return pair_mask(seed, cells, place=places[0], other=places[1], bits=bits)

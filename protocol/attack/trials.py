@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from protocol.accounting.accountants import PureAccountant, total
 from protocol.accounting.composition import ExactAccountant
 from protocol.accounting.events import Masked, Merged, PrivacyEvent, Public, layers, replaced
-from protocol.attack.columns import Codes, View, columns_of, facts_of, matrices_of, view_of
+from protocol.attack.columns import Codes, View, columns_of, facts_of, make_view, view_matrices
 from protocol.attack.declared import log_ratios
-from protocol.attack.observer import Observation, observation_of, observations_of
+from protocol.attack.observer import Observation, observe, observe_trials
 from protocol.audit.at_delta import composed
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.ledger import Account, Ledger
@@ -31,7 +31,7 @@ from protocol.randomizers.exact import Floats
 from protocol.session.variant import Variant, settled
 from protocol.simulation.mapping import Map, chunks, one_by_one
 from protocol.simulation.rehearsal import Rehearsal
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.surveys.records import Records
 
 TARGET, MATE = "target", "mate"
@@ -80,7 +80,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     def rehearse(self, codes: Codes, *, parties: int, seed: int) -> Rehearsal:
         """One run on these records; a run that fails is a run."""
         records = Records(self.records.survey, codes)
-        return Rehearsal(setting_of(self.variant, records, seed=seed, parties=parties))
+        return Rehearsal(make_setting(self.variant, records, seed=seed, parties=parties))
 
 
 class Bound(NamedTuple):
@@ -229,7 +229,7 @@ def carried_out(sort: str, kernel: Callable[[Chunk], Seen], whole: Chunk, carrie
     seen = carried(kernel, parts)
     views = [view for part in seen for view in part.views]
     ratios = np.array([ratio for part in seen for ratio in part.ratios])
-    matrices = matrices_of(views)
+    matrices = view_matrices(views)
     own = [name for name in matrices if name.startswith((f"{TARGET}'s ", f"{MATE}'s "))]
     columns = {**facts_of(views), **columns_of(matrices, related=own)}
     law = ratios if ratios.any() else None
@@ -263,11 +263,11 @@ def seen_in_whole_runs(chunk: Chunk) -> Seen:
         concerned_parties = [run.charter.roster.parties[respondent] for respondent in concerned]
         labels = {name: str(name) for name, _ in run.charter.roster.members}
         labels.update(zip(concerned_parties, (TARGET, MATE), strict=False))
-        observation = observation_of(run, study.observer, labels)
+        observation = observe(run, study.observer, labels)
         ledger = run.ledger(study.observer)
         bound = max(bound, bound_of(study, ledger, pair, concerned_parties))
         ratios.append(_ratio_of(observation, ledger, concerned_parties[0], run, pair, 1))
-        views.append(view_of(observation))
+        views.append(make_view(observation))
     return Seen(views, ratios, bound)
 
 
@@ -324,11 +324,11 @@ def seen_of_parties(chunk: Chunk) -> Seen:
         roster = run.charter.roster.parties
         targets = [roster[each * place : each * (place + 1)] for place in range(len(had))]
         labels = [dict(zip(parties, (TARGET, MATE), strict=False)) for parties in targets]
-        seen = observations_of(run, study.observer, labels)
+        seen = observe_trials(run, study.observer, labels)
         for parties, observation in zip(targets, seen, strict=True):
             bound = max(bound, bound_of(study, ledger, pair, parties))
             ratios.append(_ratio_of(observation, ledger, parties[0], run, pair, held))
-            views.append(view_of(observation))
+            views.append(make_view(observation))
     return Seen(views, ratios, bound)
 
 

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from protocol.audit.claims import ClaimCheck, check_claims
-from protocol.audit.coalition.coalition import Coalition, Observer, coalition_of, serving
+from protocol.audit.coalition.coalition import Coalition, Observer, parse_coalition, serving
 from protocol.audit.completeness import Closing, Completeness, CompletenessWriter
 from protocol.audit.design_effects import PartWriter
 from protocol.audit.disclosure import Disclosure, disclosed_by_seed
@@ -200,7 +200,7 @@ def audit(
     header = verification.checked_header()
     charter = charter_of(header, variant)
     known = _disclosed(charter, header, disclosed)
-    asked = coalition_of(serving(charter.roster) if observer is None else observer)
+    asked = parse_coalition(serving(charter.roster) if observer is None else observer)
     asked.check(charter.roster.position)
     reader = TranscriptReader(chunks()) if reader is None else reader
     held = Held(lambda: reader.stored)
@@ -237,7 +237,7 @@ def _judged(
         counted=charter.roster.bitmap(reading.completeness.counted),
         ledger=reading.ledger.ledger(asked),
         passed=passed,
-        apart=tuple(map(reading.ledger.ledger, _some_of(everybody))),
+        apart=tuple(map(reading.ledger.ledger, _some_members(everybody))),
         disclosed=reading.ledger.disclosed,
         sealed=reading.inside.found,
         replay=replay if published is not None else None,
@@ -280,7 +280,7 @@ def _disclosed(
     return found
 
 
-def _some_of(everybody: Coalition) -> Iterator[Coalition]:
+def _some_members(everybody: Coalition) -> Iterator[Coalition]:
     """Some of the members, but not all: of few every subset, of many each one and all but one."""
     members = everybody.members
     sizes = range(1, len(members)) if len(members) <= _SUBSETS else (1, len(members) - 1)

@@ -45,10 +45,10 @@ def check_claims(variant: Variant, ledger: Ledger) -> tuple[ClaimCheck, ...]:
     Who has not signed counts too, with the most that it may have told: a record without signatures
     must not look as if it kept a promise.
     """
-    return tuple(_checked(claim, ledger) for claim in _claims_of(variant))
+    return tuple(_checked(claim, ledger) for claim in _safe_claims(variant))
 
 
-def _claims_of(variant: Variant) -> Iterator[Claim]:
+def _safe_claims(variant: Variant) -> Iterator[Claim]:
     claims = variant.claims()
     yield from claims
     promised = getattr(variant, "epsilon", None)

@@ -24,7 +24,7 @@ from protocol.messages import (
 )
 from protocol.session.charter import Charter
 from protocol.session.closings import Closings
-from protocol.session.roles import EARLY_PER_SENDER, Topic, topic_of
+from protocol.session.roles import EARLY_PER_SENDER, Topic, message_topic
 from protocol.sharing.messages import Deal, Partial, Upload
 from protocol.surveys.limits import UNLIMITED, Held
 from protocol.transcript.entries import Delivered, Departed, Hindered, Refused, Sent
@@ -256,7 +256,7 @@ class CompletenessWriter:
         self, envelope: Envelope, message: Message, number: int
     ) -> tuple[_About, PartyId] | None:
         """Note where a message was sent; None if its sender has sent one on its topic before."""
-        about, sender = _About(envelope.recipient, topic_of(message)), envelope.sender
+        about, sender = _About(envelope.recipient, message_topic(message)), envelope.sender
         said = self._said.get(about)
         if said is None:
             self._held.take(0)
@@ -282,7 +282,7 @@ class CompletenessWriter:
 
     def _hear(self, envelope: Envelope, message: Message, step: Step) -> None:
         """Note where a message was delivered, and where it was sent if it was held back."""
-        about = _About(envelope.recipient, topic_of(message))
+        about = _About(envelope.recipient, message_topic(message))
         if envelope.sender not in self._said.get(about, ()):
             self._say(envelope, message, step.number if step.said is None else step.said)
         heard = self._heard.setdefault(about, {})

@@ -116,7 +116,7 @@ def read_head(body: bytes) -> Head:
     return _HEADS.decode(body)
 
 
-def heads_of(entries: Iterable[Entry]) -> dict[PartyId, bytes]:
+def collect_heads(entries: Iterable[Entry]) -> dict[PartyId, bytes]:
     """The bodies of all heads, of a record known to be sound; next to nothing else is decoded."""
     heads = {}
     for entry in entries:

@@ -21,7 +21,7 @@ from protocol.accounting.events import (
     PrivacyEvent,
     layers,
 )
-from protocol.audit.coalition.coalition import Coalition, Observer, coalition_of
+from protocol.audit.coalition.coalition import Coalition, Observer, parse_coalition
 from protocol.audit.hearing import Hearing
 from protocol.audit.passed import Charge, Passed, Told
 from protocol.audit.walk import Fold, Step
@@ -282,7 +282,7 @@ class LedgerWriter(Fold):
             observer: anybody, or several together.
             follows: which sums they know; by default what this session tells of that.
         """
-        coalition = coalition_of(observer)
+        coalition = parse_coalition(observer)
         if follows is not None:
             return self._ledger(coalition, follows)
         if coalition not in self._ledgers:

@@ -21,7 +21,7 @@ from protocol.accounting.events import (
 )
 from protocol.audit.ledger import Ledger
 from protocol.messages import PartyId
-from protocol.randomizers.vetting import best_guess_of
+from protocol.randomizers.vetting import best_guess_through
 
 
 class Repeated(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,7 +151,7 @@ def _averaged(name: str, leaves: Sequence[PrivacyEvent], size: int | None) -> Re
             for leaf in leaves
             if isinstance(leaf, Randomized) and leaf.attributes == (name,)
         ]
-        known = best_guess_of(alone) if len(alone) == len(leaves) else None
+        known = best_guess_through(alone) if len(alone) == len(leaves) else None
         if known is not None:
             success, size = known
             method = "exact, over all ways in which reports can agree"

@@ -140,13 +140,13 @@ class _Walk:
             self._seen.append(place)
         if opened == event or receiver not in self._batches:
             return
-        batch = self._batch_of(place, receiver)
+        batch = self._first_batch(place, receiver)
         self._merged.append((place, _bare(opened), batch))
         if batch is not None and passes(layers(opened)):
             self._know(sender, MERGED)
             self._batches.setdefault(sender, []).append((place, batch))
 
-    def _batch_of(self, place: int, receiver: PartyId) -> Batch | None:
+    def _first_batch(self, place: int, receiver: PartyId) -> Batch | None:
         """The first batch that a message is in; None if it came too late for all."""
         batches = reversed(self._batches[receiver])
         return next((into for at, into in batches if self._passed.received(place, at)), None)

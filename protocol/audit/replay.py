@@ -34,7 +34,7 @@ from protocol.messages import (
 from protocol.session.charter import Charter
 from protocol.session.closings import Closings
 from protocol.session.machine import Machine
-from protocol.session.roles import Gather, Topic, topic_of
+from protocol.session.roles import Gather, Topic, message_topic
 from protocol.surveys.limits import UNLIMITED, Held
 from protocol.transcript.entries import Delivered, Departed, Sent
 from protocol.wire.codec import encode_envelope
@@ -166,7 +166,7 @@ class _Role:
 
     def heard(self, step: Step, envelope: Envelope) -> None:
         """An envelope was delivered."""
-        topic = None if step.message is None else topic_of(step.message)
+        topic = None if step.message is None else message_topic(step.message)
         if topic != self._last_topic:
             self._last_topic = topic
         shared, roster = self._shared, self._charter.roster

@@ -209,7 +209,7 @@ def inclusion_path(hashes: Sequence[bytes], index: int) -> tuple[bytes, ...]:
     """
     if not 0 <= index < len(hashes):
         raise IndexError(f"leaf {index} of a tree with {len(hashes)} leaves")
-    return joint_path(levels_of(hashes), [index])
+    return joint_path(tree_levels(hashes), [index])
 
 
 def is_included(leaf: bytes, *, index: int, count: int, path: Sequence[bytes], root: bytes) -> bool:
@@ -299,7 +299,7 @@ def is_consistent(
     return last == 0 and earlier == first_root and later == second_root
 
 
-def levels_of(hashes: Sequence[bytes]) -> tuple[tuple[bytes, ...], ...]:
+def tree_levels(hashes: Sequence[bytes]) -> tuple[tuple[bytes, ...], ...]:
     """All levels of a tree, from its leaf hashes up to the root alone.
 
     Raises:
@@ -320,7 +320,7 @@ def joint_path(levels: Sequence[Sequence[bytes]], indices: Iterable[int]) -> tup
     They come level by level from the leaves upward, each level from left to right.
 
     Args:
-        levels: of the whole tree, as ``levels_of`` gives them.
+        levels: of the whole tree, as ``tree_levels`` gives them.
         indices: which leaves, in any order.
     """
     known = sorted(set(indices))

@@ -51,7 +51,7 @@ def secret_of(seed: int) -> bytes:
     return hashlib.sha256(_SEED + seed.to_bytes((seed.bit_length() + 7) // 8, "big")).digest()
 
 
-def nonce_of(secret: bytes) -> bytes:
+def public_nonce(secret: bytes) -> bytes:
     """The public 16-byte nonce of a secret; the secret does not follow from it.
 
     Raises:
@@ -102,7 +102,7 @@ class Streams:
             ValueError: the seed is negative.
         """
         secret = secret_of(seed)
-        return cls(secret, nonce_of(secret))
+        return cls(secret, public_nonce(secret))
 
     def __repr__(self) -> str:
         return "Streams(<secret>)"

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from protocol.errors import NoLikelihoodError, SurveyError
 from protocol.estimators.calibration.calibrated import Calibrated
 from protocol.estimators.counts import Counts
-from protocol.estimators.inference.intervals import USUAL, figures_of
+from protocol.estimators.inference.intervals import USUAL, interval_figures
 from protocol.estimators.inference.laws import LEVEL, SIDES, About, Interval, NormalLaw, exact_law
 from protocol.estimators.inference.notebooks import html_table
 from protocol.estimators.likelihood import GAP, STEPS, Fit, Reported, likeliest
@@ -213,7 +213,7 @@ class Estimate(Answers):
             figures = (
                 ((name,), figure)
                 for name, mean in means.items()
-                for figure in figures_of(mean.value, USUAL.of(mean))
+                for figure in interval_figures(mean.value, USUAL.of(mean))
             )
             return html_table(repr(self), ["mean of"], figures, len(means), figure="{:.6g}")
         shares = (
@@ -221,7 +221,7 @@ class Estimate(Answers):
             for name in self.survey.names
             for table in (self.table(name),)
             for category, figure in zip(
-                table.categories[0], figures_of(table.values, USUAL.of(table)), strict=True
+                table.categories[0], interval_figures(table.values, USUAL.of(table)), strict=True
             )
         )
         total = sum(self.survey.sizes)

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from protocol.estimators.inference.intervals import USUAL, figures_of
+from protocol.estimators.inference.intervals import USUAL, interval_figures
 from protocol.estimators.inference.laws import LEVEL, About, ErrorLaw, Interval, NormalLaw, critical
 from protocol.estimators.inference.notebooks import ROWS, html_table
 from protocol.estimators.likelihood import Fit
@@ -345,7 +345,7 @@ class Table:
         """The first cells as an HTML table, with every text escaped."""
         first = (each.ravel()[:ROWS] for each in (self.values, *USUAL.of(self)))
         values, *ends = first
-        figures = figures_of(values, Interval(*ends))
+        figures = interval_figures(values, Interval(*ends))
         return html_table(
             repr(self),
             self.names,

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from protocol.crypto.randomness import WORDS, Stream
 from protocol.randomizers.exact import log_ratio
 from protocol.randomizers.keep import KeepUniform
-from protocol.randomizers.pairs import Dominating, ThreePoint, distance_of, ratio_of
+from protocol.randomizers.pairs import Dominating, ThreePoint, largest_ratio, total_variation_of_law
 from protocol.randomizers.randomizer import Randomizer
 from protocol.wire.arrays import smallest_dtype
 
@@ -139,8 +139,8 @@ class PrivKV(Randomizer, frozen=True, kw_only=True, tag="privkv"):
         for one, other in itertools.combinations(rows, 2):
             law = list(zip(one, other, strict=True))
             # No probability is 0, and so no ratio is infinite.
-            ratio = max(ratio, ratio_of(law) or ratio)
-            distance = max(distance, distance_of(law))
+            ratio = max(ratio, largest_ratio(law) or ratio)
+            distance = max(distance, total_variation_of_law(law))
         return Dominating((ThreePoint.bounded(ratio, distance),), False)
 
     def _odds(self) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -96,7 +96,7 @@ Two = tuple[Fraction, Fraction]
 """The probabilities of one outcome under two laws."""
 
 
-def ratio_of(law: Iterable[Two]) -> Fraction | None:
+def largest_ratio(law: Iterable[Two]) -> Fraction | None:
     """The largest ratio of the two probabilities of an outcome, either way; None if infinite."""
     largest = Fraction(1)
     for first, second in law:
@@ -109,7 +109,7 @@ def ratio_of(law: Iterable[Two]) -> Fraction | None:
     return largest
 
 
-def distance_of(law: Iterable[Two]) -> Fraction:
+def total_variation_of_law(law: Iterable[Two]) -> Fraction:
     """The total variation distance of two laws."""
     return sum((max(first - second, Fraction(0)) for first, second in law), Fraction(0))
 
@@ -122,10 +122,10 @@ def dominating_of_laws(laws: Iterable[Sequence[Two]]) -> Dominating:
     """
     ratio, distance, shapes = Fraction(1), Fraction(0), set()
     for law in laws:
-        own = ratio_of(law)
+        own = largest_ratio(law)
         if own is None:
             return Dominating(None, False)
-        apart = distance_of(law)
+        apart = total_variation_of_law(law)
         three = all(
             first in (second, own * second) or second == own * first for first, second in law
         )

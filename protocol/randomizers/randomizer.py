@@ -22,7 +22,7 @@ from protocol.crypto.randomness import Stream
 from protocol.errors import UnsupportedEventError
 from protocol.randomizers.exact import Floats, log_of, sums_of
 from protocol.randomizers.mixing import MatrixMixing, Mixing
-from protocol.randomizers.pairs import Dominating, ThreePoint, dominating_of_laws, ratio_of
+from protocol.randomizers.pairs import Dominating, ThreePoint, dominating_of_laws, largest_ratio
 from protocol.randomizers.unmixing import MatrixUnmixing, Unmixing, check_places
 from protocol.wire.arrays import Array, ArraySpec, Bounds, name_of, smallest_dtype
 
@@ -354,7 +354,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
         others = [other for other in self._inputs("its farthest input") if other != code]
 
         def apart(other: int) -> float:
-            ratio = ratio_of([part[:2] for part in self.law(code, other)])
+            ratio = largest_ratio([part[:2] for part in self.law(code, other)])
             return math.inf if ratio is None else float(ratio)
 
         return max(others, key=apart)
@@ -491,7 +491,7 @@ def _ratio(randomizer: Randomizer) -> Fraction | None:
         return ratio_of_table(randomizer)
     largest = Fraction(1)
     for law in _laws(randomizer, "its epsilon"):
-        ratio = ratio_of(law)
+        ratio = largest_ratio(law)
         if ratio is None:
             return None
         largest = max(largest, ratio)

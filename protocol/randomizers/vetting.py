@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeGuard
 
 from protocol.errors import UnsupportedEventError
 from protocol.randomizers.exact import log_of
-from protocol.randomizers.pairs import Dominating, ThreePoint, excess, ratio_of, ratios_of
+from protocol.randomizers.pairs import Dominating, ThreePoint, excess, largest_ratio, ratios_of
 from protocol.randomizers.randomizer import (
     MOST_INPUTS,
     MOST_ROWS,
@@ -55,7 +55,7 @@ def epsilon_of(randomizer: object) -> float:
     return _asked(randomizer).epsilon
 
 
-def dominating_of(randomizer: object) -> Dominating:
+def dominating_pairs(randomizer: object) -> Dominating:
     """The pairs of laws that dominate one draw.
 
     Raises:
@@ -86,7 +86,7 @@ def known(randomizer: object, what: str = "its law") -> Randomizer:
     return randomizer
 
 
-def best_guess_of(randomizers: Sequence[object]) -> tuple[float, int] | None:
+def best_guess_through(randomizers: Sequence[object]) -> tuple[float, int] | None:
     """Probability of the best guess of an input that was reported through each of these.
 
     Returns:
@@ -101,7 +101,7 @@ def best_guess_of(randomizers: Sequence[object]) -> tuple[float, int] | None:
         return None
 
 
-def redrawn_of(randomizer: object) -> Fraction | None:
+def redrawn_through(randomizer: object) -> Fraction | None:
     """Bound on the chance that a report is drawn without a look at the input; None if unknown."""
     try:
         with refusing(randomizer):
@@ -234,7 +234,7 @@ def _law_epsilon(randomizer: Randomizer) -> tuple[float, bool] | None:
     else:
         most = MOST_COMPARED if randomizer.symmetric else MOST_INPUTS
         laws = (checked_law(randomizer, *pair) for pair in some_pairs(randomizer, most))
-        ratios = [ratio_of([part[:2] for part in law]) for law in laws]
+        ratios = [largest_ratio([part[:2] for part in law]) for law in laws]
     least = max((math.inf if one is None else log_of(one) for one in ratios), default=0.0)
     return least, randomizer.symmetric or size <= (MOST_ROWS if tabled else MOST_INPUTS)
 
@@ -250,7 +250,7 @@ def held_dominating(randomizer: object) -> Dominating:
     """The dominating pairs of a randomizer, held against its law, whoever wrote it.
 
     Raises:
-        UnsupportedEventError: as ``dominating_of``.
+        UnsupportedEventError: as ``dominating_pairs``.
     """
     asked = _asked(randomizer)
     what = "its dominating pair"

@@ -10,7 +10,7 @@ from protocol.session.roles import Topic
 _BYTES = CLOSING_MEMBERS // 8
 
 
-def closings_of(topic: Topic, *, awaited: bytes, counted: bytes) -> list[Closed]:
+def make_closings(topic: Topic, *, awaited: bytes, counted: bytes) -> list[Closed]:
     """The closing of a wait, range by range.
 
     Args:

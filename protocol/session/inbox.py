@@ -21,7 +21,14 @@ from protocol.messages import (
     PartyId,
 )
 from protocol.session.charter import Charter
-from protocol.session.roles import EARLY_PER_SENDER, Boxes, Gather, Topic, check_round, topic_of
+from protocol.session.roles import (
+    EARLY_PER_SENDER,
+    Boxes,
+    Gather,
+    Topic,
+    check_round,
+    message_topic,
+)
 from protocol.session.roster import Roster
 from protocol.wire.codec import encode_envelope
 
@@ -156,7 +163,7 @@ class Inbox:
         Raises:
             RemoteProtocolError: too many messages of the aggregator are waiting.
         """
-        sender, topic = envelope.sender, topic_of(message)
+        sender, topic = envelope.sender, message_topic(message)
         waiting = self.waiting
         if waiting is not None and waiting.topic == topic and sender in waiting.pending:
             waiting.take(envelope, message)

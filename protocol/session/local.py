@@ -23,7 +23,7 @@ from protocol.session.exchange import Delivery, Exchange
 from protocol.session.machine import Machine
 from protocol.session.roles import Gather
 from protocol.session.roster import Identity
-from protocol.session.run import Ended, Run, ending_of, run_of
+from protocol.session.run import Ended, Run, finished_run, machine_ending
 from protocol.surveys.records import Records
 
 
@@ -144,8 +144,8 @@ class Loop:
             what = "" if awaited is None else f" (here for {awaited.kind.kind()!r})"
             machine.abandon(f"deadlock: all members wait for each other{what}")
         for name in exchange.charter.roster.others:
-            endings[name] = ending_of(machines[name]) if name in machines else NEVER_CAME
-        return run_of(machines[AGGREGATOR], endings)
+            endings[name] = machine_ending(machines[name]) if name in machines else NEVER_CAME
+        return finished_run(machines[AGGREGATOR], endings)
 
     def _advance(self) -> bool:
         """Jump to whatever comes next; False if nothing will."""

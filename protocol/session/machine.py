@@ -43,7 +43,7 @@ from protocol.messages import (
     Wait,
 )
 from protocol.session.charter import Charter
-from protocol.session.closings import closings_of
+from protocol.session.closings import make_closings
 from protocol.session.heads import Heard, SaidHead, sign_head
 from protocol.session.inbox import Inbox, Kept, Waiting
 from protocol.session.roles import Boxes, Gather, Me, Seen, Send
@@ -476,7 +476,7 @@ class Machine:
         if effect.noted:
             bitmap = self._roster.bitmap
             awaited, counted = bitmap(effect.senders), bitmap(answers)
-            for closed in closings_of(waiting.topic, awaited=awaited, counted=counted):
+            for closed in make_closings(waiting.topic, awaited=awaited, counted=counted):
                 self._post(Send((RECORD,), closed))
         if len(answers) < effect.at_least:
             missing = [sender for sender in effect.senders if sender not in answers]

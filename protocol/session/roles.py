@@ -31,7 +31,7 @@ Topic = tuple[str, int]
 """What a gather or its closing is about: a kind of message and a round."""
 
 
-def topic_of(message: Message) -> Topic:
+def message_topic(message: Message) -> Topic:
     """The kind and the round of a message; ``NO_ROUND`` of a kind that carries none."""
     return message.kind(), getattr(message, "round", NO_ROUND)
 
@@ -93,7 +93,7 @@ class Seen:
 
     def add(self, sender: PartyId, message: Message) -> None:
         """Note what another member said; of one sender, kind and round the first is kept."""
-        self._messages.setdefault((sender, topic_of(message)), message)
+        self._messages.setdefault((sender, message_topic(message)), message)
 
     def get(self, kind: type[M], sender: PartyId, *, round: int | None = None) -> M | None:
         """The message of a kind and round that a sender said first, or None.

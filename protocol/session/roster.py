@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from protocol.crypto.key_agreement import Agreed, AgreementKey
-from protocol.crypto.merkle import joint_path, joint_root, leaf_hash, levels_of, root_of
+from protocol.crypto.merkle import joint_path, joint_root, leaf_hash, root_of, tree_levels
 from protocol.errors import LocalProtocolError
 from protocol.messages import AGGREGATOR, PartyId, party_id
 
@@ -46,7 +46,7 @@ def check_keys(members: Sequence[tuple[PartyId, bytes]]) -> None:
     for name, key in members:
         if len(key) != KEY_BYTES:
             raise ValueError(f"the key of {name!r:.80} has {len(key)} bytes, not {KEY_BYTES}")
-    ys = [holder_of(key) for _, key in members]
+    ys = [key_holder(key) for _, key in members]
     different = set(ys)
     if not _UNFIT.isdisjoint(different):
         weak = next(name for (name, _), y in zip(members, ys, strict=True) if y in _UNFIT)
@@ -58,7 +58,7 @@ def check_keys(members: Sequence[tuple[PartyId, bytes]]) -> None:
                 raise ValueError(f"{first[y]!r:.80} and {name!r:.80} have the same key")
 
 
-def holder_of(point: bytes) -> int:
+def key_holder(point: bytes) -> int:
     """Common part of a key and its negative, and of no other: both have one holder."""
     return int.from_bytes(point, "little") % _SIGN
 
@@ -72,7 +72,7 @@ def agreement_key(key: bytes) -> bytes:
     Args:
         key: a public Ed25519 key, 32 bytes; its top bit is the sign of x and is not used.
     """
-    y = holder_of(key)
+    y = key_holder(key)
     u = (1 + y) * pow(1 - y, -1, _PRIME) % _PRIME if (1 - y) % _PRIME else 0
     return u.to_bytes(KEY_BYTES, "little")
 
@@ -84,7 +84,7 @@ def is_signature(signature: bytes, content: bytes, *, key: bytes) -> bool:
     low order nor written in another way than the canonical one, S is below the group's order, and
     ``[S]B - [k]A``, written canonically, is R (RFC 8032, section 5.1.7, without the cofactor).
     """
-    if not _UNFIT.isdisjoint((holder_of(key), holder_of(signature[:KEY_BYTES]))):
+    if not _UNFIT.isdisjoint((key_holder(key), key_holder(signature[:KEY_BYTES]))):
         return False
     try:
         Ed25519PublicKey.from_public_bytes(key).verify(signature, content)
@@ -212,7 +212,7 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
     @functools.cached_property
     def levels(self) -> tuple[tuple[bytes, ...], ...]:
         """All levels of the roster's Merkle tree, the leaf hashes first."""
-        return levels_of(self.leaves)
+        return tree_levels(self.leaves)
 
     @functools.cached_property
     def root(self) -> bytes:
@@ -316,7 +316,7 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
             over=self.root,
         )
 
-    def path_of(self, place: int) -> tuple[bytes, ...]:
+    def inclusion_path_at(self, place: int) -> tuple[bytes, ...]:
         """The inclusion path of the member at a place."""
         return joint_path(self.levels, [place])
 
@@ -329,7 +329,7 @@ class Excerpt(Roster, frozen=True, kw_only=True, dict=True):
     """Excerpt of a roster for one party: who serves, itself, and the root over all members.
 
     Only these have a key here and can be sent to. What needs all members raises
-    ``LocalProtocolError``. It is made by ``Roster.known_to`` and ``excerpt_of``.
+    ``LocalProtocolError``. It is made by ``Roster.known_to`` and ``verify_excerpt``.
 
     Args:
         members: the aggregator, the services and the party.
@@ -344,7 +344,7 @@ class Excerpt(Roster, frozen=True, kw_only=True, dict=True):
     over: bytes
 
     def __post_init__(self) -> None:
-        """The members are of a roster that was checked, or ``excerpt_of`` has checked them."""
+        """The members are of a roster that was checked, or ``verify_excerpt`` has checked them."""
 
     @functools.cached_property
     def position(self) -> dict[PartyId, int]:
@@ -385,7 +385,7 @@ class Excerpt(Roster, frozen=True, kw_only=True, dict=True):
         )
 
 
-def excerpt_of(
+def verify_excerpt(
     party: tuple[PartyId, bytes],
     aggregator: bytes,
     *,

@@ -33,7 +33,7 @@ class Ended(Protocol):
         """Reason why its role failed; None if it did not."""
 
 
-def ending_of(machine: Ended) -> str:
+def machine_ending(machine: Ended) -> str:
     """Ending of a finished machine."""
     return DONE if machine.failure is None else str(machine.failure)
 
@@ -43,7 +43,7 @@ def is_mistake(party: PartyId, ending: str) -> bool:
     return ending.startswith(f"party {party!r}, role ")
 
 
-def run_of(aggregator: Ended, endings: Mapping[PartyId, str]) -> Run:
+def finished_run(aggregator: Ended, endings: Mapping[PartyId, str]) -> Run:
     """A finished session.
 
     Args:

@@ -69,13 +69,13 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
             if not _LEAST_BITS <= bits <= _MOST_BITS:
                 raise ValueError(f"{name} {bits}: expected {_LEAST_BITS} to {_MOST_BITS} bits")
 
-    def corrupt_of(self, parties: int) -> int:
+    def corrupt_count(self, parties: int) -> int:
         """``floor(corrupt * parties)``, with the share as it is written in decimals."""
         if self.corrupt is None:
             return max(1, parties // (3 if parties <= COMPLETE else 4 if parties <= MANY else 5))
         return _floor(self.corrupt, parties)
 
-    def dropped_of(self, parties: int) -> int:
+    def dropped_count(self, parties: int) -> int:
         """``floor(dropped * parties)``, with the share as it is written in decimals."""
         return _floor(self.dropped, parties)
 
@@ -144,9 +144,9 @@ def withstood(parties: int, degree: Degree, bound: Bound, *, certified: bool = F
     a party that is not to be known has only the colluders' shares: that needs ``c >= t``. So if it
     is certified, ``t - 1`` are withstood: any two honest parties in it have a mask with each other.
 
-    Sparse graph: ``degree_of`` says which colluders are withstood. Whoever they are, fewer than
-    ``2t - k`` are. That two sets of honest parties have no mask with each other does not take two
-    survivor sets there, so a certified one withstands no more.
+    Sparse graph: ``smallest_degree`` says which colluders are withstood. Whoever they are, fewer
+    than ``2t - k`` are. That two sets of honest parties have no mask with each other does not take
+    two survivor sets there, so a certified one withstands no more.
 
     A party is in a sum with the t neighbours that confirmed it. In the sparse graph fewer than
     ``2t - k`` of these are corrupt.
@@ -155,14 +155,14 @@ def withstood(parties: int, degree: Degree, bound: Bound, *, certified: bool = F
         ValueError: the bound demands more.
     """
     k, t = degree.neighbours, degree.threshold
-    corrupt = bound.corrupt_of(parties)
+    corrupt = bound.corrupt_count(parties)
     if k < parties - 1:
         return Withstood(
             parties=parties,
             colluders=corrupt,
             adaptive=min(corrupt, 2 * t - k - 1),
             honest=k - t + 2,
-            missing=bound.dropped_of(parties),
+            missing=bound.dropped_count(parties),
             unwitnessed=corrupt,
         )
     unwitnessed = min(2 * t - k, t - 1)
@@ -183,7 +183,7 @@ def withstood(parties: int, degree: Degree, bound: Bound, *, certified: bool = F
     )
 
 
-def degree_of(parties: int, bound: Bound, *, certified: bool = False) -> Degree:
+def smallest_degree(parties: int, bound: Bound, *, certified: bool = False) -> Degree:
     """The fewest neighbours that are enough for so many parties.
 
     With C = floor(corrupt n) and D = floor(dropped n), up to 255 parties: all are neighbours, and
@@ -222,7 +222,7 @@ def degree_of(parties: int, bound: Bound, *, certified: bool = False) -> Degree:
         raise ValueError(
             f"{parties} parties: expected at least 2, since a sum over one party shows its values"
         )
-    corrupt, dropped = bound.corrupt_of(parties), bound.dropped_of(parties)
+    corrupt, dropped = bound.corrupt_count(parties), bound.dropped_count(parties)
     if parties > COMPLETE:
         sparse = _sparse(parties, corrupt=corrupt, dropped=dropped, bound=bound)
         if sparse is None:
@@ -315,7 +315,7 @@ def _law(*, population: int, marked: int, drawn: int) -> _Law:
 
 
 @lru_cache(maxsize=8)
-def order_of(coin: bytes, parties: int) -> NDArray[np.int64]:
+def draw_order(coin: bytes, parties: int) -> NDArray[np.int64]:
     """The uniformly random order that a public coin of 32 bytes gives, read-only.
 
     Returns:
@@ -351,7 +351,7 @@ def mirror(columns: Columns, k: int) -> Columns:
     return k - 1 - columns
 
 
-def neighbours_of(place: int, parties: int, k: int, order: NDArray[np.int64]) -> NDArray[np.int64]:
+def neighbours_at(place: int, parties: int, k: int, order: NDArray[np.int64]) -> NDArray[np.int64]:
     """The neighbours of one place, shape (k,): its row of ``neighbourhoods``.
 
     Raises:

@@ -23,7 +23,7 @@ from protocol.crypto.merkle import (
     joint_path,
     joint_root,
     leaf_hash,
-    levels_of,
+    tree_levels,
 )
 from protocol.crypto.octets import Octets, rows_of, stacked
 from protocol.crypto.randomness import Stream
@@ -32,14 +32,14 @@ from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, NONCE_BYTES, PartyId
 from protocol.session.roles import Me
 from protocol.session.roster import KEY_BYTES, roster_leaf
-from protocol.sharing.graph import neighbourhoods, neighbours_of, order_of
+from protocol.sharing.graph import draw_order, neighbourhoods, neighbours_at
 from protocol.sharing.messages import Graph, Join
 from protocol.transcript.evidence import SUM_PURPOSE
 
 _MANY = 2**32
 
 
-def context_of(session: bytes, root: bytes, joined: int, respondents: int) -> bytes:
+def graph_context(session: bytes, root: bytes, joined: int, respondents: int) -> bytes:
     """The purpose of every key and every signature of a graph.
 
     Parties that are told different numbers of respondents would reduce by different moduli, and
@@ -128,8 +128,8 @@ async def join(me: Me, *, respondents: int, neighbours: int) -> Hood:
         raise RemoteProtocolError("this party is not among those who joined", field="Graph.path")
     place = me.roster.position[me.id] - 1
     coin = _coin(me, graph.root)
-    order = order_of(coin, parties)
-    places = neighbours_of(place, parties=parties, k=neighbours, order=order)
+    order = draw_order(coin, parties)
+    places = neighbours_at(place, parties=parties, k=neighbours, order=order)
     keys = rows_of(graph.keys)
     leaves = {
         # The aggregator is the roster's first member.
@@ -139,7 +139,7 @@ async def join(me: Me, *, respondents: int, neighbours: int) -> Hood:
     root = joint_root(leaves, count=parties + 1, path=rows_of(graph.proof))
     if len(graph.names) != neighbours or root != me.roster.root:
         raise RemoteProtocolError("the neighbours are not on the roster", field="Graph.proof")
-    context = context_of(me.session, graph.root, graph.joined, graph.respondents)
+    context = graph_context(me.session, graph.root, graph.joined, graph.respondents)
     shared = [bytes(KEY_BYTES)] * neighbours
     for row in np.flatnonzero(graph.there).tolist():
         try:
@@ -184,7 +184,7 @@ async def meet(me: Me, joins: Mapping[PartyId, Join], *, neighbours: int) -> Mee
     """Draw the graph and tell everybody who joined its neighbours."""
     names = me.roster.parties
     places = {name: place for place, name in enumerate(names)}
-    tree = levels_of(
+    tree = tree_levels(
         [
             leaf_hash(_leaf(name, join_.nonce.tobytes(), join_.respondents))
             for name, join_ in joins.items()
@@ -193,8 +193,8 @@ async def meet(me: Me, joins: Mapping[PartyId, Join], *, neighbours: int) -> Mee
     root = tree[-1][0]
     respondents = sum(join_.respondents for join_ in joins.values())
     coin = _coin(me, root)
-    hoods = neighbourhoods(order_of(coin, len(names)), neighbours)
-    roster = levels_of(me.roster.leaves)
+    hoods = neighbourhoods(draw_order(coin, len(names)), neighbours)
+    roster = tree_levels(me.roster.leaves)
     keys = np.frombuffer(b"".join(key for _, key in me.roster.members[1:]), np.uint8)
     keys = keys.reshape(-1, KEY_BYTES)
     there = np.zeros(len(names), np.uint8)
@@ -216,7 +216,7 @@ async def meet(me: Me, joins: Mapping[PartyId, Join], *, neighbours: int) -> Mee
                 there=there[hood],
             ),
         )
-    return Meeting(names, joins, hoods, context_of(me.session, root, len(joins), respondents))
+    return Meeting(names, joins, hoods, graph_context(me.session, root, len(joins), respondents))
 
 
 def _leaf(name: PartyId, nonce: bytes, respondents: int) -> bytes:

@@ -141,7 +141,7 @@ async def contribute(
     hood = await join(me, respondents=respondents, neighbours=k)
     stream, context = hood.stream, hood.context
     own_seed, seed_key = stream.bytes(SECRET_BYTES), stream.bytes(SECRET_BYTES)
-    seeds, digests = _seeds_of(hood)
+    seeds, digests = _mask_seeds(hood)
     content = np.frombuffer(own_seed + seed_key, np.uint8)
     shares = share(content, shares=k, threshold=degree.threshold, stream=stream)
     await deal(
@@ -236,7 +236,7 @@ async def _hear_survivors(
     return replace(hood, there=uploaded, joined=survived), digest_of(survivors)
 
 
-def _seeds_of(hood: Hood) -> tuple[Octets, Octets]:
+def _mask_seeds(hood: Hood) -> tuple[Octets, Octets]:
     """The seeds of a party's masks with its neighbours, (k, 32), and their digests, (k, 16).
 
     Zeros where nobody takes part.

@@ -35,7 +35,7 @@ from protocol.session.roles import Me
 from protocol.session.variant import Variant
 from protocol.sharing import agreement, literal, meeting, sparse
 from protocol.sharing.agreement import TOTALS
-from protocol.sharing.graph import COMPLETE, Bound, Degree, Withstood, degree_of, withstood
+from protocol.sharing.graph import COMPLETE, Bound, Degree, Withstood, smallest_degree, withstood
 from protocol.sharing.masks import modulus_bits
 from protocol.sharing.meeting import Hood, Meeting
 from protocol.sharing.messages import (
@@ -201,7 +201,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         Raises:
             ValueError: there are too few parties for the bound.
         """
-        corrupt = max(colluders, _bound(self).corrupt_of(parties))
+        corrupt = max(colluders, _bound(self).corrupt_count(parties))
         return parties - self.withstands(parties).missing - corrupt
 
     def cost(self, event: PrivacyEvent, parties: int) -> Cost:
@@ -581,7 +581,7 @@ def _degree(sums: SecureSum, parties: int) -> Degree:
         everybody = Degree(neighbours=parties - 1, threshold=parties - 1)
         withstood(parties, everybody, _bound(sums))
         return everybody
-    return degree_of(parties, _bound(sums), certified=sums.certifying is not None)
+    return smallest_degree(parties, _bound(sums), certified=sums.certifying is not None)
 
 
 def sums_of(variant: Variant) -> SecureSum | None:

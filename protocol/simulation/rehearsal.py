@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator
 
 from protocol.accounting.events import PrivacyEvent
 from protocol.audit.coalition.coalition import Coalition, Observer, serving
-from protocol.audit.hearing import Hearing, heads_of
+from protocol.audit.hearing import Hearing, collect_heads
 from protocol.audit.ledger import Ledger, LedgerWriter
 from protocol.audit.walk import Step, steps
 from protocol.crypto.randomness import Stream
@@ -28,8 +28,8 @@ from protocol.session.machine import Machine
 from protocol.session.variant import event_of, unjudged
 from protocol.simulation.setting import Setting
 from protocol.transcript.entries import Delivered, Entry, Sent
-from protocol.transcript.header import header_of
-from protocol.transcript.log import log_secret_of
+from protocol.transcript.header import make_header
+from protocol.transcript.log import seed_log_secret
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 
@@ -75,9 +75,11 @@ class Rehearsal:
         self.failure: ProtocolError | None = None
         self.endings: dict[PartyId, str] = {}
         parts: list[bytes] = []
-        header = header_of(setting.charter, seed=setting.seed if seeded else None)
+        header = make_header(setting.charter, seed=setting.seed if seeded else None)
         signer = setting.identities.get(AGGREGATOR) if signed else None
-        recorder = Recorder(parts.append, header, signer=signer, secret=log_secret_of(setting.seed))
+        recorder = Recorder(
+            parts.append, header, signer=signer, secret=seed_log_secret(setting.seed)
+        )
         try:
             run = run_locally(
                 exchange(setting.charter, recorder=recorder, fate=fate),
@@ -192,7 +194,7 @@ class Rehearsal:
         heard: dict[PartyId, list[Envelope]] = {}
         before: dict[Slot, int] = {}
         events: dict[Slot, PrivacyEvent] = {}
-        hearing = Hearing(self.charter, heads_of(self.entries))
+        hearing = Hearing(self.charter, collect_heads(self.entries))
         for step in self.steps:
             if isinstance(step.entry, Delivered):
                 envelope = self.sent[step.entry.sender, step.entry.seq]
@@ -218,7 +220,7 @@ class Rehearsal:
             UnsupportedEventError: an event that the accountant does not know.
         """
         writer = LedgerWriter(self.charter)
-        writer.start(heads_of(self.entries))
+        writer.start(collect_heads(self.entries))
         for step in self.steps:
             writer.add(step)
         return writer.ledger(observer)

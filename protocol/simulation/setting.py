@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from protocol.audit.coalition.coalition import serving
 from protocol.crypto.key_agreement import Agreed
-from protocol.crypto.randomness import WORDS, Streams, nonce_of, secret_of
+from protocol.crypto.randomness import WORDS, Streams, public_nonce, secret_of
 from protocol.errors import SurveyError
 from protocol.estimators.analysis import Analysis
 from protocol.messages import AGGREGATOR, IDENTITY_STREAM, Boxed, Envelope, Message, PartyId
@@ -50,7 +50,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         codec = self.charter.codec
         message = codec.decode(envelope.kind, envelope.body)
         if isinstance(message, Boxed):
-            return codec.unseal(envelope, message, self._boxes_of(envelope.recipient).open)
+            return codec.unseal(envelope, message, self._boxes_for(envelope.recipient).open)
         return message
 
     def messages(
@@ -102,9 +102,9 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         return b"".join(map(encode_message, found.values()))
 
     def _opened(self, member: PartyId, kind: type[Message], boxes: Array) -> list[Message | None]:
-        return open_boxes(self._boxes_of(member), self.charter.codec, kind, boxes)
+        return open_boxes(self._boxes_for(member), self.charter.codec, kind, boxes)
 
-    def _boxes_of(self, member: PartyId) -> Boxes:
+    def _boxes_for(self, member: PartyId) -> Boxes:
         return Boxes(self.charter.session, self.charter.roster, self.identities[member], None)
 
     def __repr__(self) -> str:
@@ -135,7 +135,7 @@ class _Identities(Mapping[PartyId, Identity]):
         return len(self._names)
 
 
-def setting_of(
+def make_setting(
     variant: Variant,
     records: Records,
     *,
@@ -194,7 +194,7 @@ def setting_of(
         charter=Charter(
             variant=fitted,
             roster=roster,
-            nonce=nonce_of(secret_of(seed)),
+            nonce=public_nonce(secret_of(seed)),
             analysis=analysis,
             enrolled=(("seed", len(members) - 1),),
         ),

@@ -76,7 +76,9 @@ class Frame(NamedTuple):
                 )
             if name in names[:place]:
                 raise SurveyError("the table names this column more than once", column=name)
-        lengths = [_length_of(name, column) for name, column in zip(names, columns, strict=True)]
+        lengths = [
+            _column_length(name, column) for name, column in zip(names, columns, strict=True)
+        ]
         for name, length in zip(names, lengths, strict=True):
             if length != lengths[0]:
                 raise SurveyError(
@@ -177,7 +179,7 @@ def _cell(name: str, value: Any, row: int) -> Cell:
     )
 
 
-def _length_of(name: str, column: Any) -> int:
+def _column_length(name: str, column: Any) -> int:
     if isinstance(column, str | bytes) or not hasattr(column, "__len__"):
         raise SurveyError(
             f"expected an array or a sequence of cells, got {type(column).__name__}", column=name

@@ -6,7 +6,7 @@ from protocol.attack.draws import attack_randomizer
 from protocol.testing.attacks import attacked, check_attack, check_unmoved, unmoved
 from protocol.testing.contracts import check_variant, contract, under_faults
 from protocol.testing.randomizers import check_randomizer, lawful
-from protocol.testing.schedules import Schedule, check_under_faults, schedules_of
+from protocol.testing.schedules import Schedule, check_under_faults, make_schedules
 
 __all__ = [
     "Schedule",
@@ -19,7 +19,7 @@ __all__ = [
     "check_variant",
     "contract",
     "lawful",
-    "schedules_of",
+    "make_schedules",
     "under_faults",
     "unmoved",
 ]

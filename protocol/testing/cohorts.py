@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import fields
 
-from protocol.crypto.randomness import Stream, Streams, nonce_of, secret_of
+from protocol.crypto.randomness import Stream, Streams, public_nonce, secret_of
 from protocol.errors import CannotTabulateError
 from protocol.messages import AGGREGATOR, IDENTITY_STREAM, ROLE_STREAM, Message, PartyId
 from protocol.session.charter import Charter
@@ -111,13 +111,13 @@ def published_live(job: Job, stages: tuple[Stage, ...], *, cohort: int) -> Messa
         for number, start in enumerate(range(0, stage.people, cohort))
         for part in parts_of(job, stage, number, min(cohort, stage.people - start))
     ]
-    streams = _Streams(secret, nonce_of(secret), {part.me.id: part.me.stream for part in parts})
+    streams = _Streams(secret, public_nonce(secret), {part.me.id: part.me.stream for part in parts})
     names = (AGGREGATOR, *(part.me.id for part in parts))
     members = {
         name: Identity(name, streams.stream(name, IDENTITY_STREAM).bytes(32)) for name in names
     }
     roster = Roster(tuple((name, identity.public) for name, identity in members.items()))
-    charter = _Charter(variant=job.variant, roster=roster, nonce=nonce_of(secret))
+    charter = _Charter(variant=job.variant, roster=roster, nonce=public_nonce(secret))
     holdings = {part.me.id: part.records for part in parts}
     return run_locally(Exchange(charter), streams, holdings, identities=members).result
 

@@ -43,7 +43,7 @@ from protocol.errors import ProtocolError, RemoteProtocolError
 from protocol.messages import DONE, KERNEL_KINDS, Head, Message
 from protocol.session.variant import Variant, build, parameters_of
 from protocol.simulation.rehearsal import Rehearsal
-from protocol.simulation.setting import Setting, setting_of
+from protocol.simulation.setting import Setting, make_setting
 from protocol.surveys.records import Records
 from protocol.testing.audits import Audited, check_audits, check_record
 from protocol.testing.cohorts import check_cohorts
@@ -105,7 +105,7 @@ def check_variant(
         AssertionError: says which part is broken, and where.
     """
     _check_parameters(variant)
-    setting = setting_of(variant, records, seed=seed, parties=parties)
+    setting = make_setting(variant, records, seed=seed, parties=parties)
     rehearsal = _rehearsed(setting)
     for party, ending in rehearsal.endings.items():
         _require(ending == DONE, f"{party} did not end as done: {ending}")
@@ -264,7 +264,7 @@ def _check_interference(
             codes = records.codes.copy()
             codes[row, column] = (int(codes[row, column]) + 1) % survey.sizes[column]
             changed = Records(survey, codes)
-            setting = setting_of(variant, changed, seed=rehearsal.setting.seed, parties=parties)
+            setting = make_setting(variant, changed, seed=rehearsal.setting.seed, parties=parties)
             _compare(rehearsal, _rehearsed(setting), name)
 
 

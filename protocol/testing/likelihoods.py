@@ -31,7 +31,7 @@ from protocol.accounting.events import (
 )
 from protocol.attack.bounds import provable
 from protocol.attack.declared import drawn_in, log_ratios
-from protocol.attack.probes import probe_of
+from protocol.attack.probes import strongest_probe
 from protocol.attack.row_trials import aligned_fields, rows_of_parties
 from protocol.attack.trials import TARGET, Pair, Study, whole_runs
 from protocol.audit.at_delta import worst_respondent
@@ -107,7 +107,7 @@ def check_ledger(rehearsal: Rehearsal) -> tuple[str, ...]:
     ledger, survey = rehearsal.ledger(rehearsal.serving), rehearsal.charter.variant.survey
     accounts = list(ledger.accounts.values())
     for event in {charge.event for account in accounts for charge in account.trail}:
-        for part in _draws_of(event):
+        for part in _separate_draws(event):
             try:
                 check_stated(part.randomizer)
             except UnsupportedEventError as error:
@@ -187,7 +187,7 @@ def check_frequencies(variant: Variant, records: Records, *, seed: int) -> tuple
         sorts.append((f"{RUNS:,} runs", runs))
     unseen = []
     for what, trials in sorts:
-        found = probe_of(pair, [trials], level=LEVEL, delta=0.0)
+        found = strongest_probe(pair, [trials], level=LEVEL, delta=0.0)
         if found.accused:
             raise AssertionError(
                 f"the ledger: {what} tell at least epsilon {found.lower:.4f} of a record, and the "
@@ -231,7 +231,7 @@ def _check_drawn(rehearsal: Rehearsal, account: Account) -> Iterator[str]:
     """Find the reports in a party's messages; yields why those of a kind cannot be looked at."""
     variant, records = rehearsal.charter.variant, rehearsal.setting.holdings[account.party]
     for charge in account.trail:
-        draws = list(dict.fromkeys(_draws_of(charge.event)))
+        draws = list(dict.fromkeys(_separate_draws(charge.event)))
         if not draws or charge.seq == REFUSED or math.isinf(charge.loss.record):
             continue
         if charge.summed:
@@ -322,7 +322,7 @@ def _check_composed(
     epsilon: float,
     delta: float,
 ) -> None:
-    draws = [draw for charge in account.trail for draw in _draws_of(charge.event)]
+    draws = [draw for charge in account.trail for draw in _separate_draws(charge.event)]
     if math.isinf(epsilon) or any(_has_choice(charge.event) for charge in account.trail):
         return
     bound = Fraction(math.exp(epsilon)) * (1 + Fraction(1, 10**9))
@@ -441,7 +441,7 @@ def _listed(
     return None
 
 
-def _draws_of(event: PrivacyEvent) -> Iterator[Randomized]:
+def _separate_draws(event: PrivacyEvent) -> Iterator[Randomized]:
     return (part for part in single_events(event) if isinstance(part, Randomized))
 
 

@@ -16,7 +16,7 @@ from protocol.session.run import is_mistake
 from protocol.session.variant import Variant
 from protocol.simulation.mapping import Map, one_by_one
 from protocol.simulation.rehearsal import Rehearsal
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.surveys.records import Records
 from protocol.transcript.verification import verify
 
@@ -80,7 +80,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         return f"schedule {self.seed} ({rates or 'no faults'})"
 
 
-def schedules_of(variant: Variant, count: int, *, seed: int) -> Iterator[Schedule]:
+def make_schedules(variant: Variant, count: int, *, seed: int) -> Iterator[Schedule]:
     """Schedules for a variant, each worse than the one of its sort before.
 
     A variant whose aggregator waits for ever loses no single envelope: parties that are gone are
@@ -140,9 +140,9 @@ def check_under_faults(
     """
     runs = [
         FaultyRun(variant=variant, records=records, schedule=schedule, parties=parties, seed=seed)
-        for schedule in schedules_of(variant, schedules, seed=seed)
+        for schedule in make_schedules(variant, schedules, seed=seed)
     ]
-    for run, failure in zip(runs, carried(failure_of, runs), strict=True):
+    for run, failure in zip(runs, carried(find_failure, runs), strict=True):
         if failure:
             run.check()  # Once more, for the traceback.
             raise AssertionError(failure)
@@ -163,7 +163,7 @@ class FaultyRun(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             AssertionError: says what does not hold, and under which schedule.
         """
-        setting = setting_of(self.variant, self.records, seed=self.seed, parties=self.parties)
+        setting = make_setting(self.variant, self.records, seed=self.seed, parties=self.parties)
         run = Rehearsal(setting, fate=self.schedule)
         try:
             _check_ends(run)
@@ -173,7 +173,7 @@ class FaultyRun(msgspec.Struct, frozen=True, kw_only=True):
             raise AssertionError(f"{self.schedule}: {error}") from error
 
 
-def failure_of(run: FaultyRun) -> str:
+def find_failure(run: FaultyRun) -> str:
     """Failure of a run, in words; empty if everything holds."""
     try:
         run.check()

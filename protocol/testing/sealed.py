@@ -8,14 +8,14 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from protocol.accounting.events import Hidden, Merged, Merging, layers
-from protocol.attack.probes import probe_of
+from protocol.attack.probes import strongest_probe
 from protocol.attack.trials import Pair, Study, whole_runs
-from protocol.audit.coalition.coalition import coalition_of
+from protocol.audit.coalition.coalition import parse_coalition
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.errors import LocalProtocolError
 from protocol.messages import AGGREGATOR, Envelope, Message, PartyId
 from protocol.session.machine import Machine
-from protocol.session.roles import Boxes, topic_of
+from protocol.session.roles import Boxes, message_topic
 from protocol.session.variant import Variant
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.surveys.records import Records
@@ -160,10 +160,10 @@ def check_views(variant: Variant, records: Records, rehearsal: Rehearsal, *, see
             records=records.take(min(VIEWED, len(records))),
             target=0,
             mate=1,
-            observer=coalition_of(member),
+            observer=parse_coalition(member),
             stream=Stream(secret_of(seed)).derive(f"seen by {member}"),
         )
-        found = probe_of(pair, [whole_runs(study, pair, RUNS)], level=LEVEL, delta=0.0)
+        found = strongest_probe(pair, [whole_runs(study, pair, RUNS)], level=LEVEL, delta=0.0)
         _require(
             not found.accused,
             f"{pair.words}, and {member} alone can tell by at least epsilon {found.lower:.4f}, "
@@ -191,7 +191,7 @@ def _exchanged(rehearsal: Rehearsal, heard: Sequence[Envelope]) -> list[Envelope
         for message in (rehearsal.message(envelope),)
     ]
     for one, other in itertools.combinations(messages, 2):
-        alike = topic_of(one[2]) == topic_of(other[2])
+        alike = message_topic(one[2]) == message_topic(other[2])
         if alike and one[1].sender != other[1].sender:
             if codec.content(one[2]) == codec.content(other[2]):
                 continue

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from protocol.messages import PartyId
-from protocol.session.roster import Identity, check_keys, holder_of, is_signature
+from protocol.session.roster import Identity, check_keys, is_signature, key_holder
 from protocol.transcript.checkpoints import (
     KEY_ID_BYTES,
     MAX_SIGNATURES,
@@ -179,7 +179,7 @@ def cosigned(note: str, keys: Sequence[WitnessKey], *, needed: int | None = None
             invalid.append(key.name)
         elif found:
             by.append((key.name, min(found)))
-            holders.add(holder_of(key.key))
+            holders.add(key_holder(key.key))
         else:
             missing.append(key.name)
     return Cosigned(

@@ -52,8 +52,8 @@ def contradiction(first: bytes, second: bytes, *, key: bytes) -> str | None:
     if first == second:
         return None
     if first.startswith(HEAD_PURPOSE) and second.startswith(HEAD_PURPOSE):
-        slot = _slot_of(first)
-        if slot is None or slot != _slot_of(second):
+        slot = _statement_slot(first)
+        if slot is None or slot != _statement_slot(second):
             return None
         return f"the head of {slot[1]!r:.80} over {slot[2]} envelopes"
     try:
@@ -97,7 +97,7 @@ def is_unmasked(statement: bytes, session: bytes) -> bool:
     )
 
 
-def _slot_of(statement: bytes) -> tuple[bytes, PartyId, int] | None:
+def _statement_slot(statement: bytes) -> tuple[bytes, PartyId, int] | None:
     try:
         session, sender, count, said, heard = _decode_head(statement[len(HEAD_PURPOSE) :])
     except (msgspec.MsgspecError, OverflowError, RecursionError):

@@ -43,7 +43,7 @@ def charter_of(header: Header, variant: type[Variant]) -> Charter:
             variant=built,
             roster=Roster(header.roster, built.roles),
             nonce=header.nonce,
-            analysis=_analysis_of(header),
+            analysis=_read_analysis(header),
             attempt=header.attempt,
             code=header.code,
             enrolled=header.enrolled,
@@ -75,7 +75,7 @@ def charter_of(header: Header, variant: type[Variant]) -> Charter:
     return charter
 
 
-def _analysis_of(header: Header) -> Analysis | None:
+def _read_analysis(header: Header) -> Analysis | None:
     return None if header.analysis is None else msgspec.convert(header.analysis, Analysis)
 
 
@@ -84,7 +84,7 @@ def declared_kinds(charter: Charter) -> tuple[DeclaredKind, ...]:
     return tuple(map(DeclaredKind.of, charter.codec.schemas))
 
 
-def header_of(
+def make_header(
     charter: Charter,
     *,
     seed: int | Literal["withheld"] | None = None,

@@ -23,7 +23,7 @@ _BATCH = 4096
 _sha256 = hashlib.sha256
 
 
-def log_secret_of(seed: int) -> bytes:
+def seed_log_secret(seed: int) -> bytes:
     """The secret of a simulation's log, 32 bytes. It protects nobody.
 
     Raises:

@@ -17,7 +17,7 @@ from protocol.crypto.merkle import (
     joint_path,
     joint_root,
     leaf_hash,
-    levels_of,
+    tree_levels,
 )
 from protocol.errors import RemoteProtocolError, TranscriptError
 from protocol.messages import (
@@ -176,7 +176,7 @@ class Counted(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     @property
     def topic(self) -> Topic | None:
         """The kind and round that the closing is of; None if it is not a closing."""
-        closed = closed_of(self.closing.envelope)
+        closed = decode_closed(self.closing.envelope)
         return None if closed is None else (closed.of, closed.round)
 
 
@@ -418,7 +418,7 @@ def receipt_for(
     ]
     # Each once: one that is named twice is not a problem less.
     known = {named.seq for named, _ in shown}
-    levels = levels_of([*map(leaf_hash, said)]) if known else ()
+    levels = tree_levels([*map(leaf_hash, said)]) if known else ()
     paths = {seq: joint_path(levels, [seq]) for seq in known}
     sent = encode_item(Sent(at=given.at, envelope=encode_envelope(envelope)))
     receipt = Receipt(
@@ -458,7 +458,7 @@ def receipt_for(
     return receipt, checkpoint
 
 
-def closed_of(envelope: Envelope | None) -> Closed | None:
+def decode_closed(envelope: Envelope | None) -> Closed | None:
     """The closing in an envelope of the aggregator to the record; None if it is something else."""
     if envelope is None or (envelope.sender, envelope.recipient, envelope.kind) != (
         AGGREGATOR,
@@ -558,7 +558,7 @@ def _is_counted(receipt: Receipt, counted: Counted) -> bool:
 
 def _closed_for(receipt: Receipt, shown: Counted) -> Closed | None:
     """Content of a closing, if it is of the kind of the party's report; else None."""
-    report, closed = shown.report.envelope, closed_of(shown.closing.envelope)
+    report, closed = shown.report.envelope, decode_closed(shown.closing.envelope)
     if (
         report is None
         or closed is None

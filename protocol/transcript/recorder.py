@@ -43,13 +43,13 @@ from protocol.transcript.entries import (
     encode_item,
     problems_of,
 )
-from protocol.transcript.log import LOG_SECRET_BYTES, Log, log_secret_of
+from protocol.transcript.log import LOG_SECRET_BYTES, Log, seed_log_secret
 from protocol.transcript.receipts import (
     Acknowledgement,
     EarlierCheckpoint,
     Named,
     Shown,
-    closed_of,
+    decode_closed,
 )
 from protocol.transcript.spoken import NOBODY, Spoken, Words
 from protocol.wire.codec import decode_envelope, encode_envelope
@@ -134,7 +134,7 @@ class Recorder:
         if signer is not None and (signer.name, signer.public) != header.roster[0]:
             raise LocalProtocolError("the signer is not the aggregator of the roster")
         if secret is None and isinstance(header.seed, int):
-            secret = log_secret_of(header.seed)
+            secret = seed_log_secret(header.seed)
         if secret is None or len(secret) != LOG_SECRET_BYTES:
             raise LocalProtocolError(f"expected a secret of {LOG_SECRET_BYTES} bytes for the log")
         self._sink = sink
@@ -369,7 +369,7 @@ class Recorder:
                     at=at,
                     salt=salt,
                     path=path,
-                    roster=self._roster.path_of(place),
+                    roster=self._roster.inclusion_path_at(place),
                     named=self._named(party, place),
                 )
         return made
@@ -547,7 +547,7 @@ class Recorder:
         elif envelope.recipient == AGGREGATOR:
             self._naming.say(envelope, Entered(envelope.seq, index, entry.at))
         else:
-            closed = closed_of(envelope)
+            closed = decode_closed(envelope)
             if closed is not None:
                 self._naming.close(closed, index, encode_item(entry))
 

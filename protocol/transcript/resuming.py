@@ -25,7 +25,7 @@ from protocol.session.charter import Charter
 from protocol.session.closings import check_range
 from protocol.session.exchange import Exchange
 from protocol.session.machine import Machine
-from protocol.session.roles import Topic, topic_of
+from protocol.session.roles import Topic, message_topic
 from protocol.transcript.certifying import Certificate
 from protocol.transcript.entries import (
     Checkpoint,
@@ -177,7 +177,7 @@ class Past:
             said = self._charter.codec.decode(envelope.kind, envelope.body)
         except RemoteProtocolError as error:
             raise TranscriptError(f"a certificate is malformed: {error}") from error
-        self.obtained[topic_of(said)] = said
+        self.obtained[message_topic(said)] = said
 
     def _delivered(self, entry: Delivered) -> None:
         envelope = self.waiting.pop((entry.sender, entry.seq), None)
@@ -344,7 +344,7 @@ class _Rerun:
     def _topic(self, envelope: Envelope) -> Topic | None:
         try:
             codec = self._machine.charter.codec
-            return topic_of(codec.decode(envelope.kind, envelope.body))
+            return message_topic(codec.decode(envelope.kind, envelope.body))
         except RemoteProtocolError:
             return None
 

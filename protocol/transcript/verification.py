@@ -476,7 +476,7 @@ class _Verifier:
             self.report("digest", f"it is {digest.hex()}, expected {expected.hex()}{hint}")
         published, cosigned = self._published, self._cosigned
         if judged and cosigned is not None and not cosigned.enough:
-            self.report("published", _short_of(cosigned))
+            self.report("published", _is_short(cosigned))
         whole = ending is not None and published is not None and published.size == size
         signed = not self._noted or (last is not None and last.size == size)
         return Verification(
@@ -514,7 +514,7 @@ def _offset(fault: Fault) -> float:
     return math.inf if fault.offset is None else fault.offset
 
 
-def _short_of(cosigned: Cosigned) -> str:
+def _is_short(cosigned: Cosigned) -> str:
     found, needed = len(cosigned.by), cosigned.needed
     wrong = ", ".join(map(_shown, cosigned.invalid))
     forged = f"; not a valid cosignature: {wrong}" if wrong else ""

@@ -91,7 +91,7 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """
 
         def length(size: Size) -> int:
-            return number_of(named(size)) if isinstance(size, str) else size
+            return named_number(named(size)) if isinstance(size, str) else size
 
         high = named(self.high) if isinstance(self.high, str) else self.high
         if self.most is not None:
@@ -195,7 +195,7 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 raise _out_of_range(array, above, field, "in range")
 
 
-def number_of(named: Named) -> int:
+def named_number(named: Named) -> int:
     """The number that a name stands for, where one is wanted."""
     return len(named) if isinstance(named, tuple) else named
 

@@ -25,9 +25,9 @@ from protocol.messages import (
     PartyId,
     boxed_form,
 )
-from protocol.wire.arrays import ArraySpec, Named, encode_message, number_of, unpack
+from protocol.wire.arrays import ArraySpec, Named, encode_message, named_number, unpack
 from protocol.wire.canonical import MALFORMED, canonical
-from protocol.wire.schemas import Field, Float, KindSchema, schema_of, types_in
+from protocol.wire.schemas import Field, Float, KindSchema, make_schema, types_in
 
 ENVELOPE_BYTES = 512
 """The most bytes of an envelope beside its body."""
@@ -85,7 +85,7 @@ class Kind:
         named: Callable[[str], Named] = _unknown,
         **arrays: ArraySpec,
     ) -> None:
-        fields = _fields_of(message)
+        fields = _field_names(message)
         declared = {f.name for f in fields if _is_array(f.type)}
         if declared != arrays.keys():
             raise LocalProtocolError(
@@ -99,7 +99,7 @@ class Kind:
         }
         self.max_bytes = scalar_bytes + sum(spec.max_bytes for spec in self.arrays.values())
         self.decoder = msgspec.msgpack.Decoder(message, dec_hook=unpack)
-        self.schema = schema_of(message, self.arrays, max_bytes=self.max_bytes)
+        self.schema = make_schema(message, self.arrays, max_bytes=self.max_bytes)
         described = zip(fields, self.schema.fields, strict=True)
         self._floats = tuple(field.name for field, kind in described if _has_floats(kind))
         self._path = {f"$[{i}]": f.name for i, f in enumerate(fields)}
@@ -117,10 +117,10 @@ class Kind:
         """
         scalar_bytes = message.scalar_bytes
         if isinstance(scalar_bytes, str):
-            scalar_bytes = number_of(named(scalar_bytes))
+            scalar_bytes = named_number(named(scalar_bytes))
         arrays = {
             field.name: declared
-            for field in _fields_of(message)
+            for field in _field_names(message)
             for declared in getattr(field.type, "__metadata__", ())
             if isinstance(declared, ArraySpec)
         }
@@ -134,14 +134,14 @@ class Kind:
         for field, spec in self.arrays.items():
             spec.check(getattr(message, field), f"{self.name}.{field}")
 
-    def field_of(self, error: msgspec.ValidationError) -> str:
+    def failed_field(self, error: msgspec.ValidationError) -> str:
         """The field that a validation error is about."""
         place = re.search(r"\$\[\d+\]", str(error))
         return f"{self.name}.{self._path.get(place[0], '?')}" if place else self.name
 
 
 @functools.lru_cache(maxsize=256)
-def _fields_of(message: type[Message]) -> tuple[FieldInfo, ...]:
+def _field_names(message: type[Message]) -> tuple[FieldInfo, ...]:
     # Every member of a session makes its own kinds, and reading annotations takes long.
     return msgspec.structs.fields(message)
 
@@ -388,7 +388,7 @@ class Codec:
         try:
             message: Message = kind.decoder.decode(body)
         except msgspec.ValidationError as error:
-            raise RemoteProtocolError(str(error), field=kind.field_of(error)) from error
+            raise RemoteProtocolError(str(error), field=kind.failed_field(error)) from error
         except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
             raise RemoteProtocolError(str(error), field=kind.name) from error
         kind.check(message)

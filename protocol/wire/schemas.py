@@ -138,7 +138,7 @@ class KindSchema(_Part, frozen=True):
     fields: tuple[Field, ...]
 
 
-def schema_of(
+def make_schema(
     message: type[Message], arrays: Mapping[str, ArraySpec], *, max_bytes: int
 ) -> KindSchema:
     """Schema of a kind, from what its class declares and its arrays may hold.

@@ -141,10 +141,10 @@ def example(
     if survey in (HABITS, LIKINGS, NUMBERS):
         hint += "; --survey FILE gives another survey"
     variant = make_variant(cls, survey, given, strict=False, hint=hint)
-    return variant, respondents_of(survey, respondents)
+    return variant, varied_respondents(survey, respondents)
 
 
-def respondents_of(survey: Survey, respondents: int = RESPONDENTS) -> Records:
+def varied_respondents(survey: Survey, respondents: int = RESPONDENTS) -> Records:
     """A few respondents of a survey, no two alike next to each other."""
     sizes = np.array(survey.sizes)
     steps = np.arange(respondents)[:, np.newaxis]

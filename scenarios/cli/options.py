@@ -323,7 +323,7 @@ def print_statement(said: Statement, *, as_json: bool = False, details: bool = T
         print_report(statement_report(said, details=details), soft_wrap=not wide)
 
 
-def address_of(text: str) -> tuple[str, int]:
+def parse_address(text: str) -> tuple[str, int]:
     """The host and the port in ``HOST:PORT``.
 
     Raises:

@@ -37,7 +37,7 @@ from scenarios.report.beside import Beside
 from scenarios.running.calibrating import Calibration
 from scenarios.running.engines.engine import Engine
 from scenarios.running.engines.here import Here
-from scenarios.running.engines.sweep import Sweep, about_of
+from scenarios.running.engines.sweep import Sweep, sweep_description
 from scenarios.running.reproduction import Reproduced
 from scenarios.running.scenario import Context, Finished, Scenario
 from scenarios.running.simulation import TRANSPORTS, TransportName, Watch
@@ -234,7 +234,7 @@ def run(options: RunOptions) -> None:
     if out is not None:
         make_folder(out)
         clear(out, force=options.force)
-    about = about_of(
+    about = sweep_description(
         "run",
         found.run,
         scenario=found.name,

@@ -77,7 +77,7 @@ def test(
     from protocol.session.variant import parameters_of
     from protocol.testing import check_under_faults, check_variant
     from scenarios.report.audited import EXECUTORS
-    from scenarios.running.engines.sweep import about_of
+    from scenarios.running.engines.sweep import sweep_description
 
     cls = find_variant(variant)
     made, records = asked.make(cls, respondents=RESPONDENTS)
@@ -95,7 +95,7 @@ def test(
     }
     failed, failure = None, None
     unseen: tuple[str, ...] = ()
-    about = about_of("test", cls, survey=made.survey.digest.hex(), **values)
+    about = sweep_description("test", cls, survey=made.survey.digest.hex(), **values)
     result = None if out is None else out / TEST
     with sweeping(made.name, engine, result, about, silent=as_json) as sweep:
         checked = "contract"

@@ -334,7 +334,7 @@ def _marginals(cls: type[MarginalRelease]) -> _Maker:
     def make(wanted: Wanted) -> Iterator[Candidate]:
         encoding = binary_encoding(wanted.survey)
         d = len(encoding.binary.names)
-        bits = max(len(encoding.bits_of(*names)) for names in wanted.target.tables)
+        bits = max(len(encoding.name_bits(*names)) for names in wanted.target.tables)
         k = max(bits, *encoding.bits)
         if k > 4:
             raise _NotApplicableError(

@@ -19,7 +19,7 @@ from protocol.session.roles import Seen
 from protocol.session.variant import Variant
 from protocol.sharing.sums import SecureSum
 from protocol.simulation.rehearsal import Rehearsal
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.variants import RRBA
 from protocol.variants.reports.one_report import OneReport
 from protocol.variants.reports.reports import Blockwise
@@ -68,7 +68,7 @@ class Dropouts(NamedTuple):
     says: str
 
 
-def traffic_of(variant: Variant, respondents: int, parties: int, shares: Shares) -> Traffic:
+def reckon_traffic(variant: Variant, respondents: int, parties: int, shares: Shares) -> Traffic:
     """The traffic of a survey, reckoned from small runs of it.
 
     Args:
@@ -122,7 +122,7 @@ def _traffic(figures: Floats, rounds: int) -> Traffic:
 def _tried(variant: Variant, each: int, parties: int, shares: Shares) -> Traffic:
     """One party's traffic in a run."""
     records = shares.records(each * parties)
-    run = Rehearsal(setting_of(variant, records, seed=1, parties=parties))
+    run = Rehearsal(make_setting(variant, records, seed=1, parties=parties))
     _ = run.published
     envelopes = run.sent.values()
     sent = [one for one in envelopes if one.sender != AGGREGATOR and one.kind != Head.kind()]
@@ -210,7 +210,7 @@ def _or_readers(sums: SecureSum, parties: int) -> str:
     return " or any reader of the record" if sums.withstands(parties).readers else ""
 
 
-def dropouts_of(variant: Variant, parties: int, dropout: float) -> Dropouts:
+def survives_dropouts(variant: Variant, parties: int, dropout: float) -> Dropouts:
     """Check whether a survey ends with a result if a share of the parties vanishes.
 
     Raises:

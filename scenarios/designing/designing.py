@@ -19,9 +19,9 @@ from scenarios.designing.candidates import Candidate, Wanted, candidates
 from scenarios.designing.costs import (
     Dropouts,
     Traffic,
-    dropouts_of,
     epsilon_at,
-    traffic_of,
+    reckon_traffic,
+    survives_dropouts,
     trust_in,
 )
 from scenarios.designing.predicting import NotEstimatedError, Prediction, predicted
@@ -237,7 +237,7 @@ def row_of(
     if variant is None:
         raise _RefusedError(candidate.why)
     try:
-        prediction, simulation = prediction_of(setup, variant)
+        prediction, simulation = predict_error(setup, variant)
     except NotEstimatedError as error:
         raise _RefusedError(f"it does not estimate {setup.target.says}: {error}") from error
     except (ProtocolError, ValueError) as error:
@@ -246,7 +246,7 @@ def row_of(
     if candidate.name not in known:
         known[candidate.name] = _traffic(setup, variant)
     try:
-        dropouts = dropouts_of(variant, setup.parties, setup.dropout)
+        dropouts = survives_dropouts(variant, setup.parties, setup.dropout)
     except ValueError as error:
         raise _RefusedError(str(error)) from error
     return Row(
@@ -263,7 +263,7 @@ def row_of(
     )
 
 
-def prediction_of(setup: Setup, variant: Variant) -> tuple[Prediction, Simulation | None]:
+def predict_error(setup: Setup, variant: Variant) -> tuple[Prediction, Simulation | None]:
     """The error of a variant, from closed forms, or else from simulated runs, with these.
 
     Raises:
@@ -331,7 +331,7 @@ def _mistakable(row: Row, rows: Sequence[Row]) -> bool:
 
 def _traffic(setup: Setup, variant: Variant) -> Traffic | None:
     try:
-        return traffic_of(variant, setup.respondents, setup.parties, setup.shares)
+        return reckon_traffic(variant, setup.respondents, setup.parties, setup.shares)
     except (ProtocolError, ValueError):
         return None
 

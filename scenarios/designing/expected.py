@@ -26,7 +26,7 @@ from protocol.randomizers.keyvalue import SYMBOLS
 from protocol.randomizers.mixing import Mixing
 from protocol.session.variant import Variant
 from protocol.variants.keyvalue.estimate import fakes_after
-from protocol.variants.keyvalue.moments import laws_of
+from protocol.variants.keyvalue.moments import symbol_laws
 from protocol.variants.keyvalue.privkv import KeyValueCollection, SymbolCounts
 from protocol.variants.marginals import variant as marginals
 from protocol.variants.marginals.variant import MarginalRelease
@@ -178,7 +178,9 @@ def _symbols(variant: KeyValueCollection, shares: Shares) -> SymbolCounts:
         states[place] = answers[0], answers[1:] @ plus, answers[1:] @ (1 - plus)
     fakes, counts = np.zeros(keys), list[Whole]()
     for _ in range(variant.repeats):
-        laws = np.broadcast_to(laws_of(each, fakes, (keys,)), (keys, len(SYMBOLS), len(SYMBOLS)))
+        laws = np.broadcast_to(
+            symbol_laws(each, fakes, (keys,)), (keys, len(SYMBOLS), len(SYMBOLS))
+        )
         said = np.einsum("ks,kst->kt", states, laws)
         counts.append(_rounded_rows(said, np.full(keys, REPORTS // keys)))
         fakes = fakes_after(counts[-1], each)
@@ -200,7 +202,7 @@ def _marginal_counts(
 ) -> marginals.Counted | None:
     """Reports on bits: those of the table as assumed, all others uniform beside them."""
     plan, encoding = variant.plan, variant.encoding
-    bits = encoding.bits_of(*names)
+    bits = encoding.name_bits(*names)
     asked = [encoding.binary.index(bit) for bit in bits]
     codes = [1 << variant.encoding.bits[variant.survey.index(name)] for name in names]
     table = np.zeros(codes)

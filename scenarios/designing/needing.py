@@ -13,7 +13,7 @@ from protocol.session.variant import Variant
 from protocol.variants.sums.tallies import Counted
 from scenarios.designing.candidates import Candidate, Wanted, of_variant
 from scenarios.designing.designing import Setup
-from scenarios.designing.predicting import LEAST, NotEstimatedError, choices_of, predicted
+from scenarios.designing.predicting import LEAST, NotEstimatedError, count_choices, predicted
 
 LEAST_EPSILON, MOST_EPSILON = 2**-10, 32.0
 """Between which epsilons one is looked for."""
@@ -75,7 +75,7 @@ def respondents_needed(
     if variant is None or not is_bounded(candidate):
         return None
     # Errors fall with the root of the number of respondents, from a few on each question.
-    least = LEAST * choices_of(variant)
+    least = LEAST * count_choices(variant)
     width = half_width(setup._replace(respondents=least, dropout=0.0), variant, level)
     if width is None:
         return None
@@ -94,7 +94,7 @@ def sized(setup: Setup, cls: type[Variant], needed: Needed) -> Needed:
     if setup.parties != setup.respondents:
         return needed
     whole = setup._replace(respondents=needed.respondents, parties=needed.respondents)
-    ways = ways_of(whole, cls)(needed.epsilon)
+    ways = list_ways(whole, cls)(needed.epsilon)
     alike = [one for one in ways if one.name == needed.candidate.name and one.variant is not None]
     return needed._replace(candidate=alike[0]) if alike else needed
 
@@ -120,7 +120,7 @@ def coins_needed(
         there = setup._replace(
             respondents=respondents, parties=respondents if alone else setup.parties
         )
-        for candidate in ways_of(there, cls)(epsilon):
+        for candidate in list_ways(there, cls)(epsilon):
             if candidate.variant is not None and candidate.among is not None:
                 width = half_width(there, candidate.variant, level)
                 if width is not None and width <= error:
@@ -186,7 +186,7 @@ def _rounded_up(epsilon: float) -> float:
     return float(f"{math.ceil(epsilon / step) * step:.4g}")
 
 
-def ways_of(setup: Setup, cls: type[Variant]) -> Callable[[float], Sequence[Candidate]]:
+def list_ways(setup: Setup, cls: type[Variant]) -> Callable[[float], Sequence[Candidate]]:
     """The ways to set up a built-in variant, by epsilon, which holds alike in all of them.
 
     Counts have coins. Randomized reports are not charged as a sum: coins always take less.

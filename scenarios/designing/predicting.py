@@ -158,9 +158,9 @@ def predicted_margins(
         raise NotEstimatedError(str(error)) from error
     if known is not None:
         return known.margins(survey)
-    if n < LEAST * choices_of(variant) and choices_of(variant) > 1:
+    if n < LEAST * count_choices(variant) and count_choices(variant) > 1:
         raise NotEstimatedError(
-            f"each respondent answers one of {choices_of(variant):,} questions, and fewer than "
+            f"each respondent answers one of {count_choices(variant):,} questions, and fewer than "
             f"{LEAST} respondents would answer each"
         )
     raise NotEstimatedError(f"no formula of the errors of {variant.name} is known for it")
@@ -188,7 +188,7 @@ def _of_numbers(estimate: Estimate, about: About, factor: float) -> Iterator[Mar
         yield MarginOfError((name,), 2, margin, "mean")
 
 
-def rmse_of(cells: Mapping[Names, int], tables: Mapping[Names, float]) -> float:
+def pooled_rmse(cells: Mapping[Names, int], tables: Mapping[Names, float]) -> float:
     """The error over all cells, from those of the tables and how many cells each has."""
     total = math.fsum(cells[names] * tables[names] ** 2 for names in tables)
     return math.sqrt(total / sum(cells.values()))
@@ -207,7 +207,7 @@ def _of_case(
     Args:
         counted: expected counts of the n respondents, where true answers are counted.
     """
-    choices = choices_of(variant)
+    choices = count_choices(variant)
     if choices > 1 and n < LEAST * choices:
         return None
     tables: dict[Names, float] = {}
@@ -231,10 +231,10 @@ def _of_case(
         widest[names] = math.sqrt(float(np.max(squares)))
     cells = {names: cells_of(variant.survey, names) for names in target.tables}
     largest = max(widest.values())
-    return Prediction(rmse_of(cells, tables), tables, largest, widest=widest)
+    return Prediction(pooled_rmse(cells, tables), tables, largest, widest=widest)
 
 
-def choices_of(variant: Variant) -> int:
+def count_choices(variant: Variant) -> int:
     """Number of subjects from which a respondent draws the one that she reports on."""
     if isinstance(variant, MarginalRelease):
         return variant.plan.choices

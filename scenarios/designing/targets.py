@@ -33,7 +33,7 @@ class Target(NamedTuple):
         return max(map(len, self.tables))
 
 
-def target_of(survey: Survey, text: str) -> Target:
+def parse_target(survey: Survey, text: str) -> Target:
     """The target of a text: ``margins``, ``pairs``, or names of attributes with commas between.
 
     Raises:

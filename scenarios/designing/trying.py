@@ -21,7 +21,7 @@ from protocol.session.variant import Variant
 from protocol.sharing.sums import sums_of
 from protocol.simulation.populations.cohorts import PART
 from protocol.simulation.populations.everybody import ask_everybody
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.surveys.records import Records
 from scenarios.designing.targets import Names
 from transports.faults import crash, faults
@@ -108,7 +108,7 @@ def is_by_law(variant: Variant, people: int) -> bool:
     return True
 
 
-def pieces_of(
+def split_runs(
     variant: Variant, records: Records, setup: Setup, *, by_law: bool, seeds: Sequence[int]
 ) -> list[Piece]:
     """The runs of a variant in pieces of work."""
@@ -222,7 +222,7 @@ def _asked(piece: Piece, seed: int) -> tuple[Records, Message]:
             )
         answered = Records.joined(parts)
         return answered, ask_everybody(variant, answered, seed=seed, parties=len(parts))
-    setting = setting_of(variant, dealt, seed=seed, parties=setup.parties)
+    setting = make_setting(variant, dealt, seed=seed, parties=setup.parties)
     kind = variant.contribution
     rules = (
         [crash(setup.dropout, kind=None if kind is None else kind.kind())] if setup.dropout else []

@@ -43,7 +43,7 @@ def load_pyarrow(what: str) -> Any:
     return pyarrow
 
 
-def parquet_of(columns: Mapping[str, NDArray[Any]], metadata: Mapping[str, object]) -> bytes:
+def encode_parquet(columns: Mapping[str, NDArray[Any]], metadata: Mapping[str, object]) -> bytes:
     """A table as the content of a Parquet file.
 
     Args:

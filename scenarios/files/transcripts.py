@@ -12,7 +12,7 @@ import msgspec
 
 from parties.keeping.packing import Unpacked
 from parties.keeping.record_names import TRANSCRIPT_ENDINGS
-from parties.keeping.writing import CHUNK, chunks_of, naming
+from parties.keeping.writing import CHUNK, naming, read_chunks
 from protocol.errors import UsageError
 from protocol.messages import PartyId
 from protocol.transcript.reader import TranscriptReader
@@ -90,7 +90,7 @@ class Transcript(msgspec.Struct, frozen=True):
             UsageError: the file cannot be read.
         """
         if self.path is not None:
-            return Unpacked(chunks_of(self.path, self.progress))
+            return Unpacked(read_chunks(self.path, self.progress))
         return () if self.unfiled is None else self.unfiled.chunks()
 
     def entries(self) -> TranscriptReader:

@@ -22,7 +22,7 @@ from msgspec import Meta
 from protocol.errors import UsageError
 from protocol.session.variant import Variant
 from scenarios.papers.experiment import Asked, Cell, Experiment, Found, Measured, Sample
-from scenarios.papers.printed import Printed, printed_of
+from scenarios.papers.printed import Printed, printed_figures
 from scenarios.papers.statistics import Figure, mean, median, share
 from scenarios.running.outcomes import Outcome
 from scenarios.running.reproduction import Picture, Reproduced, Row, Runs
@@ -43,7 +43,7 @@ class Piece(NamedTuple):
     asked: Asked[Any]
 
 
-def samples_of(piece: Piece) -> list[Sample]:
+def sample_cell(piece: Piece) -> list[Sample]:
     """The kernel: what is measured in some runs of a cell."""
     found = piece.measure(piece.asked)
     if isinstance(found, Mapping):
@@ -51,7 +51,7 @@ def samples_of(piece: Piece) -> list[Sample]:
     return [found] if isinstance(found, Sample) else list(found)
 
 
-def scenarios_of(*experiments: Experiment[Any]) -> tuple[Scenario[Any], ...]:
+def experiment_scenarios(*experiments: Experiment[Any]) -> tuple[Scenario[Any], ...]:
     """The experiments as scenarios, for a module's ``SCENARIOS``."""
     return tuple(_scenario(one) for one in experiments)
 
@@ -168,7 +168,7 @@ def reproduce(
     drawn = any(sample.drawn for samples in found for sample in samples)
     if not context.by_messages:
         times = asked[0].runs if drawn else 1
-    known = printed_of(experiment.name)
+    known = printed_figures(experiment.name)
     rows = tuple(
         _row(experiment, one.cell, sample, known)
         for one, samples in zip(asked, found, strict=True)
@@ -246,16 +246,16 @@ def _carried_out(
     """
     pieces = [Piece(experiment.measure, one) for one in runs]
     if not context.by_messages:
-        return None, iter(context.map(samples_of, pieces))
+        return None, iter(context.map(sample_cell, pieces))
     (_, first), *rest = pieces
     outcomes: list[Outcome[Variant]] = []
     watched = dataclasses.replace(context, seed=first.context.seed)
     first = dataclasses.replace(first, context=watched, outcomes=outcomes)
-    found = [samples_of(Piece(experiment.measure, first))]
+    found = [sample_cell(Piece(experiment.measure, first))]
     context.progress(1, len(pieces))
     if rest:
         found += context.sweep(
-            samples_of, rest, progress=lambda done, _: context.progress(done + 1, len(pieces))
+            sample_cell, rest, progress=lambda done, _: context.progress(done + 1, len(pieces))
         )
     return outcomes[0], iter(found)
 

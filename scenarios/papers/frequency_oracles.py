@@ -19,7 +19,7 @@ from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import Spl
 from protocol.variants.oracles.names import Oracle
-from scenarios.papers.driver import scenarios_of
+from scenarios.papers.driver import experiment_scenarios
 from scenarios.papers.experiment import Asked, Experiment, Found, Sample, grid
 from scenarios.running.outcomes import Outcome
 from scenarios.running.reproduction import Picture
@@ -50,7 +50,7 @@ def _errors(asked: Asked[Crossover]) -> Sample:
     else:
         seeds = asked.generator().integers(2**63, size=asked.runs).tolist()
         outcomes = [simulate(variant, records, seed=seed, parties=PARTIES) for seed in seeds]
-    errors = np.array([error_of(outcome) for outcome in outcomes])
+    errors = np.array([scaled_error(outcome) for outcome in outcomes])
     return Sample(drawn={"": errors}, printed={"": closed_form(oracle, size=size, epsilon=epsilon)})
 
 
@@ -76,7 +76,7 @@ def everybody_alike(size: int, n: int) -> Records:
     return Records(Survey("letters", (letters,)), np.zeros((n, 1), np.uint8))
 
 
-def error_of(outcome: Outcome[Spl]) -> float:
+def scaled_error(outcome: Outcome[Spl]) -> float:
     """n times the mean squared error of the shares of categories that nobody has."""
     estimate = outcome.estimate
     [table] = estimate.marginals().values()
@@ -94,7 +94,7 @@ def _agreed(found: Found[Crossover]) -> list[str]:
 
 _CROSSINGS = ", ".join(f"{3 * math.exp(e) + 2:.1f} at {e:g}" for e in EPSILONS)
 
-SCENARIOS = scenarios_of(
+SCENARIOS = experiment_scenarios(
     Experiment(
         name="frequency-oracles",
         summary="Wang et al. 2017: GRR or OUE is better, by domain size and epsilon.",

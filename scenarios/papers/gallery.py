@@ -17,7 +17,7 @@ from typing import Any
 
 from scenarios.report.pictures.drawing import Plot, rendered
 from scenarios.report.pictures.ratios import plot_ratios
-from scenarios.report.pictures.results import plot_of
+from scenarios.report.pictures.results import result_plot
 from scenarios.running.loading import all_scenarios
 from scenarios.running.reproduction import Reproduced
 from scenarios.running.scenario import Context, Scenario
@@ -70,7 +70,7 @@ def picture(done: Reproduced) -> Plot:
     """Measured against printed figures; the reproduction's own picture if none is printed."""
     if any(found.printed for row in done.rows for found in row.figures()):
         return plot_ratios(done.rows, done.picture, runs=done.runs)
-    return plot_of(done.reproduction, done)
+    return result_plot(done.reproduction, done)
 
 
 def drawn(done: Reproduced) -> bytes:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from parties.keeping.record_names import TRANSCRIPT
 from protocol.accounting.spending import DELTA
-from protocol.audit.coalition.coalition import Observer, coalition_of
+from protocol.audit.coalition.coalition import Observer, parse_coalition
 from protocol.audit.disclosure import Disclosure, disclosed_by_seed
 from protocol.errors import SurveyError
 from protocol.estimators.inference.intervals import USUAL, Intervals
@@ -79,7 +79,7 @@ class AuditedRun:
             outcome.transcript,
             type(outcome.variant),
             Asked(
-                observer=None if observer is None else coalition_of(observer),
+                observer=None if observer is None else parse_coalition(observer),
                 trail=trail,
                 worst=worst,
                 delta=delta,

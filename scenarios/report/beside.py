@@ -77,9 +77,9 @@ class Beside(NamedTuple):
         """
         if self.plot is not None:
             from scenarios.report.pictures.drawing import rendered
-            from scenarios.report.pictures.results import plot_of
+            from scenarios.report.pictures.results import result_plot
 
-            write_whole(self.plot, rendered(plot_of(name, done, intervals), self.plot.suffix))
+            write_whole(self.plot, rendered(result_plot(name, done, intervals), self.plot.suffix))
             yield self.plot
         if self.csv is not None and isinstance(done, Reproduced):
             from scenarios.files.comma_separated import write_csv

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import trio
 
 from protocol.errors import UsageError
-from transports.dialing import reason_of
+from transports.dialing import plain_reason
 
 WITHIN = 15.0
 """Time that a server has for the whole page, in seconds."""
@@ -154,7 +154,7 @@ def _fetched(url: str) -> Page:
     except TimeoutError as error:
         raise late from error
     except OSError as error:
-        raise UsageError(f"{host}: {reason_of(error)}") from error
+        raise UsageError(f"{host}: {plain_reason(error)}") from error
     except http.client.HTTPException as error:
         raise UsageError(f"{host}: what answers there does not speak HTTP") from error
 

@@ -46,7 +46,7 @@ class Credentials(msgspec.Struct, frozen=True):
             return make(authority=authority, certificate=certificate, key=key)
 
 
-def issuer_of(streams: Streams) -> Callable[[Identity], Credentials]:
+def credentials_issuer(streams: Streams) -> Callable[[Identity], Credentials]:
     """Maker of a member's credentials."""
     secret = streams.stream(AGGREGATOR, "authority").bytes(32)
     now = datetime.datetime.now(datetime.UTC)

@@ -170,13 +170,13 @@ def _built_in(name: str, hint: str) -> type[Variant]:
     if name not in BUILT_IN:
         family, colon, way = name.partition(":")
         if colon and family in BUILT_IN:
-            raise UsageError(f"no variant {shown(name)}; {_way_of(BUILT_IN[family], way)}")
+            raise UsageError(f"no variant {shown(name)}; {_way_parameters(BUILT_IN[family], way)}")
         near = did_you_mean(name, BUILT_IN) or f"; expected one of {', '.join(BUILT_IN)}."
         raise UsageError(f"no variant {shown(name)}{near} {hint}")
     return BUILT_IN[name]
 
 
-def _way_of(cls: type[Variant], way: str) -> str:
+def _way_parameters(cls: type[Variant], way: str) -> str:
     """Parameters of one of several ways to set up a variant, as designs name them."""
     if "oracle" not in cls.__struct_fields__:
         return (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.simulation.setting import Setting
-from scenarios.running.credentials import issuer_of
+from scenarios.running.credentials import credentials_issuer
 from transports.switch import Switch
 from transports.tcp import TcpHub, connect_tcp, open_tcp
 from transports.tls import client_context, server_context
@@ -52,7 +52,7 @@ async def open_loopback(
     switch: Switch, setting: Setting, *, secured: bool
 ) -> AsyncGenerator[Loopback]:
     """The aggregator's switch listening on this machine, and what connects a party to it."""
-    issue = issuer_of(setting.streams) if secured else None
+    issue = credentials_issuer(setting.streams) if secured else None
 
     def context(member: PartyId) -> ssl.SSLContext | None:
         if issue is None:

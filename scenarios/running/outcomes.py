@@ -13,7 +13,7 @@ import msgspec
 from protocol.audit.coalition.coalition import serving
 from protocol.audit.completeness import Completeness, CompletenessWriter
 from protocol.audit.design_effects import PartWriter
-from protocol.audit.hearing import heads_of
+from protocol.audit.hearing import collect_heads
 from protocol.audit.ledger import Ledger, LedgerWriter
 from protocol.audit.walk import steps
 from protocol.estimators.design_effects import DesignEffects
@@ -147,7 +147,7 @@ class Outcome(msgspec.Struct, Generic[V_co], frozen=True, kw_only=True, dict=Tru
         ledger, completeness = LedgerWriter(self.charter), CompletenessWriter(self.charter)
         parts = PartWriter(self.charter)
         if not settled(self.variant):
-            ledger.start(heads_of(self.transcript.entries()))
+            ledger.start(collect_heads(self.transcript.entries()))
         for step in steps(self.charter.codec, self.transcript.entries()):
             ledger.add(step)
             completeness.add(step)

@@ -114,7 +114,7 @@ def made(source: Callable[..., T], parameters: msgspec.Struct, **given: object) 
         return source(**{**taken, **given})
 
 
-def keep_of(p: float | None, epsilon: float | None, *, default: float) -> float | None:
+def wanted_keep(p: float | None, epsilon: float | None, *, default: float) -> float | None:
     """The keep probability that is asked for, or None where an epsilon is.
 
     Raises:
@@ -154,7 +154,7 @@ def choices(annotation: object) -> str:
 def _parameters(source: Callable[..., object]) -> dict[str, _Parameter]:
     """Arguments that can be given by name, without the survey and what every variant has."""
     hints = get_type_hints(source, include_extras=True)
-    helps = helps_of(source)
+    helps = argument_helps(source)
     hidden = {"context", *Variant.__struct_fields__}
     return {
         name: _Parameter(
@@ -167,7 +167,7 @@ def _parameters(source: Callable[..., object]) -> dict[str, _Parameter]:
     }
 
 
-def helps_of(source: Callable[..., object]) -> dict[str, str]:
+def argument_helps(source: Callable[..., object]) -> dict[str, str]:
     """The first sentence on each argument in the docstring of a function, or a class and bases."""
     helps = {}
     bases: Sequence[object] = inspect.getmro(source) if isinstance(source, type) else (source,)

@@ -27,7 +27,14 @@ from scenarios.running.calibrating import UNCALIBRATED, Calibration
 from scenarios.running.engines.engine import Engine
 from scenarios.running.engines.sweep import Sweep
 from scenarios.running.outcomes import Outcome
-from scenarios.running.parameters import Positive, choices, description, helps_of, made, settable
+from scenarios.running.parameters import (
+    Positive,
+    argument_helps,
+    choices,
+    description,
+    made,
+    settable,
+)
 from scenarios.running.reproduction import Reproduced, Runs
 from scenarios.running.simulation import TransportName, Watch, simulate
 from scenarios.wording.hints import parameter_hint
@@ -325,7 +332,7 @@ class Scenario(Generic[P]):
 
     def describe(self) -> list[tuple[str, str, str]]:
         """(name, default, description) of every parameter."""
-        described, helps = [], helps_of(self.parameters)
+        described, helps = [], argument_helps(self.parameters)
         for info in msgspec.structs.fields(self.parameters):
             default = "" if info.default is None else str(info.default).lower()
             said = description(info.type) or helps.get(info.name, "")

@@ -24,11 +24,11 @@ from protocol.session.exchange import Exchange
 from protocol.session.local import run_locally
 from protocol.session.run import Run
 from protocol.session.variant import V
-from protocol.simulation.setting import PublicKeys, Setting, setting_of
+from protocol.simulation.setting import PublicKeys, Setting, make_setting
 from protocol.surveys.records import Records
 from protocol.transcript.entries import WITHHELD, Entry
-from protocol.transcript.header import header_of
-from protocol.transcript.log import log_secret_of
+from protocol.transcript.header import make_header
+from protocol.transcript.log import seed_log_secret
 from protocol.transcript.recorder import Recorder
 from scenarios.files.collecting import collector_paused
 from scenarios.files.transcripts import Transcript, Unfiled
@@ -182,7 +182,7 @@ class Simulation(Generic[V]):
         return transport or "tcp"
 
     def _setting(self, keys: PublicKeys | None = None) -> Setting:
-        return setting_of(
+        return make_setting(
             self.variant,
             self.records,
             seed=self.seed,
@@ -236,7 +236,7 @@ class Simulation(Generic[V]):
             from scenarios.running.loopback import allow_connections
 
             allow_connections(2 * len(setting.holdings))
-        header = header_of(
+        header = make_header(
             setting.charter,
             seed=WITHHELD if self.withheld else setting.seed,
             transport=transport,
@@ -255,7 +255,7 @@ class Simulation(Generic[V]):
                 unfiled.write if record is None else record.write,
                 header,
                 signer=setting.identities[AGGREGATOR],
-                secret=log_secret_of(setting.seed),
+                secret=seed_log_secret(setting.seed),
                 judge_heads=False,
                 watch=None if self.watch is None else self.watch(setting.charter),
             )

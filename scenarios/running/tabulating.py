@@ -32,8 +32,8 @@ from protocol.simulation.populations.cohorts import (
     Job,
     blaming,
     count_cohort,
-    loss_of,
-    parties_of,
+    count_parties,
+    respondent_loss,
 )
 from protocol.simulation.populations.population import Population, Resampled
 from protocol.simulation.populations.tally import Tally
@@ -315,7 +315,7 @@ class _Driver:
         self._check_sums()
         while True:
             # What people of one group tell is that of its last stage, which goes through all.
-            self._losses[stage.group] = loss_of(self._job, stage)
+            self._losses[stage.group] = respondent_loss(self._job, stage)
             totals = self._sum_of(stage)
             try:
                 with blaming(variant):
@@ -360,7 +360,7 @@ class _Driver:
     def _tasks(self, stage: Stage, tally: Tally) -> Iterator[tuple[int, _Task]]:
         for cohort in tally.missing():
             start, k = cohort * self._cohort, tally.size_of(cohort)
-            parties = parties_of(self._parties, start, start + k, stage.people)
+            parties = count_parties(self._parties, start, start + k, stage.people)
             yield cohort, _Task(self._shared, stage, cohort, k, parties)
 
     def _restore(self, tally: Tally) -> None:

@@ -24,11 +24,11 @@ from protocol.messages import AGGREGATOR, DONE, LINK_CLOSED, NEVER_CAME, PartyId
 from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
 from protocol.session.roster import KEY_BYTES, Identity
-from protocol.session.run import Run, run_of
+from protocol.session.run import Run, finished_run
 from protocol.simulation.setting import PublicKeys, Setting, public_keys, simulated_identity
 from protocol.surveys.records import Records
 from scenarios.files.collecting import collector_paused
-from scenarios.running.credentials import Credentials, issuer_of
+from scenarios.running.credentials import Credentials, credentials_issuer
 from scenarios.running.engines.engine import Engine, Lost, in_order
 from transports.background import running
 from transports.base import Limits
@@ -194,8 +194,8 @@ async def run_in_workers(
     """
     charter, streams = setting.charter, setting.streams
     switch = Switch(exchange, LIMITS)
-    shards = shards_of(len(setting.holdings), workers)
-    issue = issuer_of(streams) if secured else None
+    shards = split_shards(len(setting.holdings), workers)
+    issue = credentials_issuer(streams) if secured else None
     mine = None if issue is None else issue(setting.identities[AGGREGATOR])
     tls = None if mine is None else mine.context(server_context)
     watched = _Watched(engine, charter, shards)
@@ -235,7 +235,7 @@ async def run_in_workers(
         # For want of a quorum the endings say it.
         for why in watched.lost.values():
             failure.add_note(why)
-    return run_of(aggregator, watched.endings(exchange.departed))
+    return finished_run(aggregator, watched.endings(exchange.departed))
 
 
 def engine_for(workers: int, engine: Engine | None) -> Engine:
@@ -255,7 +255,7 @@ def engine_for(workers: int, engine: Engine | None) -> Engine:
     return engine
 
 
-def shards_of(parties: int, workers: int) -> list[Shard]:
+def split_shards(parties: int, workers: int) -> list[Shard]:
     """Runs of neighbours on the roster, whose lengths differ by at most 1."""
     ends = _even(parties, workers)
     return [

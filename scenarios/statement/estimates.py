@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from protocol.estimators.analysis import Analysis, AnnouncedTable, Cell
 from protocol.estimators.estimate import Estimate, Keyed
 from protocol.estimators.inference.interval_words import bracketed, sentences
-from protocol.estimators.inference.intervals import Intervals, Shown, figures_of
+from protocol.estimators.inference.intervals import Intervals, Shown, interval_figures
 from protocol.estimators.inference.laws import Interval
 from protocol.estimators.likelihood import Fit
 from protocol.estimators.measures import total_variation
@@ -22,7 +22,7 @@ from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Table
 from protocol.surveys.records import Records
 from scenarios.statement.statement import Grid, Panel, Place, Section
-from scenarios.wording.announced import title_of
+from scenarios.wording.announced import table_title
 from scenarios.wording.decimals import in_percent
 from scenarios.wording.formatting import NONE, count, cut, respondents_text, rest
 
@@ -68,7 +68,7 @@ class _Asked:
         **others: Any,
     ) -> Panel:
         """Some figures with their intervals, to be shown."""
-        found = tuple(figures_of(values, ends))
+        found = tuple(interval_figures(values, ends))
         self.figures.extend(found)
         return Panel(
             key=key,
@@ -212,14 +212,14 @@ def announced(analysis: Analysis | None, tables: Sequence[AnnouncedTable], lead:
         lead=lead,
         notes=(*said, *([more] if more else [])),
         reasons=tuple(
-            f"{title_of(table.names)}: the result cannot give it: {cut(table.why, 400)}"
+            f"{table_title(table.names)}: the result cannot give it: {cut(table.why, 400)}"
             for table in tables
             if not table.cells
         ),
         grids=tuple(
             Grid(
                 key=f"announced-{place}",
-                caption=f"{title_of(table.names)}, as announced",
+                caption=f"{table_title(table.names)}, as announced",
                 columns=("Categories", "#Share", name),
                 rows=tuple(_announced(table.cells[:CELLS])),
                 more=rest(len(table.cells), CELLS, "cells in the JSON report"),

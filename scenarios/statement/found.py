@@ -13,7 +13,7 @@ from protocol.estimators.inference.interval_words import bracketed
 from protocol.estimators.inference.intervals import Shown
 from protocol.wire.codec import Codec
 from scenarios.statement.statement import Coverage, Grid, Panel, Section
-from scenarios.surveys.watching.rounds import waits_of
+from scenarios.surveys.watching.rounds import named_waits
 from scenarios.wording.decimals import decimal, in_percent
 from scenarios.wording.formatting import NONE, cut, respondents_text, rest, some
 
@@ -28,7 +28,7 @@ def coverage(complete: Completeness, codec: Codec) -> tuple[Coverage, ...]:
     """Counts of parties: for the estimate, then in each wait of the aggregator."""
     found = [Coverage("the estimate", "", complete.counted, complete.response.asked)]
     explained: set[str] = set()
-    for name, alike in waits_of(complete.closings, at_most=WAITS):
+    for name, alike in named_waits(complete.closings, at_most=WAITS):
         kind = alike[0].kind
         about = "" if kind in explained else cut(codec.about(kind), 100)
         explained.add(kind)

@@ -132,7 +132,7 @@ class PrivacyVerdict(Verdict):
         edges = [0.0, *(math.log(step.odds) for step in SCALE[:-1])]
         at = next((i for i, step in enumerate(SCALE) if step.name == self.word), 0)
         within = 0.5
-        if at < len(edges) - 1 and level_of(self.epsilon) == at:
+        if at < len(edges) - 1 and scale_step(self.epsilon) == at:
             within = (self.epsilon - edges[at]) / (edges[at + 1] - edges[at])
         return (at + min(max(within, 0.04), 0.96)) / len(SCALE)
 
@@ -141,7 +141,7 @@ class PrivacyVerdict(Verdict):
         """True if an exact sum decides, because the loss alone would be a better step."""
         if self.word == "unknown" or self.crowd is None:
             return False
-        return SCALE[level_of(self.epsilon)].name != self.word
+        return SCALE[scale_step(self.epsilon)].name != self.word
 
     @property
     def scale(self) -> Scale:
@@ -206,7 +206,7 @@ def on_privacy(
     told, who = _told(ledger, beside_sums=alone is not None), collector(ledger)
     doubt = doubt or _doubt(ledger, alone, *conspiring)
     leading = _Exposure(
-        level_of(told.record),
+        scale_step(told.record),
         _by_loss(told, least=bool(doubt), who=who),
         who,
         least=told.record,
@@ -314,7 +314,7 @@ def _in_sums(
         noised = noised_by(ledger if alone is not None else found.ledger, promised)
         if noised is not None:
             says = said_of(noised, who if against else observer)
-            level = level_of(noised.epsilon)
+            level = scale_step(noised.epsilon)
             yield _Exposure(level, says, observer, noised.epsilon, noised=noised, against=against)
 
 
@@ -372,7 +372,7 @@ def beside_sums(ledger: Ledger) -> Loss:
     return _told(ledger, beside_sums=True)
 
 
-def level_of(loss: float) -> int:
+def scale_step(loss: float) -> int:
     """The step of the scale by a loss in nats, 0 for the best."""
     most = next(i for i, step in enumerate(SCALE) if loss <= math.log(step.odds) * (1 + _SAME))
     return most
@@ -483,7 +483,7 @@ def _by_loss(told: Loss, *, least: bool, who: str, brief: bool = False) -> str:
     figure = f"ε = {epsilon(told.record, least=least)}"
     if not brief:
         figure += f", which changes odds by {odds(told.record)} at {most}"
-    if SCALE[level_of(told.record)].name == "none":
+    if SCALE[scale_step(told.record)].name == "none":
         if brief:
             return f"{who} can become certain of a person's answers ({figure})"
         return f"{_collecting(who)} can become certain of those of a person ({figure})"
@@ -547,7 +547,7 @@ def _of_an_answer(told: Loss) -> str:
     name, most = max(told.attributes.items(), key=lambda item: item[1])
     if not 0 < most < told.record or math.isinf(most):
         return ""
-    step = SCALE[level_of(most)].name
+    step = SCALE[scale_step(most)].name
     return (
         f"One answer by itself is less exposed: {step} on this scale, with at most "
         f"ε = {epsilon(most)} of {cut(name)}, which changes odds by {odds(most)} at most."

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from numpy.typing import NDArray
 
 from protocol.estimators.inference.interval_words import bracketed, sentences
-from protocol.estimators.inference.intervals import Intervals, figures_of
+from protocol.estimators.inference.intervals import Intervals, interval_figures
 from protocol.estimators.inference.laws import Interval
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import FIGURES
@@ -48,7 +48,7 @@ def state_table(
         notes: further sentences.
         verdicts: on their usefulness.
     """
-    figures = figures_of(columns["value"], Interval(columns["low"], columns["high"]))
+    figures = interval_figures(columns["value"], Interval(columns["low"], columns["high"]))
     # Of people one decimal is enough.
     digits = decimals(figures, least=1 if max(abs(cell.value) for cell in figures) > 1 else 4)
     named = [name for name in columns if name not in FIGURES]

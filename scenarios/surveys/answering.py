@@ -36,14 +36,14 @@ from parties.keeping.repeating import (
     note_given,
     noted_given,
 )
-from parties.keeping.session_keys import known_session_key, mark_of, role_stream, session_key
+from parties.keeping.session_keys import known_session_key, role_stream, session_key, session_mark
 from parties.keeping.writing import reason
 from protocol.accounting.spending import DELTA, Cost, largest
 from protocol.errors import PrivacyError, ProtocolError, RemoteProtocolError, UsageError
 from protocol.messages import AGGREGATOR, DONE, Envelope, Head
 from protocol.session.charter import Charter
 from protocol.session.machine import Machine
-from protocol.session.run import ending_of
+from protocol.session.run import machine_ending
 from protocol.sharing.messages import is_summed
 from protocol.surveys.records import Records
 from protocol.transcript.checkpoints import SignedCheckpoint
@@ -341,7 +341,7 @@ def _done_before(member: Member, answers: Answers, records: Records) -> Answered
     if receipt is None:
         return None
     mark, _ = noted_in(member.folder, "said", charter.session)
-    if mark != mark_of(known_session_key(member.folder, charter, records), charter.session):
+    if mark != session_mark(known_session_key(member.folder, charter, records), charter.session):
         return None
     return Answered(
         how=TOO_LATE if receipt.late else DONE_BEFORE,
@@ -448,7 +448,7 @@ class Sitting:
         folder, name = self.member.folder, self.member.identity.name
         charter = self.member.charter.again(attempt)
         key = session_key(folder, charter, self.records)
-        mark = mark_of(key, charter.session)
+        mark = session_mark(key, charter.session)
         given = _given(self.member, charter, self.repeat)
         heard, said = (
             self.kept.enter_context(remembering(session_file(folder, what, charter.session), mark))
@@ -555,7 +555,7 @@ class Sitting:
             how, ending = STOPPED_BY_SIGNAL, stopped
         elif machine.failure is not None:
             how = DECLINED if _refuses(machine.failure) else FAILED
-            ending = ending_of(machine)
+            ending = machine_ending(machine)
         elif receipt is None:
             if earlier is not None and earlier.attempt == attempt:
                 return earlier

@@ -42,10 +42,10 @@ def read_member(
     """
     folder = Path(folder)
     path = folder / CHARTER
-    read = decoded(_content_of(path), CharterFile, path)
+    read = decoded(_read_content(path), CharterFile, path)
     own = read.build(variant, path)
     key = key or folder / KEY
-    secret = key_secret(_content_of(key), key)
+    secret = key_secret(_read_content(key), key)
     if (folder / ROSTER).exists():
         roster, name = _listed(folder, read, secret, key)
     else:
@@ -78,7 +78,7 @@ def _listed(
 ) -> tuple[Roster, PartyId]:
     """All members, and which of them has this key."""
     path = folder / ROSTER
-    read = decoded(_content_of(path), RosterFile, path)
+    read = decoded(_read_content(path), RosterFile, path)
     try:
         roster = Roster(read.members)
     except ValueError as error:
@@ -95,7 +95,7 @@ def _listed(
 def _placed(folder: Path, charter: CharterFile, secret: bytes) -> tuple[Roster, PartyId]:
     """Roster as a party with this key knows it, and its id."""
     path = folder / PLACE
-    read = decoded(_content_of(path), PlaceFile, path)
+    read = decoded(_read_content(path), PlaceFile, path)
     try:
         return read.excerpt(Identity(read.party, secret).public, charter), read.party
     except ValueError as error:
@@ -130,7 +130,7 @@ def tls_context(
         raise UsageError(f"{folder}: {what} do not belong together, or one is damaged") from error
 
 
-def _content_of(path: Path) -> bytes:
+def _read_content(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError as error:

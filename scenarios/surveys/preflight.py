@@ -244,7 +244,7 @@ def _member(member: Member) -> Iterator[Known]:
     answers = None if name == AGGREGATOR else answers_in(member.folder)
     if answers is not None and answers.attempts:
         tried = count(len(answers.attempts), "attempt")
-        total = total_of(answers.before(answers.attempts[-1] + 1))
+        total = cost_words(answers.before(answers.attempts[-1] + 1))
         rests = assumed(answers.before(answers.attempts[-1] + 1).honest)
         yield Known("spent", f"{total} for each respondent, in {tried}{rests}.")
     make = server_context if name == AGGREGATOR else client_context
@@ -306,7 +306,7 @@ def _purse(
     payers = purse.payers(people)
     elsewhere = purse.spent(payers, lambda release: release.survey != survey)
     most, who = elsewhere.most, count(len(payers), "respondent")
-    total = total_of(most)
+    total = cost_words(most)
     says = f"{folder}: {total} spent on other surveys"
     if people is not None:
         paid = int(((elsewhere.epsilon > 0) | (elsewhere.delta > 0)).sum())
@@ -325,7 +325,7 @@ def _purse(
     return Known("purse", f"{says}; {enough}.", ready=True)
 
 
-def total_of(cost: Cost) -> str:
+def cost_words(cost: Cost) -> str:
     """Epsilon and, if there is one, delta, in the letters of the field."""
     said = f"\N{GREEK SMALL LETTER EPSILON} {epsilon(cost.epsilon)}"
     return f"{said} and \N{GREEK SMALL LETTER DELTA} {cost.delta:.6g}" if cost.delta else said

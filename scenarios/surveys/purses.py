@@ -18,7 +18,7 @@ from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR, PartyId
 from scenarios.files.budget import within_usual_budget
 from scenarios.surveys.members import CHARTER
-from scenarios.surveys.preflight import Known, total_of
+from scenarios.surveys.preflight import Known, cost_words
 from scenarios.wording.formatting import count
 
 _ID = 16
@@ -130,14 +130,14 @@ def facts_of(found: Listing) -> Iterator[Known]:
         who += ["without ids, so by anybody"] if survey.everybody else []
         who += ["by whom is not known, as only a party's folder recalls it"] * survey.recalled
         how = f"{count(survey.attempts, 'attempt')} as {', '.join(survey.parties)}"
-        paid = f"{_most_of(survey.spent)}; paid {', and '.join(who)}"
+        paid = f"{_most_spent(survey.spent)}; paid {', and '.join(who)}"
         yield Known("survey", f"{survey.survey[:_ID]}, {how}: {paid}.")
-    yield Known("spent", f"{_most_of(found.spent)} in all surveys.")
+    yield Known("spent", f"{_most_spent(found.spent)} in all surveys.")
     if found.told_apart:
         yield Known(
             "apart",
             f"{count(found.told_apart, 'person', 'people')} of them read like somebody else and "
-            f"were told apart; were they not, it would be {_most_of(found.as_one)}.",
+            f"were told apart; were they not, it would be {_most_spent(found.as_one)}.",
         )
 
 
@@ -145,8 +145,8 @@ def _people(number: int) -> str:
     return f"by {count(number, 'person', 'people')}"
 
 
-def _most_of(spent: Cost) -> str:
-    return f"at most {total_of(spent)} for each{assumed(spent.honest)}"
+def _most_spent(spent: Cost) -> str:
+    return f"at most {cost_words(spent)} for each{assumed(spent.honest)}"
 
 
 def merge_into(folder: Path, sources: Sequence[Path], member_in: Callable[[Path], Member]) -> int:

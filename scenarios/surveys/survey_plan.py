@@ -220,7 +220,7 @@ def read_questions(path: Path | str) -> Questions:
         planned = msgspec.convert(common, _Planned)
     except msgspec.ValidationError as error:
         raise misplaced(path, error, _Planned) from error
-    with _said_of(path):
+    with _naming_file(path):
         survey = _survey(path, planned)
         _set_patience(content, survey)
         coding = Coding.of(survey, planned.attributes, planned.records)
@@ -266,14 +266,14 @@ def read_plan(path: Path | str) -> Plan:
     if split_path(asked.variant)[0] is not None:
         own = str(path.parent / asked.variant)
         cls, pin = own_variant(own)
-    with _said_of(path):
+    with _naming_file(path):
         cls = cls or built_in_variant(asked.variant)
         variant = make_variant(cls, asked.survey, asked.parameters, strict=True)
     return Plan(variant, asked.analysis, asked.coding, pin, own)
 
 
 @contextmanager
-def _said_of(path: Path) -> Generator[None]:
+def _naming_file(path: Path) -> Generator[None]:
     """Name the file in errors about what is made of it.
 
     Raises:

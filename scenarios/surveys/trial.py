@@ -39,7 +39,7 @@ class OnOwnRecords(Spread, frozen=True, kw_only=True):
     """
 
 
-def trial_of(plan: Plan, name: str, records: Path) -> Scenario[OnOwnRecords]:
+def make_trial(plan: Plan, name: str, records: Path) -> Scenario[OnOwnRecords]:
     """The survey of a plan on the records of a file.
 
     Args:
@@ -98,7 +98,7 @@ def scenario_or_trial(name: str, records: Path | None) -> Scenario[Any]:
         raise UsageError(f"{name}: a plan; expected --records too, the answers to try it on")
     from scenarios.surveys.survey_plan import read_plan
 
-    return trial_of(read_plan(name), Path(name).stem, records)
+    return make_trial(read_plan(name), Path(name).stem, records)
 
 
 def cost_of(parties: int) -> str | None:

@@ -14,13 +14,13 @@ _NAMES = 8
 def described(analysis: Analysis) -> str:
     """An announced analysis in a clause."""
     tables = analysis.tables
-    named = some(map(title_of, tables), len(tables), _NAMES)
+    named = some(map(table_title, tables), len(tables), _NAMES)
     return (
         f"{count(len(tables), 'table')} ({named}), intervals at {level_text(analysis.level)} about "
         f"the {analysis.about}, projection {analysis.projection}"
     )
 
 
-def title_of(names: Iterable[str]) -> str:
+def table_title(names: Iterable[str]) -> str:
     """A table's name: its attributes."""
     return " by ".join(map(cut, names))

@@ -17,10 +17,10 @@ from protocol.crypto.randomness import Streams
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.exchange import Exchange
 from protocol.session.variant import Variant
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.surveys.survey import Attribute, Survey
 from protocol.surveys.texts import Group, Texts, Wording
-from protocol.transcript.header import header_of
+from protocol.transcript.header import make_header
 from protocol.transcript.receipts import encode_receipt
 from protocol.transcript.recorder import Recorder
 from protocol.variants import RRIndependent
@@ -98,7 +98,7 @@ class Held:
     """
 
     def __init__(self, variant: Variant = VARIANT, *, people: int = 4, attempt: int = 1) -> None:
-        self.setting = setting_of(variant, answers(variant.survey, people), seed=1)
+        self.setting = make_setting(variant, answers(variant.survey, people), seed=1)
         self.charter = self.setting.charter.again(attempt)
         self.said = OnRecord(self.charter.roster.parties)
         self.address = ""
@@ -143,7 +143,7 @@ class Held:
         charter, signer = self.charter, self.setting.identities[AGGREGATOR]
         recorder = Recorder(
             self._content.extend,
-            header_of(charter, transport="tls", program="test"),
+            make_header(charter, transport="tls", program="test"),
             signer=signer,
             secret=bytes(32),
             acknowledging=True,

@@ -19,7 +19,15 @@ from tests.recorded.late import LIES as LATE_LIES
 from tests.recorded.late import LOG, given, named
 from tests.recorded.late import made as late
 from tests.recorded.receipts import LIES, made_up, receipt_of, variations
-from tests.recorded.signed import ONE, TWO, changed_report, rewritten, run_of, setting, signed_run
+from tests.recorded.signed import (
+    ONE,
+    TWO,
+    changed_report,
+    finished_run,
+    rewritten,
+    setting,
+    signed_run,
+)
 from tests.tiers import slow
 
 if TYPE_CHECKING:
@@ -111,7 +119,7 @@ def test_a_late_note_says_that_the_report_was_not_counted(opened: Opened) -> Non
 
 
 def test_a_receipt_without_a_signature_says_so(opened: Opened) -> None:
-    run = run_of(setting(), unsigned=("party-1",))
+    run = finished_run(setting(), unsigned=("party-1",))
     assert judged(opened, receipt_of(run), run.checkpoint) == []
     assert "is not signed with its own key" in opened.page.inner_text("#answer")
 

@@ -20,7 +20,7 @@ from tests.coverage_gate.grid import Point
 from tests.coverage_gate.laws import binomial, counted
 from tests.coverage_gate.measuring import Row, _chances, fate, measured
 from tests.coverage_gate.planted import PLANTS
-from tests.coverage_gate.verdict import bounds_of, failures, findings, judged
+from tests.coverage_gate.verdict import column_bounds, failures, findings, judged
 from tests.tiers import thinned
 
 SMALL = Point(30, 0.1, 0.5, 3)
@@ -74,7 +74,7 @@ def test_the_verdict_allows_for_the_error_of_runs_and_for_nothing_else() -> None
     assert judged(row(0.98, 0, expected=10)) is None
     assert judged(row(0.975, 1000)) is None
     assert judged(row(0.99, 1000)) == "too high"
-    low, high = bounds_of(row(0.9, 1000))
+    low, high = column_bounds(row(0.9, 1000))
     assert stats.binom.sf(899, 1000, low) == pytest.approx(0.001, rel=1e-6)
     assert stats.binom.cdf(900, 1000, high) == pytest.approx(0.001, rel=1e-6)
 

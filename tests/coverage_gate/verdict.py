@@ -51,7 +51,7 @@ class Finding(NamedTuple):
         )
 
 
-def bounds_of(row: Row) -> tuple[float, float]:
+def column_bounds(row: Row) -> tuple[float, float]:
     """What the coverage is at least and at most, each but for a chance of ``DOUBT``."""
     if not row.runs:
         return row.covered - _EXACT, row.covered + _EXACT
@@ -73,7 +73,7 @@ def judged(row: Row) -> str | None:
         return f"variance off by {row.variance:.1f} standard errors"
     if math.isnan(row.covered):
         return None
-    low, high = bounds_of(row)
+    low, high = column_bounds(row)
     if high < LEAST:
         return "too low"
     if low > MOST and row.inside and row.point.expected >= MOST_FROM:

@@ -28,7 +28,7 @@ from protocol.transcript.entries import (
     encode_header,
     encode_item,
 )
-from protocol.transcript.header import header_of
+from protocol.transcript.header import make_header
 from protocol.variants import BUILT_IN
 from protocol.wire.codec import encode_envelope
 from tests.every_variant import examples
@@ -170,7 +170,7 @@ def _terms(variant: str, survey: dict[str, Any], **parameters: Any) -> bytes:
     try:
         made = build(BUILT_IN[variant], parameters=values, survey=survey)
         others = tuple((PartyId(f"party-{i}"), i.to_bytes(32)) for i in range(1, 4))
-        head = header_of(Charter(variant=made, roster=Roster((ROSTER[0], *others))))
+        head = make_header(Charter(variant=made, roster=Roster((ROSTER[0], *others))))
     except (ProtocolError, ValueError):
         head = header(variant, survey, values)
     return _wrapped([_start(head)])

@@ -18,7 +18,7 @@ def text_of(page: str) -> str:
     return (ROOT / page).read_text(encoding="utf-8")
 
 
-def values_of(key: str) -> list[str]:
+def key_values(key: str) -> list[str]:
     """The values of a key in CITATION.cff, wherever it stands."""
     found = re.findall(rf"^[ -]*{key}: (.*?)(?: #.*)?$", text_of("CITATION.cff"), re.MULTILINE)
     return [value.strip('"') for value in found]
@@ -50,12 +50,12 @@ def test_an_environment_is_made_for_the_python_that_is_named() -> None:
 
 
 def test_the_citation_is_of_this_version() -> None:
-    assert values_of("version") == [PROJECT["version"]]
-    title, *papers = values_of("title")
+    assert key_values("version") == [PROJECT["version"]]
+    title, *papers = key_values("title")
     assert title == PROJECT["name"]
-    assert values_of("abstract") == [PROJECT["description"]]
-    assert values_of("name")[0] == PROJECT["authors"][0]["name"]
-    assert values_of("license")[0] == PROJECT["license"].split(" AND ")[0]
+    assert key_values("abstract") == [PROJECT["description"]]
+    assert key_values("name")[0] == PROJECT["authors"][0]["name"]
+    assert key_values("license")[0] == PROJECT["license"].split(" AND ")[0]
     for paper in papers:
         assert f"*{paper}*" in text_of("docs/papers.md")
 

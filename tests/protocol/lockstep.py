@@ -8,7 +8,7 @@ import msgspec
 
 from protocol.accounting.events import PrivacyEvent, Public
 from protocol.audit.disclosure import Disclosure
-from protocol.audit.hearing import heads_of
+from protocol.audit.hearing import collect_heads
 from protocol.audit.ledger import LedgerWriter
 from protocol.audit.walk import steps
 from protocol.messages import ROLE_STREAM, Envelope, Message, PartyId
@@ -60,7 +60,7 @@ class Lockstep:
     def charged(self) -> list[Heard]:
         """What a ledger has, by the record and the head in it."""
         ledger, walked = LedgerWriter(self.charter), list(steps(self.charter.codec, self.entries))
-        ledger.start(heads_of(self.entries))
+        ledger.start(collect_heads(self.entries))
         self._charged.clear()
         for step in walked:
             ledger.add(step)

@@ -7,7 +7,7 @@ from typing import Any
 
 from protocol.accounting.events import PrivacyEvent, Public
 from protocol.accounting.spending import DELTA
-from protocol.crypto.randomness import Streams, nonce_of, secret_of
+from protocol.crypto.randomness import Streams, public_nonce, secret_of
 from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope, Head, Message, PartyId
 from protocol.session.charter import Charter
 from protocol.session.machine import Machine
@@ -23,7 +23,7 @@ from tests.live import run_over_memory
 from tests.recorded.runs import SURVEY, Run, answers
 
 SECRET = secret_of(1)
-NONCE = nonce_of(SECRET)
+NONCE = public_nonce(SECRET)
 STREAMS = Streams(SECRET, NONCE)
 
 
@@ -81,7 +81,7 @@ def talk(
     return Talk(survey=SURVEY)
 
 
-def roster_of(parties: int) -> Roster:
+def read_roster(parties: int) -> Roster:
     """The aggregator and ``party-1`` to ``party-n``."""
     names = (AGGREGATOR, *(PartyId(f"party-{i}") for i in range(1, parties + 1)))
     return Roster(tuple((name, _identity(name).public) for name in names))
@@ -98,7 +98,7 @@ def identities_of(charter: Charter) -> dict[PartyId, Identity]:
 
 def charter_of(variant: Variant, parties: int = 3) -> Charter:
     """The charter of a session of this many parties."""
-    return Charter(variant=variant, roster=roster_of(parties), nonce=NONCE)
+    return Charter(variant=variant, roster=read_roster(parties), nonce=NONCE)
 
 
 def machine_of(
@@ -127,7 +127,7 @@ def machine_of(
     )
 
 
-def words_of(machine: Machine) -> list[Envelope]:
+def words_sent(machine: Machine) -> list[Envelope]:
     """What a machine has to say, without the head that signs it."""
     return [item for item in machine.take() if item.kind != Head.kind()]
 

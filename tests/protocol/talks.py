@@ -6,7 +6,7 @@ from protocol.accounting.events import PrivacyEvent
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.session.machine import Machine
 from protocol.session.roles import Me
-from tests.protocol.sessions import Role, Word, charter_of, envelope, machine_of, talk, words_of
+from tests.protocol.sessions import Role, Word, charter_of, envelope, machine_of, talk, words_sent
 
 ONE, TWO, THREE = (PartyId(f"party-{i}") for i in (1, 2, 3))
 ALL = (ONE, TWO, THREE)
@@ -36,7 +36,7 @@ def hear(
 def said(machine: Machine) -> list[tuple[PartyId, Message]]:
     """Recipient and message of what is in the outbox."""
     decode = machine.charter.codec.decode
-    return [(e.recipient, decode(e.kind, e.body)) for e in words_of(machine)]
+    return [(e.recipient, decode(e.kind, e.body)) for e in words_sent(machine)]
 
 
 def reasons(machine: Machine) -> list[str]:

@@ -19,7 +19,7 @@ from protocol.session.terms import NEIGHBOURS
 from protocol.session.variant import Variant
 from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.entries import Entry, Header, encode_header, encode_item
-from protocol.transcript.header import header_of
+from protocol.transcript.header import make_header
 from protocol.variants import RRIndependent
 from tests.recorded.forgeries import packed, plain, record_of
 from tests.recorded.transcripts import agreed, described
@@ -88,7 +88,7 @@ def hostile_header(variant: Variant, parties: int = 1) -> Header:
     others = tuple(
         (PartyId(f"party-{i}"), (i + 1000).to_bytes(32, "little")) for i in range(1, parties + 1)
     )
-    return header_of(Charter(variant=variant, roster=Roster((ROSTER[0], *others))))
+    return make_header(Charter(variant=variant, roster=Roster((ROSTER[0], *others))))
 
 
 def asked(attributes: int, categories: int = 2) -> dict[str, Any]:

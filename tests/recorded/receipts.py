@@ -9,7 +9,7 @@ import msgspec
 
 from parties.keeping.packing import Unpacked
 from protocol.audit.proofs.making_receipts import prove
-from protocol.crypto.merkle import inclusion_path, leaf_hash, levels_of
+from protocol.crypto.merkle import inclusion_path, leaf_hash, tree_levels
 from protocol.messages import AGGREGATOR, RECORD, PartyId
 from protocol.transcript.checkpoints import SignedCheckpoint, sign_checkpoint
 from protocol.transcript.entries import Sent, decode_item, encode_item
@@ -111,7 +111,7 @@ def made_up(change: Change = list) -> tuple[Receipt, SignedCheckpoint]:
         for i, leaf in enumerate(leaves)
     )
     forged = msgspec.structs.replace(receipt, counted=(Counted(report, closing, counted.path),))
-    root, session = levels_of(hashes)[-1][0], setting().charter.session
+    root, session = tree_levels(hashes)[-1][0], setting().charter.session
     return forged, sign_checkpoint(AGGREGATORS, session=session, size=2, root=root)
 
 

@@ -20,7 +20,7 @@ from protocol.session.heads import head_statement
 from protocol.session.roster import Identity
 from protocol.session.variant import Variant
 from protocol.simulation.rehearsal import Rehearsal
-from protocol.simulation.setting import Setting, setting_of
+from protocol.simulation.setting import Setting, make_setting
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.checkpoints import SignedCheckpoint
@@ -189,7 +189,7 @@ def recorded(
     """
     if isinstance(records, int):
         records = answers(variant.survey, records)
-    setting = setting_of(variant, records, seed=seed, parties=parties, strata=strata)
+    setting = make_setting(variant, records, seed=seed, parties=parties, strata=strata)
     charter = msgspec.structs.replace(setting.charter, analysis=analysis, attempt=attempt)
     return Run(msgspec.structs.replace(setting, charter=charter), **options)
 

@@ -10,7 +10,7 @@ import msgspec
 from protocol.messages import AGGREGATOR, Head, PartyId
 from protocol.session.roster import Identity
 from protocol.session.variant import Variant
-from protocol.simulation.setting import Setting, setting_of
+from protocol.simulation.setting import Setting, make_setting
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import RRIndependent
@@ -26,10 +26,12 @@ ONE, TWO, THREE = (PartyId(f"party-{i}") for i in (1, 2, 3))
 @functools.cache
 def setting(variant: Variant = VARIANT, parties: int = PARTIES, seed: int = 1) -> Setting:
     """Who takes part, with one record each."""
-    return setting_of(variant, answers(variant.survey, parties, seed), seed=seed)
+    return make_setting(variant, answers(variant.survey, parties, seed), seed=seed)
 
 
-def run_of(where: Setting, rules: Sequence[Fault] = (), *, unsigned: Sequence[PartyId] = ()) -> Run:
+def finished_run(
+    where: Setting, rules: Sequence[Fault] = (), *, unsigned: Sequence[PartyId] = ()
+) -> Run:
     """Run a survey, and sign its checkpoints."""
     return Run(where, fate=faults(rules, seed=1), unsigned=unsigned, signed=True)
 
@@ -37,7 +39,7 @@ def run_of(where: Setting, rules: Sequence[Fault] = (), *, unsigned: Sequence[Pa
 @functools.cache
 def signed_run() -> Run:
     """The run that most tests tamper with."""
-    return run_of(setting())
+    return finished_run(setting())
 
 
 def envelopes(run: Run, sender: PartyId) -> list[bytes]:

@@ -12,7 +12,7 @@ from protocol.session.machine import Machine
 from protocol.sharing import sparse
 from protocol.sharing.sums import SecureSum
 from protocol.transcript.checkpoints import SignedCheckpoint
-from protocol.transcript.header import header_of
+from protocol.transcript.header import make_header
 from protocol.transcript.receipts import Confirming, receipt_for
 from protocol.transcript.recorder import Recorder
 from protocol.wire.codec import encode_envelope
@@ -46,7 +46,7 @@ class _Split(Conspiracy):
         assert machine.head is not None
         recorder = Recorder(
             lambda part: None,
-            header_of(self.charter),
+            make_header(self.charter),
             signer=self.identities[AGGREGATOR],
             secret=bytes(32),
             acknowledging=True,

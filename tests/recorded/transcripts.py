@@ -23,7 +23,7 @@ from protocol.transcript.entries import (
     expected_session,
 )
 from protocol.wire.codec import encode_envelope
-from protocol.wire.schemas import schema_of
+from protocol.wire.schemas import make_schema
 from tests.recorded.runs import Written, written
 
 ANNA, BERT = PartyId("anna"), PartyId("bert")
@@ -33,7 +33,7 @@ ROSTER = ((AGGREGATOR, b"\xaa" * 32), (ANNA, b"\x01" * 32), (BERT, b"\x02" * 32)
 def described(*names: str, max_bytes: int = 64) -> tuple[DeclaredKind, ...]:
     """Kinds of one text each, and the kernel's."""
     own = (DeclaredKind(name, max_bytes, [["text", ["str", 0, None]]]) for name in names)
-    kernel = (schema_of(kind, {}, max_bytes=max_bytes) for kind in KERNEL_KINDS)
+    kernel = (make_schema(kind, {}, max_bytes=max_bytes) for kind in KERNEL_KINDS)
     return *own, *map(DeclaredKind.of, kernel)
 
 

@@ -8,11 +8,11 @@ import msgspec
 import numpy as np
 
 from protocol.messages import AGGREGATOR, PartyId
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.entries import Departed
-from protocol.transcript.header import header_of
+from protocol.transcript.header import make_header
 from protocol.variants import RRIndependent
 from tests.recorded.runs import Run, Written, written
 
@@ -32,7 +32,7 @@ def survey_without(
     """
     codes = np.arange(parties, dtype=np.uint8)[:, np.newaxis] % 2
     variant = msgspec.structs.replace(RRIndependent.with_epsilon(SURVEY, 1.0), quorum=1)
-    setting = setting_of(variant, Records(SURVEY, codes), seed=1)
+    setting = make_setting(variant, Records(SURVEY, codes), seed=1)
     holdings = {name: held for name, held in setting.holdings.items() if name not in reasons}
     run = Run(msgspec.structs.replace(setting, holdings=holdings), seeded=seeded, signed=signed)
     assert run.result is not None
@@ -44,5 +44,5 @@ def survey_without(
     ]
     signer = setting.identities[PartyId(AGGREGATOR)] if signed else None
     return written(
-        header_of(setting.charter, seed=setting.seed if seeded else None), entries, signer=signer
+        make_header(setting.charter, seed=setting.seed if seeded else None), entries, signer=signer
     )

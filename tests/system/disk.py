@@ -184,7 +184,7 @@ def watching(root: Path, watched: Callable[[str], Watched | None]) -> Generator[
             return None
         return watched(text.removeprefix(prefix).partition("/")[0])
 
-    def path_of(descriptor: int) -> str:
+    def inclusion_path_at(descriptor: int) -> str:
         try:
             return os.readlink(f"/proc/self/fd/{descriptor}").removesuffix(" (deleted)")
         except OSError:
@@ -206,7 +206,7 @@ def watching(root: Path, watched: Callable[[str], Watched | None]) -> Generator[
         return opened
 
     def write(descriptor: int, content: Any) -> int:
-        one = of(path_of(descriptor))
+        one = of(inclusion_path_at(descriptor))
         if one is not None:
             one.host.tick()
             if one.full():
@@ -218,7 +218,7 @@ def watching(root: Path, watched: Callable[[str], Watched | None]) -> Generator[
         return written
 
     def fsync(descriptor: int) -> None:
-        path = path_of(descriptor)
+        path = inclusion_path_at(descriptor)
         one = of(path) or of(f"{path}/")
         if one is None:
             return

@@ -29,7 +29,7 @@ from protocol.messages import (
     Envelope,
     PartyId,
 )
-from protocol.session.roles import Topic, topic_of
+from protocol.session.roles import Topic, message_topic
 from protocol.sharing.messages import Deal, Join, Survivors, Unmask, Upload
 from protocol.transcript.checkpoints import SignedCheckpoint, read_note
 from protocol.transcript.entries import Ending, Header, Sent
@@ -221,7 +221,7 @@ def acknowledged_is_counted(course: Course) -> Iterator[str]:
                     yield f"{what} was acknowledged, and not counted"
                 said[topic, name] = what, True
         elif envelope.recipient == AGGREGATOR and not isinstance(message, Declined):
-            of = topic_of(message), envelope.sender
+            of = message_topic(message), envelope.sender
             said[of] = f"{envelope.kind} #{envelope.seq} of {envelope.sender}", of in said
     for what, over in said.values():
         if not over:

@@ -234,7 +234,7 @@ def _new_randomness() -> Generator[None]:
     """A party that is started again draws anew, and remembers nothing."""
     with (
         mock.patch.object(answering, "session_key", new=_drawn),
-        mock.patch.object(answering, "mark_of", return_value=bytes(32)),
+        mock.patch.object(answering, "session_mark", return_value=bytes(32)),
         mock.patch.object(Memory, "again", return_value=True),
     ):
         yield

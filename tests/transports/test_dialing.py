@@ -21,7 +21,7 @@ from tests.live import LOOPBACK, Certificates
 from transports.base import Limits
 from transports.certificates import Authority
 from transports.connection import Connection
-from transports.dialing import StrangerError, TurnedAwayError, addresses_of, dial, reason_of
+from transports.dialing import StrangerError, TurnedAwayError, dial, plain_reason, resolve_addresses
 from transports.testing import HANGS, identity_of
 
 A = PartyId("party-1")
@@ -243,10 +243,13 @@ async def test_names(
     before = trio.socket.set_custom_hostname_resolver(Resolver(answer))
     try:
         if says is None:
-            assert await addresses_of("host.example", 1, within=1.0) == ("127.0.0.1", "127.0.0.2")
+            assert await resolve_addresses("host.example", 1, within=1.0) == (
+                "127.0.0.1",
+                "127.0.0.2",
+            )
             return
         with pytest.raises(ConnectionError, match=says) as caught:
-            await addresses_of("host.example", 1, within=1.0)
+            await resolve_addresses("host.example", 1, within=1.0)
         assert not RAW.search(str(caught.value))
         if answer is not None:
             assert says in str(await complained(1, None, host="host.example"))
@@ -255,9 +258,9 @@ async def test_names(
 
 
 async def test_addresses_of_numbers_are_themselves() -> None:
-    assert await addresses_of(LOOPBACK, 1, within=1.0) == (LOOPBACK,)
-    assert await addresses_of("::1", 1, within=1.0) == ("::1",)
-    assert await addresses_of("fe80::1%1", 1, within=1.0) == ("fe80::1%1",)
+    assert await resolve_addresses(LOOPBACK, 1, within=1.0) == (LOOPBACK,)
+    assert await resolve_addresses("::1", 1, within=1.0) == ("::1",)
+    assert await resolve_addresses("fe80::1%1", 1, within=1.0) == ("fe80::1%1",)
 
 
 class Broken(trio.abc.SocketFactory):
@@ -290,8 +293,8 @@ async def test_a_machine_that_cannot_connect(error: int, says: str) -> None:
 
 def test_every_error_of_the_system_has_words() -> None:
     for number in errno.errorcode:
-        said = reason_of(OSError(number, os.strerror(number)))
+        said = plain_reason(OSError(number, os.strerror(number)))
         assert os.strerror(number) not in said
         assert len(said.splitlines()) == 1
-    assert reason_of(TimeoutError("timed out")) == reason_of(OSError(errno.ETIMEDOUT, "?"))
-    assert not RAW.search(reason_of(ssl.SSLError(1, "[SSL: SOMETHING_NEW] something new")))
+    assert plain_reason(TimeoutError("timed out")) == plain_reason(OSError(errno.ETIMEDOUT, "?"))
+    assert not RAW.search(plain_reason(ssl.SSLError(1, "[SSL: SOMETHING_NEW] something new")))

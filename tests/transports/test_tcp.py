@@ -22,7 +22,7 @@ from protocol.messages import AGGREGATOR, DONE, PartyId
 from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
 from protocol.session.roster import Identity
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.transcript.entries import Refused, Sent
 from protocol.variants import RRIndependent
 from protocol.wire.codec import encode_envelope
@@ -434,7 +434,7 @@ async def test_ending_inside_a_frame_is_no_goodbye() -> None:
 async def test_strangers_who_say_little_keep_nobody_out(said: bytes) -> None:
     """The parties come last, and would wait 300 s for the strangers' handshakes to run out."""
     variant = RRIndependent.with_keep(TOWN, 0.5)
-    where = setting_of(variant, town(8, seed=1), seed=1)
+    where = make_setting(variant, town(8, seed=1), seed=1)
     limits = Limits(unfinished=64, unfinished_each=64, handshake=300.0)
     strangers = 96
     switch = Switch(Exchange(where.charter), limits)

@@ -343,7 +343,7 @@ def keystream(key: bytes, size: int) -> bytes:
     return Cipher(AES256(key), CTR(bytes(16))).encryptor().update(bytes(size))
 
 
-def words_of(key: bytes, count: int) -> list[int]:
+def words_sent(key: bytes, count: int) -> list[int]:
     return list(struct.unpack(f"<{count}Q", keystream(key, 8 * count)))
 
 
@@ -397,7 +397,7 @@ def streams() -> Iterator[Case]:
                 "info": info,
                 "key": key,
                 "bytes": keystream(key, 40),
-                "words": words_of(key, 5),
+                "words": words_sent(key, 5),
             },
             secret=secret,
             session=session,
@@ -413,7 +413,7 @@ def streams() -> Iterator[Case]:
         yield good(
             f"the child for {purpose!r}",
             "child",
-            {"key": child, "words": words_of(child, 3)},
+            {"key": child, "words": words_sent(child, 3)},
             key=key,
             purpose=purpose,
         )
@@ -426,7 +426,7 @@ def streams() -> Iterator[Case]:
         yield good(
             f"what answers a question, for {purpose!r}",
             "answer",
-            {"purpose": about, "words": words_of(child, 3)},
+            {"purpose": about, "words": words_sent(child, 3)},
             key=key,
             kind="Report",
             body=body,
@@ -781,7 +781,7 @@ def randomizers() -> Iterator[Case]:
     scripts = {
         "words at the edge of the sign": [*told, 3 * 2**62, 0, 2**64 - 1, 2**63, 0, 0, 0, 0],
         "words below the edge of the sign": [*told, 3 * 2**62 - 1, 0, 0, 2**63 - 1, 0, 0, 0, 0],
-        "any words": words_of(some("key-value", 32), 20),
+        "any words": words_sent(some("key-value", 32), 20),
     }
     for name, script in scripts.items():
         keys, symbols, left = key_value_reports(2, (2**63, 2**62), holdings, script)
@@ -813,13 +813,13 @@ def split(n: int) -> int:
     return 1 << (n - 1).bit_length() - 1
 
 
-def path_of(m: int, leaves: Sequence[bytes]) -> list[bytes]:
+def inclusion_path_at(m: int, leaves: Sequence[bytes]) -> list[bytes]:
     if len(leaves) == 1:
         return []
     k = split(len(leaves))
     if m < k:
-        return [*path_of(m, leaves[:k]), tree_hash(leaves[k:])]
-    return [*path_of(m - k, leaves[k:]), tree_hash(leaves[:k])]
+        return [*inclusion_path_at(m, leaves[:k]), tree_hash(leaves[k:])]
+    return [*inclusion_path_at(m - k, leaves[k:]), tree_hash(leaves[:k])]
 
 
 def proof_of(m: int, leaves: Sequence[bytes], whole: bool = True) -> list[bytes]:
@@ -884,7 +884,7 @@ def merkle() -> Iterator[Case]:
             yield good(
                 f"leaf {index} of {n}",
                 "inclusion path",
-                {"path": path_of(index, leaves)},
+                {"path": inclusion_path_at(index, leaves)},
                 leaves=leaves,
                 index=index,
             )
@@ -893,7 +893,7 @@ def merkle() -> Iterator[Case]:
         given = {"leaves": leaves, "index": index}
         yield bad(f"leaf {index} of 7", "inclusion path", "out of range", **given)
     for index in (2, 6):
-        path, root = path_of(index, leaves), tree_hash(leaves)
+        path, root = inclusion_path_at(index, leaves), tree_hash(leaves)
         claim = {"leaf": leaves[index], "index": index, "count": 7, "path": path, "root": root}
         shorter = tree_hash(leaves[:6])
         for name, change, holds in (
@@ -913,7 +913,7 @@ def merkle() -> Iterator[Case]:
         ):
             yield good(f"leaf {index} of 7, {name}", "is included", holds, **(claim | change))
         inner = sha256(b"\0" + leaves[0]) + sha256(b"\0" + leaves[1])
-        claim = {**claim, "leaf": inner, "index": 0, "path": path_of(0, leaves)[1:]}
+        claim = {**claim, "leaf": inner, "index": 0, "path": inclusion_path_at(0, leaves)[1:]}
         yield good(f"an inner vertex for a leaf ({index})", "is included", False, **claim)
     for first in range(8):
         proof = proof_of(first, leaves) if first else []
@@ -1276,7 +1276,7 @@ def masks() -> Iterator[Case]:
         (3, 2, 2**32),
     ):
         key = some(f"zero {modulus}", 32)
-        words = itertools.chain(words_of(key, 64))
+        words = itertools.chain(words_sent(key, 64))
         drawn = uniform([modulus] * ((parties - 1) * cells), words)
         rows = [drawn[i * cells : (i + 1) * cells] for i in range(parties - 1)]
         rows.append([-sum(row[cell] for row in rows) % modulus for cell in range(cells)])

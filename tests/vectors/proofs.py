@@ -9,8 +9,8 @@ from typing import Any
 from tests.vectors.make import (
     based,
     flipped,
+    inclusion_path_at,
     packed,
-    path_of,
     proof_of,
     sha256,
     some,
@@ -399,7 +399,7 @@ def shown(record: Transcript, index: int, size: int) -> list[Any]:
     """An entry of the log, proved to be in it when it had so many leaves."""
     contents = [content for content, leaf in record.records if leaf]
     leaves = record.leaves[:size]
-    return [index, leaves[index][:16], contents[index], path_of(index, leaves)]
+    return [index, leaves[index][:16], contents[index], inclusion_path_at(index, leaves)]
 
 
 class Receipt:
@@ -434,14 +434,16 @@ class Receipt:
 
         def said(report: int) -> list[bytes]:
             """The proof of what the party has said, the head itself left out."""
-            return path_of(record.sequence[report], record.said[name][:-1]) if headed else []
+            return (
+                inclusion_path_at(record.sequence[report], record.said[name][:-1]) if headed else []
+            )
 
         self.fields: dict[str, Any] = {
             "party": name,
             "key": key,
             "place": place,
             "members": len(record.roster),
-            "roster": path_of(place, roster_leaves(record.roster)),
+            "roster": inclusion_path_at(place, roster_leaves(record.roster)),
             "terms": terms_of(record.fields),
             "attempt": record.fields["attempt"],
             "counted": [

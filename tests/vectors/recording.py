@@ -16,9 +16,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tests.vectors.make import (
     based,
+    inclusion_path_at,
     log_leaves,
     packed,
-    path_of,
     proof_of,
     sha256,
     some,
@@ -451,7 +451,7 @@ class Transcript:
         """A leaf of the log with its inclusion proof."""
         contents = [content for content, leaf in self.records if leaf]
         leaves = self.leaves
-        return [index, leaves[index][:16], contents[index], path_of(index, leaves)]
+        return [index, leaves[index][:16], contents[index], inclusion_path_at(index, leaves)]
 
     @property
     def start(self) -> bytes:

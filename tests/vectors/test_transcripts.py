@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from parties.keeping.checkpoints import evidence_of
+from parties.keeping.checkpoints import read_evidence
 from protocol.errors import UsageError
 from protocol.transcript.checkpoints import read_note
 from protocol.transcript.consistency import decode_consistency
@@ -65,7 +65,7 @@ def problems(case: Given) -> tuple[str, ...]:
             receipt = decode_receipt(content_of(case["receipt"], PROOFS["pieces"]))
             return problems_of_receipt(receipt, read_note(case["checkpoint"]))
         case "evidence":
-            found = evidence_of(case["evidence"].encode(), Path("evidence"))
+            found = read_evidence(case["evidence"].encode(), Path("evidence"))
             return () if found.check() else ("they do not contradict each other",)
     read_witness_key(case["key"])
     return ()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from protocol.crypto import merkle, shamir
 from protocol.crypto.commitments import commit, opens
 from protocol.crypto.octets import rows_of
-from protocol.crypto.randomness import Stream, Streams, expand, nonce_of, secret_of
+from protocol.crypto.randomness import Stream, Streams, expand, public_nonce, secret_of
 from protocol.crypto.sealing import Edge, edge_key
 from protocol.crypto.sealing import seal as seal_letters
 from protocol.errors import ProtocolError, RemoteProtocolError
@@ -318,7 +318,7 @@ def path(given: Given) -> list[bytes]:
 
 def root(given: Given) -> Any:
     found = merkle.root_of(leaves(given))
-    assert not given["leaves"] or merkle.levels_of(hashed(given))[-1] == (found,)
+    assert not given["leaves"] or merkle.tree_levels(hashed(given))[-1] == (found,)
     return {"root": found.hex()}
 
 
@@ -516,7 +516,7 @@ FUNCTIONS: dict[str, dict[str, Callable[[Given], Any]]] = {
     },
     "keystream": {
         "secret": lambda g: {"secret": secret_of(int(g["seed"])).hex()},
-        "session": lambda g: {"session": nonce_of(*raw(g, "secret")).hex()},
+        "session": lambda g: {"session": public_nonce(*raw(g, "secret")).hex()},
         "stream": stream,
         "child": child,
         "answer": answer,
@@ -553,7 +553,7 @@ FUNCTIONS: dict[str, dict[str, Callable[[Given], Any]]] = {
         },
         "is consistent": consistent,
         "joint path": lambda g: {
-            "path": hexes(merkle.joint_path(merkle.levels_of(hashed(g)), g["indices"]))
+            "path": hexes(merkle.joint_path(merkle.tree_levels(hashed(g)), g["indices"]))
         },
         "joint root": joint_root,
     },

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.transcript.checkpoints import read_note
 from protocol.transcript.entries import Sent
 from protocol.transcript.reader import TranscriptReader
@@ -76,7 +76,7 @@ def test_the_transcript_of_every_variant_is_accepted_and_its_bodies_are_read(
     tmp_path: Path,
 ) -> None:
     files = [
-        Run(setting_of(example.variant, example.records, seed=1), signed=True).content
+        Run(make_setting(example.variant, example.records, seed=1), signed=True).content
         for example in examples()
     ]
     lines = judged(tmp_path, files, "--bodies")

@@ -24,7 +24,7 @@ from protocol.wire.codec import encode_envelope
 from transports.background import running
 from transports.base import Limits
 from transports.connection import Connection
-from transports.dialing import TurnedAwayError, addresses_of, dial, race, reason_of, root_of
+from transports.dialing import TurnedAwayError, dial, plain_reason, race, resolve_addresses, root_of
 from transports.lasting.frames import (
     VERSION,
     Accepted,
@@ -516,7 +516,7 @@ async def connect_lasting(
         TurnedAwayError: the two ends do not accept each other.
         ConnectionError: the hub was out of reach for so long; says why in one line.
     """
-    limits = _limits_of(limits or Limits(), patience)
+    limits = _party_limits(limits or Limits(), patience)
     joined: list[int] = [] if join is not None else [charter.attempt]
 
     def rejoin(attempt: int) -> None:
@@ -545,7 +545,7 @@ async def connect_lasting(
             connection, _ = await dial(address, port, enter, tls=tls, limits=limits, within=left)
             return connection
 
-        return await race(await addresses_of(host, port, within=within), contend)
+        return await race(await resolve_addresses(host, port, within=within), contend)
 
     first = await patiently(dialed, Patience(patience))
     missing = (lambda *_: None) if holding is None else holding.missing
@@ -561,7 +561,7 @@ async def connect_lasting(
             await link.aclose()
 
 
-def _limits_of(limits: Limits, patience: float) -> Limits:
+def _party_limits(limits: Limits, patience: float) -> Limits:
     """The limits of a party: a silence leaves it half its patience, and has three signs of life."""
     idle = min(limits.idle, max(patience / 2, SHORTEST))
     return msgspec.structs.replace(limits, idle=idle, alive=min(limits.alive, idle / 3))
@@ -577,4 +577,4 @@ async def _plainly(direction: Awaitable[None]) -> None:
 
 def _why_ended(end: Exception) -> str:
     """The reason for a connection's end, in words for a person."""
-    return reason_of(root_of(end)) if end.__cause__ else str(end) or "the connection ended"
+    return plain_reason(root_of(end)) if end.__cause__ else str(end) or "the connection ended"

@@ -30,7 +30,7 @@ from protocol.messages import (
 )
 from protocol.session.charter import Charter
 from protocol.session.heads import Heard, head_of, head_statement
-from protocol.session.roles import Seen, topic_of
+from protocol.session.roles import Seen, message_topic
 from protocol.session.roster import is_signature
 from protocol.session.variant import bound_of, event_of
 from protocol.transcript.entries import Entry, Sent
@@ -237,7 +237,13 @@ class Gateway:
             await self._commits.caught_up(self._said.asked)
         place = roster.position[party]
         return _packed(
-            (place, roster.path_of(place), roster.key(AGGREGATOR), roster.path_of(0), question)
+            (
+                place,
+                roster.inclusion_path_at(place),
+                roster.key(AGGREGATOR),
+                roster.inclusion_path_at(0),
+                question,
+            )
         )
 
     async def _post_state(self, request: Request) -> Response:
@@ -345,7 +351,7 @@ class Gateway:
         if expected is None or answer.kind not in (expected.kind(), _DECLINED):
             raise ValueError(f"a {answer.kind!r:.80} is not an answer")
         message = codec.open(answer)
-        if topic_of(message)[1] not in (NO_ROUND, 0):
+        if message_topic(message)[1] not in (NO_ROUND, 0):
             raise ValueError("an answer of another round")
         seen = Seen()
         seen.add(AGGREGATOR, codec.open(question))

@@ -13,7 +13,7 @@ from parties.keeping.paying.payments import (
     People,
     Recalled,
     Told,
-    check_of,
+    secret_check,
 )
 from parties.keeping.purse import OpenPurse, Purse
 
@@ -81,7 +81,7 @@ class _Taking:
         if secret not in self._known:
             self._known.append(secret)
             self.secrets.append(secret)
-            self.lines.append(Joined(check_of(secret)))
+            self.lines.append(Joined(secret_check(secret)))
         return self._known.index(secret)
 
     def _group(self, people: People) -> int:

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from parties.keeping.attempts import Honest, nats_of
+from parties.keeping.attempts import Honest, json_nats
 from parties.keeping.paying.people import MARKS, Marks, Spellings
 from parties.keeping.remembered import DIGEST_BYTES
 from protocol.accounting.spending import Cost, largest
@@ -127,7 +127,7 @@ class Payment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     @property
     def cost(self) -> Cost:
         """The cost that each has paid."""
-        return Cost(nats_of(self.epsilon), self.delta, self.honest)
+        return Cost(json_nats(self.epsilon), self.delta, self.honest)
 
     def follows(self, heard: bytes) -> bool:
         """Return whether a party that has heard this had heard the same when it paid."""
@@ -146,7 +146,7 @@ Line: TypeAlias = Opened | Joined | People | Told | Payment | Recalled
 LINE: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
 
-def check_of(secret: bytes) -> bytes:
+def secret_check(secret: bytes) -> bytes:
     """The hash by which a purse's file names its secret."""
     return hmac.digest(secret, _CHECK, "sha256")
 

@@ -42,7 +42,7 @@ def _said(member: Member) -> Iterator[int]:
     """The attempts in which something of a party's own was said, by the files in its folder."""
     for path in sorted(member.folder.iterdir()):
         kind, _, session = path.name.rpartition("-")
-        attempt = _attempt_of(member.charter, session) if kind in _SAID else None
+        attempt = _find_attempt(member.charter, session) if kind in _SAID else None
         if attempt is None:
             continue
         id_ = member.charter.again(attempt).session
@@ -50,7 +50,7 @@ def _said(member: Member) -> Iterator[int]:
             yield attempt
 
 
-def _attempt_of(charter: Charter, session: str) -> int | None:
+def _find_attempt(charter: Charter, session: str) -> int | None:
     try:
         return charter.attempt_of(bytes.fromhex(session))
     except ValueError:

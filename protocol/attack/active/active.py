@@ -30,7 +30,7 @@ from protocol.attack.active.findings import Charged, Finding
 from protocol.attack.active.moves import smaller
 from protocol.attack.active.script import Script
 from protocol.attack.active.search import search, shown_by, shrunk
-from protocol.attack.active.worlds import Library, Study, library_of, play
+from protocol.attack.active.worlds import Library, Study, make_library, play
 from protocol.attack.attack import ALPHA
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.variant import Variant
@@ -118,7 +118,7 @@ def attack_actively(
         raise ValueError("expected at least 1 script and 2 trials")
     study = _study(variant, records, target, hostile, seed)
     searched = search(study, scripts=scripts, carried=carried)
-    library = library_of(study)
+    library = make_library(study)
     findings = [shrunk(study, library, found) for found in searched.findings]
     if not findings:
         findings += _undercharged(study, library, searched.worth, trials=trials, alpha=alpha)
@@ -149,7 +149,7 @@ def replay_script(
     The arguments are those of ``attack_actively``.
     """
     study = _study(variant, records, target, hostile, seed)
-    library = library_of(study)
+    library = make_library(study)
     shown = shown_by(study, library, script)
     if shown:
         return shown

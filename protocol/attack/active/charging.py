@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from protocol.accounting.accountants import NOTHING, Loss
 from protocol.accounting.events import Derived, Merging, Public
 from protocol.attack.active.target import Heard
-from protocol.attack.active.twins import Conduct, conduct_of
+from protocol.attack.active.twins import Conduct, play_conduct
 from protocol.attack.active.worlds import Neighbour, Study
-from protocol.attack.columns import View, columns_of, facts_of, matrices_of, view_of
+from protocol.attack.columns import View, columns_of, facts_of, make_view, view_matrices
 from protocol.attack.observer import Observation
-from protocol.attack.probes import Probe, probe_of
+from protocol.attack.probes import Probe, strongest_probe
 from protocol.attack.trials import Pair, Trials
 from protocol.audit.ledger import Ledger, LedgerWriter
 from protocol.audit.walk import Step
@@ -83,7 +83,7 @@ def view_of_conduct(study: Study, conduct: Conduct) -> View:
             facts["it failed"] = int(act.ended != "done")
             break
     facts["all that is said"] = int.from_bytes(words.digest()[:7], "big")
-    return view_of(Observation(messages, {}, facts))
+    return make_view(Observation(messages, {}, facts))
 
 
 class Ledgers:
@@ -167,7 +167,7 @@ def pilot(
         only: the place of the only neighbour that is of interest.
     """
     streams = [_stream(study, f"pilot {number} of {pilots}") for number in range(pilots)]
-    own = [conduct_of(study.machine(study.record(None), stream), heard) for stream in streams]
+    own = [play_conduct(study.machine(study.record(None), stream), heard) for stream in streams]
     views = [view_of_conduct(study, conduct) for conduct in own]
     best, ledgers = Worth(0, -math.inf), Ledgers(study, heard)
     if not any(map(_speaks, own[:2])):
@@ -176,7 +176,7 @@ def pilot(
         if only not in (None, place):
             continue
         record = study.record(neighbour)
-        others = [conduct_of(study.machine(record, stream), heard) for stream in streams]
+        others = [play_conduct(study.machine(record, stream), heard) for stream in streams]
         bound = max(ledgers.charged(one, neighbour.attribute) for one in (*own, *others))
         if math.isinf(bound):
             continue
@@ -198,7 +198,7 @@ def _roughly(views: Sequence[View], bits: NDArray[np.bool_]) -> float:
     The estimate is cautious: an error of ``_CAUTION`` standard deviations is taken off.
     """
     loudest = 0.0
-    columns = {**facts_of(views), **columns_of(matrices_of(views), related=())}
+    columns = {**facts_of(views), **columns_of(view_matrices(views), related=())}
     for column in columns.values():
         values, places = np.unique(column, return_inverse=True)
         if not 1 < len(values) <= len(bits) // 4:
@@ -227,7 +227,7 @@ def tried(
         level: the chance that it is accused falsely.
         trials: how many.
     """
-    first = conduct_of(study.machine(study.record(None)), heard)
+    first = play_conduct(study.machine(study.record(None)), heard)
     ledgers = Ledgers(study, heard)
     bound = ledgers.charged(first, neighbour.attribute)
     drawn = _stream(study, f"trials {purpose}")
@@ -236,15 +236,15 @@ def tried(
     views = []
     for number, bit in enumerate(bits.tolist()):
         stream = drawn.derive(f"trial {number}")
-        conduct = conduct_of(study.machine(records[bit], stream), heard)
+        conduct = play_conduct(study.machine(records[bit], stream), heard)
         bound = max(bound, ledgers.charged(conduct, neighbour.attribute))
         views.append(view_of_conduct(study, conduct))
-    matrices = matrices_of(views)
+    matrices = view_matrices(views)
     columns = {**facts_of(views), **columns_of(matrices, related=list(matrices))}
     codes = records[0].codes[0].astype(np.int64), records[1].codes[0].astype(np.int64)
     pair = Pair(neighbour.words, (neighbour.attribute,), codes)
     sort = Trials("conducts", bits, columns, None, bound, trials)
-    return probe_of(pair, [sort], level=level, delta=0.0)
+    return strongest_probe(pair, [sort], level=level, delta=0.0)
 
 
 def _stream(study: Study, purpose: str) -> Stream:

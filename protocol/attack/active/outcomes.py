@@ -11,22 +11,22 @@ import msgspec
 from protocol.attack.active.charging import Ledgers, Worth, pilot
 from protocol.attack.active.findings import Charged, Charges, Finding, Rule
 from protocol.attack.active.script import HONEST, Script
-from protocol.attack.active.second_runs import Slot, Word, drawn_fields, repeated, words_of
+from protocol.attack.active.second_runs import Slot, Word, drawn_fields, repeated, words_sent
 from protocol.attack.active.target import Heard
 from protocol.attack.active.twins import (
     Conduct,
     Difference,
     compared,
-    conduct_of,
     described,
     first_difference,
+    play_conduct,
 )
 from protocol.attack.active.worlds import (
     Library,
     Neighbour,
     Played,
     Study,
-    library_of,
+    make_library,
     play,
 )
 from protocol.crypto.randomness import Stream, secret_of
@@ -64,7 +64,7 @@ class Honest(msgspec.Struct, frozen=True):
     drawn: frozenset[tuple[Slot, str]]
 
 
-def honest_of(study: Study, library: Library) -> Honest:
+def honest_run(study: Study, library: Library) -> Honest:
     """The honest run."""
     first = _honest_words(study, library, None)
     other = Stream(secret_of(study.seed)).derive("active attack, another party")
@@ -74,8 +74,8 @@ def honest_of(study: Study, library: Library) -> Honest:
 def _honest_words(study: Study, library: Library, stream: Stream | None) -> dict[Slot, Word]:
     played = play(study, HONEST, library, stream=stream)
     machine = study.machine(study.record(None), stream)
-    conduct = conduct_of(machine, played.heard)
-    return words_of(study, conduct, played.heard, machine.waits)
+    conduct = play_conduct(machine, played.heard)
+    return words_sent(study, conduct, played.heard, machine.waits)
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +97,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     behaviours: frozenset[str] = frozenset()
 
 
-def outcomes_of(task: Task) -> list[Outcome]:
+def play_scripts(task: Task) -> list[Outcome]:
     """Play every script."""
     known = set(task.known)
     found = []
@@ -112,7 +112,7 @@ def outcomes_of(task: Task) -> list[Outcome]:
     return found
 
 
-def streams_of(study: Study, many: int) -> list[Stream]:
+def target_streams(study: Study, many: int) -> list[Stream]:
     """The target's streams: the session's, and others."""
     own = study.setting.streams.stream(study.party, ROLE_STREAM)
     drawn = Stream(secret_of(study.seed)).derive("active attack, streams")
@@ -129,23 +129,23 @@ def outcome_of(task: Task, script: Script) -> Outcome:
     behaviours: dict[str, None] = {}
     key = ""
     own: Conduct | None = None
-    for number, stream in enumerate(streams_of(study, MORE_STREAMS)):
+    for number, stream in enumerate(target_streams(study, MORE_STREAMS)):
         if number == 1 and own and not _goes_on(study, played.heard, stream, own):
             break  # What was heard was for the session's stream.
         if number >= STREAMS and behaviours.keys() <= task.behaviours:
             break
         machine = study.machine(study.record(None), stream)
-        conduct = conduct_of(machine, played.heard)
+        conduct = play_conduct(machine, played.heard)
         behaviours[_digest(conduct.behaviour)] = None
         if number == 0:
             own = conduct
-            words = words_of(study, conduct, played.heard, machine.waits)
+            words = words_sent(study, conduct, played.heard, machine.waits)
             losses = [ledgers.charged(conduct, name) for name in study.records.survey.names]
             key = _digest(([word.after for word in words.values()], losses))
             for found in _repeated(task, script, words):
                 findings.setdefault(found.about, found)
         for neighbour in study.neighbours:
-            twin = conduct_of(study.machine(study.record(neighbour), stream), played.heard)
+            twin = play_conduct(study.machine(study.record(neighbour), stream), played.heard)
             behaviours[_digest(twin.behaviour)] = None
             charged = ledgers.charged(conduct, neighbour.attribute)
             both = compared(conduct, twin, attribute=neighbour.attribute, charged=charged)
@@ -178,7 +178,7 @@ def _repeated(task: Task, script: Script, words: dict[Slot, Word]) -> Iterator[F
 
 def _goes_on(study: Study, heard: Sequence[Heard], stream: Stream, own: Conduct) -> bool:
     """Check whether the target says as much with another stream."""
-    conduct = conduct_of(study.machine(study.record(None), stream), heard)
+    conduct = play_conduct(study.machine(study.record(None), stream), heard)
     return len(conduct.said) >= len(own.said)
 
 
@@ -195,7 +195,7 @@ def _exchanged(
         return None
     # What is said of another world follows from what is said there.
     other = play(beside, script, _library(beside, script))
-    twin_conduct = conduct_of(beside.machine(beside.record(None)), other.heard)
+    twin_conduct = play_conduct(beside.machine(beside.record(None)), other.heard)
     said = _arrays(study, own), _arrays(study, twin_conduct)
     alike = 0
     for one, twin in zip(played.heard, other.heard, strict=False):
@@ -211,7 +211,7 @@ def _library(study: Study, script: Script) -> Library:
         return Library((), {})
     worlds = script.worlds
     if worlds not in study.libraries:
-        study.libraries[worlds] = library_of(study, worlds)
+        study.libraries[worlds] = make_library(study, worlds)
     return study.libraries[worlds]
 
 

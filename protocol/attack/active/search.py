@@ -9,9 +9,9 @@ import msgspec
 from protocol.attack.active.choosing import Choice
 from protocol.attack.active.findings import Charged, Charges, Finding, Rule
 from protocol.attack.active.moves import smaller
-from protocol.attack.active.outcomes import Task, honest_of, outcome_of, outcomes_of
+from protocol.attack.active.outcomes import Task, honest_run, outcome_of, play_scripts
 from protocol.attack.active.script import Script
-from protocol.attack.active.worlds import Library, Study, library_of
+from protocol.attack.active.worlds import Library, Study, make_library
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.simulation.mapping import Map, chunks
 
@@ -45,8 +45,8 @@ class Searched(msgspec.Struct, frozen=True, kw_only=True):
 
 def search(study: Study, *, scripts: int, carried: Map) -> Searched:
     """Try so many scripts, and stop after those that show something."""
-    library = library_of(study)
-    task = Task(study=study, library=library, honest=honest_of(study, library), scripts=())
+    library = make_library(study)
+    task = Task(study=study, library=library, honest=honest_run(study, library), scripts=())
     stream = Stream(secret_of(study.seed)).derive("active attack, search")
     choice = Choice(study, library, scripts=scripts, stream=stream)
     behaviours: set[str] = set()
@@ -69,7 +69,7 @@ def search(study: Study, *, scripts: int, carried: Map) -> Searched:
             )
             for part in chunks(len(batch), CHUNK)
         ]
-        outcomes = [one for some in carried(outcomes_of, tasks) for one in some]
+        outcomes = [one for some in carried(play_scripts, tasks) for one in some]
         for script, outcome in zip(batch, outcomes, strict=True):
             choice.tried(
                 script, new=not behaviours.issuperset(outcome.behaviours), excess=outcome.excess
@@ -94,7 +94,7 @@ def search(study: Study, *, scripts: int, carried: Map) -> Searched:
 
 def shrunk(study: Study, library: Library, found: Finding) -> Finding:
     """The smallest script, as far as single steps lead, that shows the same."""
-    task = Task(study=study, library=library, honest=honest_of(study, library), scripts=())
+    task = Task(study=study, library=library, honest=honest_run(study, library), scripts=())
     best, left = found, SHRINKS
     while left > 0:
         for script in smaller(best.script):
@@ -113,5 +113,5 @@ def shrunk(study: Study, library: Library, found: Finding) -> Finding:
 
 def shown_by(study: Study, library: Library, script: Script) -> tuple[Finding, ...]:
     """Findings of one script, the charge aside."""
-    task = Task(study=study, library=library, honest=honest_of(study, library), scripts=())
+    task = Task(study=study, library=library, honest=honest_run(study, library), scripts=())
     return outcome_of(task, script).findings

@@ -52,7 +52,7 @@ class Word(NamedTuple):
     fields: dict[str, bytes]
 
 
-def words_of(
+def words_sent(
     study: Study, conduct: Conduct, heard: Sequence[Heard], waits: Sequence[Wait]
 ) -> dict[Slot, Word]:
     """Words that a party has sent in a run, and after what.

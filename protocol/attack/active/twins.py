@@ -74,7 +74,7 @@ class Conduct(NamedTuple):
         return ways, kinds, self.waits, self.acts[-1].ended if self.acts else ""
 
 
-def conduct_of(machine: Traced, heard: Sequence[Heard]) -> Conduct:
+def play_conduct(machine: Traced, heard: Sequence[Heard]) -> Conduct:
     """Put a machine in the place of one that has heard this."""
     acts, places = [], []
     for one in heard:

@@ -33,7 +33,7 @@ from protocol.session.exchange import Exchange
 from protocol.session.local import Loop, Member
 from protocol.session.machine import Machine
 from protocol.session.variant import Variant
-from protocol.simulation.setting import Setting, setting_of
+from protocol.simulation.setting import Setting, make_setting
 from protocol.surveys.records import Records
 
 MOST_WORDS = 4096
@@ -84,7 +84,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @functools.cached_property
     def setting(self) -> Setting:
         """The session with the true records."""
-        return setting_of(self.variant, self.records, seed=self.seed)
+        return make_setting(self.variant, self.records, seed=self.seed)
 
     @property
     def charter(self) -> Charter:
@@ -184,7 +184,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         gone, instead = pair if world % 2 else pair[::-1]
         codes[codes[:, axis] == gone, axis] = instead
         records = Records(self.records.survey, codes)
-        return setting_of(self.variant, records, seed=self.seed)
+        return make_setting(self.variant, records, seed=self.seed)
 
     @property
     def _pairs(self) -> tuple[tuple[int, int, int], ...]:
@@ -260,7 +260,7 @@ EXAMPLES = 3
 """How many bodies of every kind a library keeps, whoever said them."""
 
 
-def library_of(study: Study, worlds: Iterable[int] | None = None) -> Library:
+def make_library(study: Study, worlds: Iterable[int] | None = None) -> Library:
     """Play the honest protocol in every world, or in these; the true one is always among them."""
     told: list[dict[Link, dict[tuple[str, int], bytes]]] = []
     said: dict[str, list[bytes]] = {}

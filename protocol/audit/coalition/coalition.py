@@ -108,7 +108,7 @@ Observer: TypeAlias = PartyId | Coalition
 """A member, ``record`` for whoever holds the transcript, or some together."""
 
 
-def coalition_of(observer: Observer) -> Coalition:
+def parse_coalition(observer: Observer) -> Coalition:
     """An observer as a coalition, if it is of one alone."""
     return observer if isinstance(observer, Coalition) else Coalition((observer,))
 

@@ -238,7 +238,7 @@ class Known(NamedTuple):
         return opened + [np.flatnonzero(total) for total in self.totals]
 
 
-def known_of(record: SumRecord, sight: Seen, eyes: Eyes, threshold: int) -> Known:
+def coalition_knowledge(record: SumRecord, sight: Seen, eyes: Eyes, threshold: int) -> Known:
     """Knowledge of a coalition.
 
     Args:
@@ -250,7 +250,7 @@ def known_of(record: SumRecord, sight: Seen, eyes: Eyes, threshold: int) -> Know
     own_shares = key_shares = np.zeros(record.hoods.shape, np.bool_)
     own, keys = np.ones(n, np.bool_), insiders
     if record.profile == "sparse":
-        own_shares, key_shares = _shares_of(record, sight, insiders, unmasks=eyes.unmasks)
+        own_shares, key_shares = _known_shares(record, sight, insiders, unmasks=eyes.unmasks)
         # Where nothing tells which of two totals is true, both secrets count as published.
         summed = np.stack(record.totals)
         own = insiders | (own_shares.sum(axis=1) >= threshold)
@@ -263,7 +263,7 @@ def known_of(record: SumRecord, sight: Seen, eyes: Eyes, threshold: int) -> Know
     hiding = record.dealt & (record.hoods >= 0)
     hiding &= record.hoods != np.arange(n)[:, None]
     unknown = hiding & (seen & ~keys)[:, None] & ~keys[record.hoods]
-    here, there = _entries_of(record, unknown, under_own)
+    here, there = _mask_entries(record, unknown, under_own)
     masks = np.minimum(here, there) * np.int64(n) + np.maximum(here, there)
     groups = linked(here, masks, np.where(here < there, np.int8(1), np.int8(-1)), rows=n)
     covered = np.zeros(n, np.bool_)
@@ -284,7 +284,7 @@ def known_of(record: SumRecord, sight: Seen, eyes: Eyes, threshold: int) -> Know
     )
 
 
-def _entries_of(
+def _mask_entries(
     record: SumRecord, unknown: Flags, under_own: Flags
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Unknown masks by the party in whose row they are, (e,), and the one whom it has them with.
@@ -301,7 +301,7 @@ def _entries_of(
     return here.astype(np.int32), there.astype(np.int32)
 
 
-def _shares_of(
+def _known_shares(
     record: SumRecord, sight: Seen, insiders: Flags, *, unmasks: bool
 ) -> tuple[Flags, Flags]:
     """Known shares of each party's secrets, by that party and its row, (n, k).
@@ -325,7 +325,7 @@ def _shares_of(
     return pooled | (revealed & survived), pooled | (revealed & ~survived)
 
 
-def flags_of(places: Collection[int], parties: int) -> Flags:
+def place_flags(places: Collection[int], parties: int) -> Flags:
     """Places as flags, (n,)."""
     flags = np.zeros(parties, np.bool_)
     flags[list(places)] = True

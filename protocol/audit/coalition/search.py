@@ -22,7 +22,14 @@ from typing import NamedTuple
 import numpy as np
 
 from protocol.audit.coalition.elimination import Flags, Places
-from protocol.audit.coalition.masks import NOBODY, Eyes, Known, SumRecord, flags_of, known_of
+from protocol.audit.coalition.masks import (
+    NOBODY,
+    Eyes,
+    Known,
+    SumRecord,
+    coalition_knowledge,
+    place_flags,
+)
 from protocol.audit.coalition.row_space import RowSpace, row_space
 from protocol.sharing.graph import neighbourhoods
 
@@ -77,10 +84,10 @@ class _Search:
 
     def known(self, record: SumRecord, chosen: Flags) -> Known:
         eyes = Eyes.of_aggregator(chosen)
-        return known_of(record, record.seen(eyes), eyes, self.threshold)
+        return coalition_knowledge(record, record.seen(eyes), eyes, self.threshold)
 
     def space(self, places: Sequence[int]) -> RowSpace:
-        chosen = flags_of(places, self.parties)
+        chosen = place_flags(places, self.parties)
         sets = [s for record in self.records for s in self.known(record, chosen).sets]
         return row_space(sets, self.parties)
 
@@ -111,7 +118,7 @@ def search(records: Sequence[SumRecord], *, threshold: int, parties: int, size: 
         return Choice(tuple(range(size)), True, words)
     tried = math.comb(len(task.active), min(size, len(task.active)))
     if tried * task.parties <= TRIED:
-        return _all_of(task, tried)
+        return _try_all(task, tried)
     exposing = _exposing(task)
     if exposing is not None:
         return exposing
@@ -122,7 +129,7 @@ def search(records: Sequence[SumRecord], *, threshold: int, parties: int, size: 
     return _shrinking(task)
 
 
-def _all_of(task: _Search, tried: int) -> Choice:
+def _try_all(task: _Search, tried: int) -> Choice:
     size = min(task.size, len(task.active))
     best = min(
         combinations(task.active.tolist(), size),

@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.elimination import Flags
-from protocol.audit.coalition.masks import NOBODY, Eyes, Known, SumRecord, flags_of, known_of
+from protocol.audit.coalition.masks import (
+    NOBODY,
+    Eyes,
+    Known,
+    SumRecord,
+    coalition_knowledge,
+    place_flags,
+)
 from protocol.audit.walk import Step
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, KERNEL_KINDS, RECORD, Closed, Envelope, Message, PartyId
@@ -163,13 +170,14 @@ class SumReader:
     def flags(self, names: Iterable[PartyId]) -> Flags:
         """Those of them that are parties of this session, (n,)."""
         places = [self._places[name] for name in names if name in self._places]
-        return flags_of(places, len(self._places))
+        return place_flags(places, len(self._places))
 
     def known(self, coalition: Coalition) -> list[Known]:
         """Knowledge of a coalition on each sum."""
         eyes = self.eyes(coalition)
         return [
-            known_of(record, record.seen(eyes), eyes, self.threshold) for record in self.records
+            coalition_knowledge(record, record.seen(eyes), eyes, self.threshold)
+            for record in self.records
         ]
 
     def add(self, step: Step) -> SumRecord | None:

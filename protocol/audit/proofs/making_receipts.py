@@ -14,9 +14,9 @@ from protocol.audit.walk import Step, steps
 from protocol.crypto.merkle import (
     joint_path,
     leaf_hash,
-    levels_of,
     root_of,
     root_of_hashes,
+    tree_levels,
 )
 from protocol.errors import ProtocolError, SurveyError
 from protocol.messages import (
@@ -48,7 +48,7 @@ from protocol.transcript.receipts import (
     Late,
     Receipt,
     SignedHead,
-    closed_of,
+    decode_closed,
 )
 from protocol.transcript.verification import Verification, verify
 
@@ -180,7 +180,7 @@ class _Reading:
                 own = self._words.get(envelope.sender)
                 if own is not None:
                     own.take(envelope, step.message, entry.envelope, at)
-                closed = closed_of(envelope)
+                closed = decode_closed(envelope)
                 if closed is not None:
                     for name, _ in self._members[closed.first : closed.first + CLOSING_MEMBERS]:
                         if name in self._words:
@@ -306,7 +306,7 @@ class _Words:
             key=roster.key(self._party),
             place=place,
             members=len(roster),
-            roster=roster.path_of(place),
+            roster=roster.inclusion_path_at(place),
             terms=terms,
             attempt=self._charter.attempt,
             counted=tuple(
@@ -336,7 +336,7 @@ class _Words:
 
     @functools.cached_property
     def _levels(self) -> tuple[tuple[bytes, ...], ...]:
-        return levels_of(self._said)
+        return tree_levels(self._said)
 
     def _early(self, topic: Topic, leaf: int) -> EarlierCheckpoint | None:
         """A checkpoint with the closing that left out a report, and without the report."""

@@ -143,7 +143,7 @@ def glance(estimate: Estimate, *, level: float = 0.05) -> Glance | None:
             continue
         law, p_value = None, math.nan
         try:
-            law = excess_of(estimate, first, second).law
+            law = dependence_excess(estimate, first, second).law
             p_value = float(estimate.independence(first, second).p_value)
         except ValueError:
             pass  # Too few reports to know how uncertain anything is, or for the test.
@@ -209,7 +209,7 @@ class Excess(NamedTuple):
         return found
 
 
-def excess_of(estimate: Estimate, first: str, second: str) -> Excess:
+def dependence_excess(estimate: Estimate, first: str, second: str) -> Excess:
     """Difference of two attributes from independence.
 
     Raises:

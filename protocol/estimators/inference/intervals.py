@@ -73,7 +73,7 @@ def level_text(level: float) -> str:
     return f"{100 * level:.15g} %"
 
 
-def figures_of(values: ArrayLike, found: Interval) -> list[Shown]:
+def interval_figures(values: ArrayLike, found: Interval) -> list[Shown]:
     """Values beside their intervals, in row-major order."""
     columns = (np.asarray(each, np.float64).ravel().tolist() for each in (values, *found))
     return list(starmap(Shown, zip(*columns, strict=True)))

@@ -23,7 +23,12 @@ from protocol.estimators.inference.scores import (
     multinomial,
     one_report_more,
 )
-from protocol.estimators.releases.components import applied, coefficients_of, entries_of, margins_of
+from protocol.estimators.releases.components import (
+    applied,
+    coefficients_to_entries,
+    entries_to_coefficients,
+    margins_of,
+)
 from protocol.estimators.releases.noisy import AddedNoise
 from protocol.randomizers.exact import Floats
 
@@ -79,17 +84,23 @@ class Combination:
         The scale is the size of what they are the differences of.
         """
         sizes = self.values.shape
-        squares = coefficients_of(entries_of(self.scores, sizes) ** 2, sizes) * self.keeps
-        means = coefficients_of(entries_of(self.weights, sizes) ** 2, sizes)
+        squares = (
+            entries_to_coefficients(coefficients_to_entries(self.scores, sizes) ** 2, sizes)
+            * self.keeps
+        )
+        means = entries_to_coefficients(coefficients_to_entries(self.weights, sizes) ** 2, sizes)
         variances = applied(self._over_all(squares - means), self.values)
         scale = applied(self._over_all(squares), self.values)
         if self._fewer.any():
             mixed = self.weights[self._fewer].sum(axis=0)
-            left = applied(coefficients_of(entries_of(mixed, sizes) ** 2, sizes), self.values)
+            left = applied(
+                entries_to_coefficients(coefficients_to_entries(mixed, sizes) ** 2, sizes),
+                self.values,
+            )
             variances += self._missing * (left - applied(mixed, self.values) ** 2)
             scale += self._missing * left
         for one in self.noise:
-            added = float(entries_of(one.covariances, sizes).flat[-1])
+            added = float(coefficients_to_entries(one.covariances, sizes).flat[-1])
             variances, scale = variances + added, scale + added
         return variances, scale
 
@@ -101,12 +112,14 @@ class Combination:
         """
         sizes = self.values.shape
         variance = self._over_all(
-            entries_of(coefficients_of(self._scored**2, sizes) * self.keeps, sizes)
-            - entries_of(self.weights, sizes) ** 2
+            coefficients_to_entries(
+                entries_to_coefficients(self._scored**2, sizes) * self.keeps, sizes
+            )
+            - coefficients_to_entries(self.weights, sizes) ** 2
         )
         if self._fewer.any():
             mixed = self.weights[self._fewer].sum(axis=0)
-            variance = variance + self._missing * entries_of(mixed, sizes) ** 2
+            variance = variance + self._missing * coefficients_to_entries(mixed, sizes) ** 2
         reach = float((self._ranges / self.numbers).max())
         return float(np.ptp(variance)) * reach, reach
 
@@ -121,7 +134,7 @@ class Combination:
     @property
     def _scored(self) -> Floats:
         """Scores of a report for a cell, by the attributes on which they agree."""
-        return entries_of(self.scores, self.values.shape)
+        return coefficients_to_entries(self.scores, self.values.shape)
 
     @property
     def _ranges(self) -> Floats:
@@ -142,9 +155,13 @@ class Combination:
         """
         sizes = self.values.shape
         scored = self._scored
-        means = entries_of(self.weights, sizes)
-        squares = entries_of(coefficients_of(scored**2, sizes) * self.keeps, sizes)
-        cubes = entries_of(coefficients_of(scored**3, sizes) * self.keeps, sizes)
+        means = coefficients_to_entries(self.weights, sizes)
+        squares = coefficients_to_entries(
+            entries_to_coefficients(scored**2, sizes) * self.keeps, sizes
+        )
+        cubes = coefficients_to_entries(
+            entries_to_coefficients(scored**3, sizes) * self.keeps, sizes
+        )
         # Of one respondent: as if every release's reports were as many as the respondents.
         variance = self.n * self._over_all(squares - means**2)
         third = np.tensordot(
@@ -154,7 +171,7 @@ class Combination:
         if self._fewer.any():
             mixed = self.weights[self._fewer].sum(axis=0)
             share = self.n * self._missing
-            variance = variance + share * entries_of(mixed, sizes) ** 2
+            variance = variance + share * coefficients_to_entries(mixed, sizes) ** 2
             left = share * applied(mixed, self.values) ** 2
         reaches = self._ranges * self.n / self.numbers
         constant, slope = self._by_share(variance)
@@ -176,7 +193,7 @@ class Combination:
     def _by_share(self, entries: Floats) -> tuple[Floats, Floats]:
         """An average over the answers as a constant and a multiple of the share of the cell."""
         sizes = self.values.shape
-        factors = margins_of(coefficients_of(entries, sizes), sizes)
+        factors = margins_of(entries_to_coefficients(entries, sizes), sizes)
         constant = np.zeros(sizes)
         for inside in np.ndindex(*factors.shape):
             if all(inside):

@@ -40,7 +40,7 @@ def applied(coefficients: Floats, table: Floats, axis: int = 0) -> Floats:
     return found
 
 
-def entries_of(coefficients: Floats, sizes: Sequence[int]) -> Floats:
+def coefficients_to_entries(coefficients: Floats, sizes: Sequence[int]) -> Floats:
     """The entries of operators' matrices.
 
     Args:
@@ -55,8 +55,8 @@ def entries_of(coefficients: Floats, sizes: Sequence[int]) -> Floats:
     return found
 
 
-def coefficients_of(entries: Floats, sizes: Sequence[int]) -> Floats:
-    """The coefficients of operators with such entries: the inverse of ``entries_of``."""
+def entries_to_coefficients(entries: Floats, sizes: Sequence[int]) -> Floats:
+    """Coefficients of operators with such entries: inverts ``coefficients_to_entries``."""
     found = entries
     for axis, size in enumerate(sizes, -len(sizes)):
         apart, together = np.moveaxis(found, axis, 0)
@@ -93,12 +93,12 @@ def meeting(inside: Sequence[bool], outside: float, value: float) -> Floats:
     return found
 
 
-def subsets_of(inside: Sequence[bool]) -> tuple[slice, ...]:
+def component_subsets(inside: Sequence[bool]) -> tuple[slice, ...]:
     """Places of the components whose attributes are all among those marked."""
     return tuple(slice(0, 2 if one else 1) for one in inside)
 
 
-def components_of(
+def shared_components(
     tables: Sequence[tuple[str, ...]],
     shares: Callable[[tuple[str, ...], Sequence[str]], Floats],
     names: Sequence[str],
@@ -119,7 +119,7 @@ def components_of(
     # Large tables first, so that few of them are needed.
     for table in sorted(tables, key=lambda table: -len(set(table) & set(names))):
         inside = [name in table for name in names]
-        where = subsets_of(inside)
+        where = component_subsets(inside)
         if not left[where].any():
             continue
         kept = [name for name in names if name in table]

@@ -24,11 +24,11 @@ from protocol.estimators.likelihood import Reported
 from protocol.estimators.linear import Source
 from protocol.estimators.releases.components import (
     applied,
-    coefficients_of,
-    components_of,
-    entries_of,
+    coefficients_to_entries,
+    component_subsets,
+    entries_to_coefficients,
+    shared_components,
     spread,
-    subsets_of,
 )
 from protocol.estimators.tables import (
     Cells,
@@ -129,7 +129,7 @@ class NoisyTables(Source):
         shares = self._shares(names)
         given = 0.0
         if self.trials:
-            given = float(entries_of(self._covariances(names), shares.shape).flat[-1])
+            given = float(coefficients_to_entries(self._covariances(names), shares.shape).flat[-1])
         scale = given + np.abs(shares) / self.n
         return Cells(
             shares,
@@ -227,7 +227,9 @@ class NoisyTables(Source):
             found: Floats = marginal(self._tables[known], known, kept) / self.n
             return found
 
-        return components_of(list(self.counts), shares, names, survey.sizes_of(names), coefficients)
+        return shared_components(
+            list(self.counts), shares, names, survey.sizes_of(names), coefficients
+        )
 
     def noise(self, names: Sequence[str], by: Floats) -> AddedNoise:
         """Noise of the coins in a table that is made of these ones' components times ``by``."""
@@ -307,7 +309,7 @@ class NoisyTables(Source):
         cells = np.array([float(table.size) for table in self.counts.values()])
         found = np.zeros((len(cells),) + (2,) * len(names))
         for place, known in enumerate(self.counts):
-            found[place][subsets_of([name in known for name in names])] = 1 / cells[place]
+            found[place][component_subsets([name in known for name in names])] = 1 / cells[place]
         found.reshape(len(cells), -1)[:, 0] = 0.0
         return found, cells
 
@@ -345,9 +347,11 @@ class NoisyTables(Source):
         sizes = self.survey.sizes_of(names)
         weights, times = self._weights(names)
         weights = weights * by
-        entries = entries_of(weights, sizes)
+        entries = coefficients_to_entries(weights, sizes)
         squares, cubes = (
-            float(times @ coefficients_of(entries**power, sizes).reshape(len(times), -1)[:, 0])
+            float(
+                times @ entries_to_coefficients(entries**power, sizes).reshape(len(times), -1)[:, 0]
+            )
             for power in (2, 3)
         )
         return self._cumulants(squares, cubes)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from protocol.estimators.counts import Counts
 from protocol.estimators.joint import Block, JointReports
 from protocol.estimators.likelihood import Reported
-from protocol.estimators.releases.components import components_of, meeting, subsets_of
+from protocol.estimators.releases.components import component_subsets, meeting, shared_components
 from protocol.randomizers.exact import Floats
 from protocol.randomizers.mixing import FakesMixing
 from protocol.surveys.survey import Survey
@@ -77,7 +77,7 @@ class Release:
         """Components of a table that some table of the release has, shape ``(2,) * k``."""
         found = np.zeros((2,) * len(names), np.bool_)
         for table in self.tables:
-            found[subsets_of([name in table for name in names])] = True
+            found[component_subsets([name in table for name in names])] = True
         return found
 
     def keeps(self, names: Sequence[str]) -> Floats:
@@ -151,7 +151,7 @@ class Release:
             return found
 
         sizes = tuple(survey.attribute(name).size for name in names)
-        return components_of(list(self.tables), shares, names, sizes, coefficients)
+        return shared_components(list(self.tables), shares, names, sizes, coefficients)
 
 
 def groups_of(blocks: Sequence[Block]) -> tuple[Group, ...]:

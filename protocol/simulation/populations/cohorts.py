@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from protocol.accounting.accountants import Loss, PureAccountant, maximum, total
 from protocol.accounting.events import Composed, OneOf, Plain, PrivacyEvent
-from protocol.crypto.randomness import Stream, nonce_of, secret_of
+from protocol.crypto.randomness import Stream, public_nonce, secret_of
 from protocol.errors import (
     CannotTabulateError,
     LocalProtocolError,
@@ -180,7 +180,7 @@ def count_cohort(
         return Counted.of(job.variant.count(stage, parts_of(job, stage, cohort, k, parties)))
 
 
-def parties_of(parties: int | None, start: int, stop: int, people: int) -> int | None:
+def count_parties(parties: int | None, start: int, stop: int, people: int) -> int | None:
     """Number of parties that some of the people are, if all are spread evenly over so many.
 
     Args:
@@ -196,7 +196,7 @@ def parts_of(
 ) -> Iterator[Respondents]:
     """The parts of a cohort, each drawn when it is its turn; arguments as ``count_cohort``."""
     secret = secret_of(job.seed)
-    session = nonce_of(secret)
+    session = public_nonce(secret)
     stream = Stream(secret).derive(f"tabulated group {stage.group} cohort {cohort}")
     people, reports = stream.derive("people"), stream.derive("reports")
     for part, start in enumerate(range(0, k, PART)):
@@ -204,12 +204,12 @@ def parts_of(
         records = job.population.draw(stop - start, people.derive(str(part)))
         name = PartyId(f"part-{stage.group}-{cohort}-{part}")
         me = Me(name, NOBODY, reports.derive(str(part)), session=session)
-        party = Respondents(job.variant, records, me, parties_of(parties, start, stop, k))
+        party = Respondents(job.variant, records, me, count_parties(parties, start, stop, k))
         yield party
         party.close()
 
 
-def loss_of(job: Job, stage: Stage) -> Loss:
+def respondent_loss(job: Job, stage: Stage) -> Loss:
     """Loss of a respondent up to a stage, by the messages of its first ``JUDGED`` people.
 
     If there are more, and they are not all asked the same, each figure is at least the most that

@@ -8,13 +8,13 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from protocol.crypto.randomness import Stream, nonce_of, secret_of
+from protocol.crypto.randomness import Stream, public_nonce, secret_of
 from protocol.errors import LocalProtocolError
 from protocol.messages import Message, PartyId
 from protocol.session.roles import Me
 from protocol.session.tabulation import Respondents, Stage
 from protocol.session.variant import Variant
-from protocol.simulation.populations.cohorts import NOBODY, PART, blaming, parties_of
+from protocol.simulation.populations.cohorts import NOBODY, PART, blaming, count_parties
 from protocol.surveys.records import Records
 
 Rows = NDArray[np.int64]
@@ -51,7 +51,7 @@ def ask_everybody(
         stage = next(asking)
     while True:
         with blaming(variant):
-            parts = _parts_of(variant, records, stage, lots.of(stage), seed, parties)
+            parts = _stage_parts(variant, records, stage, lots.of(stage), seed, parties)
             totals = variant.count(stage, parts)
         try:
             with blaming(variant):
@@ -86,19 +86,19 @@ class _Lots:
         return self._groups[stage.group]
 
 
-def _parts_of(
+def _stage_parts(
     variant: Variant, records: Records, stage: Stage, rows: Rows, seed: int, parties: int | None
 ) -> Iterator[Respondents]:
     """Those whom a stage asks, in parts that stay in a processor's cache."""
     secret = secret_of(seed)
-    session = nonce_of(secret)
+    session = public_nonce(secret)
     # The people of one group answer alike in all of its stages.
     stream = Stream(secret).derive(f"everybody, group {stage.group}")
     for part, start in enumerate(range(0, len(rows), PART)):
         stop = min(len(rows), start + PART)
         name = PartyId(f"part-{stage.group}-{part}")
         me = Me(name, NOBODY, stream.derive(str(part)), session=session)
-        own = parties_of(parties, start, stop, len(rows))
+        own = count_parties(parties, start, stop, len(rows))
         party = Respondents(variant, records.pick(rows[start:stop]), me, own)
         yield party
         party.close()

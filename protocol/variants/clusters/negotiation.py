@@ -37,7 +37,7 @@ from protocol.randomizers.coins import Noise
 from protocol.surveys.survey import Survey
 from protocol.variants.clusters.clustering import Clusters, cluster, matched_blocks
 from protocol.variants.sums.pair_rr import pair_estimates, pair_randomizers, pair_releases
-from protocol.variants.sums.tallies import Layout, Names, all_pairs, layout_of
+from protocol.variants.sums.tallies import Layout, Names, all_pairs, make_layout
 
 Dependence: TypeAlias = Literal["rr", "rr-debiased", "secure-sum", "pair-rr"]
 """How dependences are learned: section 4.1 as printed or with its bias taken off, 4.2, 4.3."""
@@ -96,7 +96,7 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
     @functools.cached_property
     def layout(self) -> Layout:
         """Layout of the counts of all pairs in one vector."""
-        return layout_of(self.survey, all_pairs(self.survey))
+        return make_layout(self.survey, all_pairs(self.survey))
 
     def from_totals(
         self, totals: NDArray[np.integer], respondents: int = 0, parties: int = 0

@@ -35,7 +35,7 @@ from protocol.variants.clusters.stability import Draw, Stability, stability
 from protocol.variants.reports.reports import (
     Ask,
     Report,
-    codes_of,
+    cells_to_codes,
     consent,
     event_of,
     fits,
@@ -346,7 +346,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
             reports: by cluster, all of which fit.
             learned, parties, totals, accused: as published.
         """
-        codes = codes_of(self.survey, negotiated.blocks, np.concatenate(reports))
+        codes = cells_to_codes(self.survey, negotiated.blocks, np.concatenate(reports))
         counts = Counts.of(codes, self.survey.sizes)
         return Clustered(
             negotiated.clusters,

@@ -24,7 +24,7 @@ from protocol.surveys.survey import Survey
 from protocol.variants.keyvalue.counts import ratio
 from protocol.variants.keyvalue.intervals import mean_intervals
 from protocol.variants.keyvalue.moments import KeyValueEstimate, em, maximum_likelihood, moment
-from protocol.variants.keyvalue.records import held_records, held_survey, values_of
+from protocol.variants.keyvalue.records import held_records, held_survey, key_values
 
 Estimator: TypeAlias = Literal["moment", "debiased", "em", "likelihood"]
 
@@ -130,7 +130,7 @@ class KeyValueTables(Estimate):
         of which they are a sample: wide enough, and wider than need be by the values' own spread,
         if most respondents report on the key.
         """
-        extremes = [set(row[np.isfinite(row)]) <= {-1, 1} for row in values_of(self.asked)]
+        extremes = [set(row[np.isfinite(row)]) <= {-1, 1} for row in key_values(self.asked)]
         known = np.array(extremes) & (checked(about) == "respondents")
         return mean_intervals(
             self.counts[-1],

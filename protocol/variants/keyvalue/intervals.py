@@ -26,7 +26,7 @@ from protocol.estimators.inference.laws import Interval, critical
 from protocol.randomizers.exact import Floats
 from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS, PrivKV
 from protocol.variants.keyvalue.counts import checked
-from protocol.variants.keyvalue.moments import laws_of, likeliest_share
+from protocol.variants.keyvalue.moments import likeliest_share, symbol_laws
 
 _GRID = 129
 _FINE = 2.0**-36
@@ -60,7 +60,7 @@ def mean_intervals(
     critical(level)
     table = checked(counts)
     shape = table.shape[:-1]
-    laws = np.broadcast_to(laws_of(randomizer, fakes, shape), (*shape, 3, 3)).reshape(-1, 3, 3)
+    laws = np.broadcast_to(symbol_laws(randomizer, fakes, shape), (*shape, 3, 3)).reshape(-1, 3, 3)
     rows = table.reshape(-1, 3)
     asked = np.flatnonzero(rows.sum(axis=-1))
     low, high = np.full(len(rows), np.nan), np.full(len(rows), np.nan)

@@ -114,7 +114,7 @@ def moment(
     share = ratio(held, total)
     frequencies = (share - q_1) / (p_1 - q_1)
     frequency_errors = binomial_deviation(share, total) / (p_1 - q_1)
-    laws = laws_of(randomizer, fakes, total.shape)
+    laws = symbol_laws(randomizer, fakes, total.shape)
     if debias:
         shares = ratio(table, total[..., np.newaxis])
         inverse = _inverse(laws)
@@ -159,7 +159,7 @@ def _of_states(
     )
 
 
-def laws_of(randomizer: PrivKV, fakes: ArrayLike, shape: tuple[int, ...]) -> Floats:
+def symbol_laws(randomizer: PrivKV, fakes: ArrayLike, shape: tuple[int, ...]) -> Floats:
     """Per key the law of the symbol given the state, shape (..., 3, 3) or (3, 3)."""
     matrix = randomizer.matrix()
     found = _fakes(fakes, shape)
@@ -197,7 +197,7 @@ def maximum_likelihood(
     """
     table = checked(counts)
     total = table.sum(axis=-1)
-    laws = laws_of(randomizer, fakes, total.shape)
+    laws = symbol_laws(randomizer, fakes, total.shape)
     inverse = _inverse(laws)
     shares = ratio(table, total[..., np.newaxis])
     states = _product(shares, inverse)

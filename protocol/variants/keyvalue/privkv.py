@@ -38,7 +38,7 @@ from protocol.surveys.limits import Workload
 from protocol.surveys.records import Records
 from protocol.variants.keyvalue.counts import tally
 from protocol.variants.keyvalue.estimate import Estimator, KeyValueTables, fakes_after
-from protocol.variants.keyvalue.records import values_of
+from protocol.variants.keyvalue.records import key_values
 from protocol.variants.reports.one_report import Request, check_valid
 from protocol.wire.arrays import Array, ArraySpec, Bounds, smallest_dtype
 
@@ -122,7 +122,7 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
     @functools.cached_property
     def values(self) -> NDArray[np.float64]:
         """The value that each code of each key stands for, NaN for none."""
-        return values_of(self.survey)
+        return key_values(self.survey)
 
     @functools.cached_property
     def client(self) -> PrivKVM:

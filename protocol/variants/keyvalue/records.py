@@ -41,11 +41,11 @@ def key_survey(title: str, keys: Sequence[str], levels: Sequence[Sequence[float]
         categories = (MISSING, *(repr(float(value)) for value in values))
         attributes.append(Attribute(name=key, categories=categories, ordinal=True, missing=MISSING))
     survey = Survey(title, tuple(attributes))
-    values_of(survey)
+    key_values(survey)
     return survey
 
 
-def values_of(survey: Survey) -> NDArray[np.float64]:
+def key_values(survey: Survey) -> NDArray[np.float64]:
     """The value that each code of each key stands for, shape (d, most categories).
 
     NaN stands for a missing key, and fills the rows of keys with fewer values than others.
@@ -73,7 +73,7 @@ def key_records(survey: Survey, holdings: Sequence[Mapping[str, float]]) -> Reco
             not offer; it says which, and in which holding (from 1).
     """
     codes = np.zeros((len(holdings), len(survey.attributes)), np.int64)
-    offered = values_of(survey)
+    offered = key_values(survey)
     for row, holding in enumerate(holdings):
         for key, value in holding.items():
             if key not in survey.names:

@@ -77,7 +77,7 @@ class MarginalCounts:
         check_codes(choices, plan.choices)
         if plan.one_hot:
             counted = np.bincount(choices.astype(np.intp), minlength=plan.choices)
-            totals = _ones(choices, answers, choices_of=plan.choices, size=plan.randomizer.size)
+            totals = _ones(choices, answers, count_choices=plan.choices, size=plan.randomizer.size)
             return cls(plan=plan, reports=counted.astype(np.int64), totals=totals)
         size = plan.randomizer.size
         check_codes(answers, size)
@@ -109,16 +109,16 @@ def _ones(
     choices: NDArray[np.unsignedinteger],
     answers: NDArray[np.unsignedinteger],
     *,
-    choices_of: int,
+    count_choices: int,
     size: int,
 ) -> Counted:
-    """Number of one-hot reports that have each bit, shape ``(choices_of, size)``."""
+    """Number of one-hot reports that have each bit, shape ``(count_choices, size)``."""
     if answers.dtype != np.uint8:
         raise ValueError(f"packed bits of type {answers.dtype}: expected uint8")
     if size % 8 and (answers[:, -1] >> (size % 8)).any():
         raise ValueError("a report has a bit set beyond its cells")
-    totals = np.zeros((choices_of, size), np.int64)
-    if choices_of == 1:
+    totals = np.zeros((count_choices, size), np.int64)
+    if count_choices == 1:
         rows = max(1, _UNPACKED_AT_ONCE // size)
         for start in range(0, len(answers), rows):
             part = answers[start : start + rows]
@@ -127,5 +127,5 @@ def _ones(
         return totals
     for cell in range(size):
         has = answers[:, cell // 8] >> (cell % 8) & 1 == 1
-        totals[:, cell] = np.bincount(choices[has].astype(np.intp), minlength=choices_of)
+        totals[:, cell] = np.bincount(choices[has].astype(np.intp), minlength=count_choices)
     return totals

@@ -45,7 +45,7 @@ class BinaryEncoding:
     def __repr__(self) -> str:
         return f"<BinaryEncoding: m={len(self.bits)}, d={sum(self.bits)}>"
 
-    def bits_of(self, *names: str) -> tuple[str, ...]:
+    def name_bits(self, *names: str) -> tuple[str, ...]:
         """The names of the bits of some attributes, in the order given.
 
         Raises:
@@ -81,7 +81,7 @@ class BinaryEncoding:
         are its standard errors; but raw estimates need not add up to 1 without them.
 
         Args:
-            table: of all bits of some attributes, in the order of ``bits_of``, raw.
+            table: of all bits of some attributes, in the order of ``name_bits``, raw.
             rescaled: whether to divide by the total of what is left. That is biased, so the result
                 has no standard errors.
 
@@ -91,7 +91,7 @@ class BinaryEncoding:
         """
         if table.projection != "none":
             raise ValueError(f"already projected by {table.projection!r}: decode the raw table")
-        names = self._attributes_of(table.names)
+        names = self._bits_attributes(table.names)
         chosen = [self.survey.attribute(name) for name in names]
         codes = tuple(1 << self.bits[self.survey.index(name)] for name in names)
         kept = tuple(slice(attribute.size) for attribute in chosen)
@@ -124,17 +124,17 @@ class BinaryEncoding:
             law=None,
         )
 
-    def _attributes_of(self, bits: Sequence[str]) -> tuple[str, ...]:
+    def _bits_attributes(self, bits: Sequence[str]) -> tuple[str, ...]:
         """The attributes whose bits these are, all and in order."""
         names: list[str] = []
         rest = tuple(bits)
         while rest:
-            name = next((n for n in self.survey.names if self.bits_of(n)[0] == rest[0]), None)
-            if name is None or rest[: len(self.bits_of(name))] != self.bits_of(name):
+            name = next((n for n in self.survey.names if self.name_bits(n)[0] == rest[0]), None)
+            if name is None or rest[: len(self.name_bits(name))] != self.name_bits(name):
                 raise ValueError(
                     f"bits {tuple(bits)}: expected all bits of each attribute, in order"
                 )
-            rest = rest[len(self.bits_of(name)) :]
+            rest = rest[len(self.name_bits(name)) :]
             names.append(name)
         return tuple(names)
 
@@ -210,7 +210,7 @@ class DecodedBits(Source):
     def cells(self, names: tuple[str, ...]) -> Cells:
         """The joint distribution of some attributes; codes of no category dropped."""
         encoding = binary_encoding(self.survey)
-        found = encoding.decode(self.estimate.table(*encoding.bits_of(*names)))
+        found = encoding.decode(self.estimate.table(*encoding.name_bits(*names)))
         return Cells(found.values, found.standard_errors, found.population_errors, found.law)
 
     def pairs(self) -> dict[tuple[str, str], Cells]:
@@ -228,5 +228,5 @@ class DecodedBits(Source):
             (0, (1 << encoding.bits[axis]) - self.survey.sizes[axis])
             for axis in self.survey.axes(names)
         ]
-        bits = encoding.bits_of(*names)
+        bits = encoding.name_bits(*names)
         return self.estimate.query(bits, np.pad(weights, codes).reshape((2,) * len(bits)))

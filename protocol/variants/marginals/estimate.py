@@ -30,7 +30,12 @@ from protocol.randomizers.mixing import MatrixMixing
 from protocol.randomizers.walsh import wht
 from protocol.surveys.survey import Survey
 from protocol.variants.marginals.counts import Counted, MarginalCounts
-from protocol.variants.marginals.hadamard import Coefficients, Noise, low_transform, places_of
+from protocol.variants.marginals.hadamard import (
+    Coefficients,
+    Noise,
+    coefficient_places,
+    low_transform,
+)
 from protocol.variants.marginals.laws import law_of_sets, law_of_weights
 
 Pooling: TypeAlias = Literal["own", "coefficients"]
@@ -286,7 +291,7 @@ class ReleasedMarginals(Source):
         inside = submasks(masks)
         ways = inside.shape[1].bit_length() - 1
         if self._sums.own is None or self.pooling == "coefficients":
-            at = places_of(inside, d=plan.d, k=plan.k)
+            at = coefficient_places(inside, d=plan.d, k=plan.k)
             sums, reports = (array[at] for array in self._sums.low)
         elif ways == plan.k:
             # Marginals are in lexicographic order of their places: their masks fall.
@@ -307,7 +312,7 @@ class ReleasedMarginals(Source):
         if plan.transformed:
             common = common * np.eye(len(place), dtype=np.int64)
         return Coefficients(
-            values=values, reports=reports, common=common, noise=noise_of(plan), n=self.n
+            values=values, reports=reports, common=common, noise=report_noise(plan), n=self.n
         )
 
     def _holding(self, mask: np.uint32, within: NDArray[np.uint32]) -> tuple[Counted, Counted]:
@@ -345,7 +350,7 @@ def _summed(counts: MarginalCounts) -> _Sums:
             wht(counts.totals.copy()),
             np.repeat(counts.reports[:, None], plan.cells, axis=1),
         )
-    at = places_of(submasks(plan.groups), d=d, k=k)
+    at = coefficient_places(submasks(plan.groups), d=d, k=k)
     pooled = [np.zeros(len(low), np.int64) for _ in own]
     for total, array in zip(pooled, own, strict=True):
         np.add.at(total, at, array)
@@ -357,7 +362,7 @@ def _led(array: Counted, first: int) -> Counted:
     return np.insert(array, 0, first, axis=-1)
 
 
-def noise_of(plan: MarginalPlan) -> Noise:
+def report_noise(plan: MarginalPlan) -> Noise:
     """The noise of a report's coefficients (``Noise``)."""
     support = plan.randomizer.support
     keep = float(support.gain)

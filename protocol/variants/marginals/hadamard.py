@@ -71,7 +71,7 @@ def tables_of(values: Floats, masks: NDArray[np.uint32], *, d: int, k: int) -> F
         ValueError: another number of values, or sets of different sizes or of more than k.
     """
     inside = submasks(masks)
-    return from_coefficients(values[places_of(inside, d=d, k=k)])
+    return from_coefficients(values[coefficient_places(inside, d=d, k=k)])
 
 
 def from_coefficients(values: Floats) -> Floats:
@@ -81,7 +81,7 @@ def from_coefficients(values: Floats) -> Floats:
     return table
 
 
-def places_of(masks: NDArray[np.uint32], *, d: int, k: int) -> NDArray[np.int64]:
+def coefficient_places(masks: NDArray[np.uint32], *, d: int, k: int) -> NDArray[np.int64]:
     """The places of some masks among ``coefficients(d, k)``.
 
     Raises:

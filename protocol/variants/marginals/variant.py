@@ -165,7 +165,7 @@ class MarginalRelease(OneReport[Request, Bits, MarginalReports], frozen=True, kw
 
     def _choice_event(self, choice: int) -> Randomized:
         bits = {self.encoding.binary.names[place] for place in self.plan.attributes(choice)}
-        names = tuple(n for n in self.survey.names if bits & set(self.encoding.bits_of(n)))
+        names = tuple(n for n in self.survey.names if bits & set(self.encoding.name_bits(n)))
         return Randomized(self.plan.randomizer, names)
 
     def drawn(self, message: Message, event: PrivacyEvent, records: Records) -> list[Drawn] | None:

@@ -16,7 +16,7 @@ from protocol.randomizers.means.one_bit import OneBitMean
 from protocol.randomizers.means.piecewise import PiecewiseMean
 from protocol.session.variant import Claim
 from protocol.variants.numeric.estimate import NumericMeans
-from protocol.variants.numeric.scales import Scale, scale_of
+from protocol.variants.numeric.scales import Scale, attribute_scale
 from protocol.variants.oracles.attributes import AttributeTallies, EvenShares
 
 Mechanism: TypeAlias = Literal["one-bit", "piecewise"]
@@ -66,7 +66,7 @@ class NumericMean(EvenShares, frozen=True, kw_only=True):
     @functools.cached_property
     def scales(self) -> tuple[Scale, ...]:
         """Numbers that the categories of each attribute are."""
-        return tuple(map(scale_of, self.survey.attributes))
+        return tuple(map(attribute_scale, self.survey.attributes))
 
     @functools.cached_property
     def randomizers(self) -> tuple[MeanRandomizer, ...]:

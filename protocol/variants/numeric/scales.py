@@ -35,7 +35,7 @@ class Scale:
         return float(self.half) * error
 
 
-def scale_of(attribute: Attribute) -> Scale:
+def attribute_scale(attribute: Attribute) -> Scale:
     """The scale of an attribute.
 
     Raises:

@@ -121,7 +121,7 @@ class AttributeOracles(OneReport[Request, A, A], Generic[A], frozen=True, kw_onl
     @functools.cached_property
     def columns(self) -> tuple[int, ...]:
         """The bounds of all columns of a report."""
-        return tuple(bound for one in self.randomizers for bound in bounds_of(one))
+        return tuple(bound for one in self.randomizers for bound in column_bounds(one))
 
     def tallied(self, reports: Sequence[NDArray[np.unsignedinteger]], n: int) -> AttributeTallies:
         """The result.
@@ -202,7 +202,7 @@ class EvenShares(WholeReport, frozen=True, kw_only=True):
             as_columns(one.randomize(records.codes[:, place], stream))
             for place, one in enumerate(self.randomizers)
         ]
-        return AttributeReports(np.concatenate(drawn, axis=1).astype(dtype_of(self.columns)))
+        return AttributeReports(np.concatenate(drawn, axis=1).astype(columns_dtype(self.columns)))
 
     def most(self) -> float:
         """One report: the epsilons of all attributes."""
@@ -268,7 +268,7 @@ class Smp(AttributeOracles[SampledReports], frozen=True, kw_only=True):
     @functools.cached_property
     def columns(self) -> tuple[int, ...]:
         """The bounds of the columns of a report on whichever attribute: the largest."""
-        every = [bounds_of(one) for one in self.randomizers]
+        every = [column_bounds(one) for one in self.randomizers]
         return tuple(
             max(bounds[place] for bounds in every if place < len(bounds))
             for place in range(max(self.widths))
@@ -276,12 +276,12 @@ class Smp(AttributeOracles[SampledReports], frozen=True, kw_only=True):
 
     def answer(self, records: Records, question: Request, stream: Stream) -> SampledReports:
         sampled = stream.integers(self.attributes, len(records))
-        reports = np.zeros((len(records), len(self.columns)), dtype_of(self.columns))
+        reports = np.zeros((len(records), len(self.columns)), columns_dtype(self.columns))
         for place, one in enumerate(self.randomizers):
             rows = sampled == place
             drawn = one.randomize(records.codes[rows, place], stream)
             reports[rows, : self.widths[place]] = as_columns(drawn)
-        kind = dtype_of([self.attributes])
+        kind = columns_dtype([self.attributes])
         return SampledReports(sampled.astype(kind), reports)
 
     def read(self, report: SampledReports) -> SampledReports | None:
@@ -290,7 +290,7 @@ class Smp(AttributeOracles[SampledReports], frozen=True, kw_only=True):
             return None
         for place, (one, width) in enumerate(zip(self.randomizers, self.widths, strict=True)):
             rows = report.reports[report.sampled == place]
-            if rows[:, width:].any() or (rows[:, :width] >= bounds_of(one)).any():
+            if rows[:, width:].any() or (rows[:, :width] >= column_bounds(one)).any():
                 return None
             if not one.fits(as_reports(one, rows[:, :width])):
                 return None
@@ -339,7 +339,7 @@ class Smp(AttributeOracles[SampledReports], frozen=True, kw_only=True):
         return (Claim(source=SOURCE, says=says, epsilon=self.epsilon),)
 
 
-def bounds_of(randomizer: Randomizer) -> tuple[int, ...]:
+def column_bounds(randomizer: Randomizer) -> tuple[int, ...]:
     """The exclusive bounds of the columns that a report takes, if written as one row."""
     one = randomizer.report
     if one.high is None:
@@ -348,7 +348,7 @@ def bounds_of(randomizer: Randomizer) -> tuple[int, ...]:
     return high * (one.longest // len(high))
 
 
-def dtype_of(bounds: Sequence[int]) -> np.dtype[np.unsignedinteger]:
+def columns_dtype(bounds: Sequence[int]) -> np.dtype[np.unsignedinteger]:
     """The type of columns with these bounds."""
     return smallest_dtype(max(bounds))
 

@@ -173,7 +173,7 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
     @functools.cached_property
     def _probed(self) -> Message:
         """The result of some respondents who are made up; it adds up from those of each."""
-        each = [self._read_of(party) for party in range(PROBED)]
+        each = [self._read_alone(party) for party in range(PROBED)]
         together = self.pooled(each)
         apart = [numbers_of(self.pooled([read]), self.name) for read in each]
         whole = numbers_of(together, self.name)
@@ -205,7 +205,7 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
             raise self._malformed()
         return read
 
-    def _read_of(self, party: int) -> Report:
+    def _read_alone(self, party: int) -> Report:
         """Read the report of one respondent, whom anybody can make up."""
         stream = Stream(bytes(32)).derive(f"respondent {party}")
         codes = stream.integers(np.array(self.survey.sizes))[np.newaxis]

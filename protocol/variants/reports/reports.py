@@ -178,7 +178,7 @@ class Blockwise(OneReport[Ask, Report, Report], frozen=True):
 
     def pooled(self, reports: Sequence[Report]) -> Pooled:
         cells = np.concatenate([report.codes for report in reports])
-        counts = Counts.of(codes_of(self.survey, self.blocks, cells), self.survey.sizes)
+        counts = Counts.of(cells_to_codes(self.survey, self.blocks, cells), self.survey.sizes)
         return Pooled(counts.codes, counts.counts.astype(np.uint32))
 
     def stages(self, people: int) -> Generator[Stage, Totals, Pooled]:
@@ -202,7 +202,9 @@ class Blockwise(OneReport[Ask, Report, Report], frozen=True):
         """Number of reports of each combination."""
         survey, blocks = self.survey, self.blocks
         cells = [
-            join_codes(codes_of(survey, blocks, self.heard(party, stage.asked).codes), survey.sizes)
+            join_codes(
+                cells_to_codes(survey, blocks, self.heard(party, stage.asked).codes), survey.sizes
+            )
             for party in parties
         ]
         return np.bincount(np.concatenate(cells), minlength=survey.cells).astype(
@@ -281,7 +283,7 @@ def cells_of(records: Records, blocks: tuple[Block, ...]) -> NDArray[np.unsigned
     return cells
 
 
-def codes_of(
+def cells_to_codes(
     survey: Survey, blocks: tuple[Block, ...], cells: NDArray[np.unsignedinteger]
 ) -> NDArray[np.unsignedinteger]:
     """The inverse of ``cells_of``: (n, b) cells as (n, m) codes of the survey's attributes."""

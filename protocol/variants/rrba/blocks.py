@@ -86,7 +86,7 @@ class Cells:
         return projected
 
 
-def weights_of(cells: Cells, tables: Floats) -> NDArray[np.uint64]:
+def integer_weights(cells: Cells, tables: Floats) -> NDArray[np.uint64]:
     """Every group's probabilities as integers that sum to 2**64, (c,).
 
     They are rounded down to multiples of 2**-53; what is left over goes to the group's largest. A

@@ -18,8 +18,8 @@ from protocol.randomizers import KeepUniform
 from protocol.randomizers.table import KeepElseTable
 from protocol.surveys.survey import Survey
 from protocol.variants.rrba.blocks import Cells, least_weight, steepest
-from protocol.variants.rrba.views import views_of
-from protocol.variants.sums.tallies import Layout, layout_of
+from protocol.variants.rrba.views import design_views
+from protocol.variants.sums.tallies import Layout, make_layout
 
 Extent: TypeAlias = Literal["one", "view"]
 """What a client answers about: one group of its view, or all of them."""
@@ -76,7 +76,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
     @functools.cached_property
     def layout(self) -> Layout:
         """Layout of the groups' cells in one vector."""
-        return layout_of(self.survey, self.group_names)
+        return make_layout(self.survey, self.group_names)
 
     @functools.cached_property
     def cells(self) -> Cells:
@@ -227,4 +227,4 @@ def _lots(session: bytes, party: PartyId, views: int, respondents: int) -> NDArr
 @functools.lru_cache(maxsize=16)
 def _views(attributes: int, k: int) -> tuple[tuple[tuple[int, ...], ...], ...]:
     # Some sizes take seconds to find.
-    return views_of(attributes, k)
+    return design_views(attributes, k)

@@ -37,8 +37,8 @@ from protocol.variants.rrba.blocks import (
     ReportLaw,
     Running,
     Update,
+    integer_weights,
     steepest,
-    weights_of,
 )
 from protocol.variants.rrba.grouped import Group, GroupTables
 from protocol.variants.rrba.plan import Extent, Mode, Plan, Tail
@@ -297,7 +297,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
         answered, heard, asked = 0, 0, 0
         blocks = list(self.blocks_of(parties))
         for number, members in enumerate(blocks):
-            weights = weights_of(plan.cells, running.tables(self.mix))
+            weights = integer_weights(plan.cells, running.tables(self.mix))
             for groups, about in plan.by_views(me.session, members, self.max_records).items():
                 part = weights[plan.places(groups)]
                 kinds = np.array(groups, self._group_dtype)
@@ -336,7 +336,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
             )
         answered = 0
         for number in range(blocks):
-            weights = weights_of(plan.cells, running.tables(self.mix))
+            weights = integer_weights(plan.cells, running.tables(self.mix))
             asked = min(size, people - number * size)
             rest = min(blocks * size, people) - number * size - asked
             totals = yield Stage((number, weights), asked, group=number, rest=rest)
@@ -584,7 +584,7 @@ class _Blocks(SoFar):
 
     def closed(self, topic: Topic, counted: Mapping[PartyId, Message]) -> None:
         answers = {name: said for name, said in counted.items() if isinstance(said, Answers)}
-        weights = weights_of(self._running.cells, self._running.tables(self._variant.mix))
+        weights = integer_weights(self._running.cells, self._running.tables(self._variant.mix))
         counts, respondents, _ = self._variant.counted(self._session, answers)
         self._running.add(counts, weights / WORDS)
         self._answered += respondents

@@ -17,7 +17,7 @@ MAX_SUBSETS = 2**17
 """The most k-subsets that are arranged into views: seconds, half a minute at worst."""
 
 
-def views_of(attributes: int | Sequence[str], k: int) -> tuple[View, ...]:
+def design_views(attributes: int | Sequence[str], k: int) -> tuple[View, ...]:
     """Smallest number of views that hold every k-subset of the attributes exactly once.
 
     There are ``lower_bound(d, k)`` of them; their numbers of groups differ by at most 1, so a view

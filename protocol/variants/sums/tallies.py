@@ -110,7 +110,7 @@ class Layout(NamedTuple):
 
 
 @functools.lru_cache(maxsize=64)
-def layout_of(survey: Survey, tables: tuple[Names, ...]) -> Layout:
+def make_layout(survey: Survey, tables: tuple[Names, ...]) -> Layout:
     """Layout of a vector of these tables, each row-major.
 
     Raises:
@@ -166,7 +166,7 @@ class Tallied(Variant, Generic[E], frozen=True, kw_only=True):
     @functools.cached_property
     def layout(self) -> Layout:
         """Layout of the vector."""
-        return layout_of(self.survey, self.tables)
+        return make_layout(self.survey, self.tables)
 
     @property
     def contribution(self) -> type[Message]:

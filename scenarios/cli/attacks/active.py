@@ -96,19 +96,19 @@ def _attacked(
     """Attack, and keep the scripts of the findings."""
     from protocol.attack.active.active import attack_actively
     from protocol.session.variant import parameters_of
-    from scenarios.running.engines.sweep import about_of
+    from scenarios.running.engines.sweep import sweep_description
     from scenarios.statement.attacks import active_values
 
     made, records = options.asked.make(cls)
     numbers = {"scripts": options.scripts, "trials": options.trials}
     limits: dict[str, Any] = {
         "target": place_of(options.target, records, "--target"),
-        "hostile": hostile_of(options.liars, made, "--hostile"),
+        "hostile": find_hostile(options.liars, made, "--hostile"),
         "seed": options.seed,
         "alpha": options.alpha,
         **{name: number for name, number in numbers.items() if number is not None},
     }
-    about = about_of(
+    about = sweep_description(
         "attack --active",
         cls,
         variant=made.name,
@@ -126,7 +126,7 @@ def _attacked(
     return found, written
 
 
-def hostile_of(
+def find_hostile(
     names: Collection[str] | None, made: Variant, where: str
 ) -> tuple[PartyId, ...] | None:
     """Members that keep to scripts, checked; None for all who hold no records."""
@@ -181,7 +181,7 @@ def replayed(text: str, path: Path, *, as_json: bool) -> int:
     from protocol.attack.active.active import replay_script
     from protocol.attack.active.script import Script
     from protocol.session.variant import build
-    from scenarios.cli.example_variants import respondents_of
+    from scenarios.cli.example_variants import varied_respondents
     from scenarios.statement.attacks import finding_values, state_replayed
 
     cls, kept = find_variant(text), read_script(path)
@@ -193,7 +193,7 @@ def replayed(text: str, path: Path, *, as_json: bool) -> int:
         raise UsageError(f"{path}: not a script: {Undecoded.of(error)}") from error
     try:
         made = build(cls, parameters=kept.parameters, survey=kept.survey)
-        records = respondents_of(made.survey)
+        records = varied_respondents(made.survey)
     except SurveyError as error:
         raise UsageError(f"{path}: {error}") from error
     if not 0 <= kept.seed < WORDS:
@@ -204,7 +204,7 @@ def replayed(text: str, path: Path, *, as_json: bool) -> int:
         records,
         script,
         target=target,
-        hostile=hostile_of(kept.hostile, made, f"{path}: hostile"),
+        hostile=find_hostile(kept.hostile, made, f"{path}: hostile"),
         seed=kept.seed,
         trials=kept.trials,
         alpha=kept.alpha,

@@ -100,7 +100,7 @@ def _variant_attacked(cls: type[Variant], options: AttackOptions) -> Attack:
     from protocol.audit.coalition.coalition import observer_named
     from protocol.session.variant import parameters_of
     from scenarios.cli.example_variants import COPIES
-    from scenarios.running.engines.sweep import about_of
+    from scenarios.running.engines.sweep import sweep_description
     from scenarios.statement.attacks import attack_values
 
     made, records = options.asked.make(cls)
@@ -110,7 +110,7 @@ def _variant_attacked(cls: type[Variant], options: AttackOptions) -> Attack:
         "runs": options.runs,
         "copies": options.copies or COPIES.get(made.name),
     }
-    about = about_of(
+    about = sweep_description(
         "attack",
         cls,
         variant=made.name,

@@ -16,7 +16,7 @@ from protocol.errors import PrivacyError
 from protocol.messages import DONE
 from protocol.transcript.receipts import COUNTED, LATE, NOT_YET_KNOWN, Word
 from scenarios.cli.numbers import Amount, Whole
-from scenarios.cli.options import address_of, own_variant_option
+from scenarios.cli.options import own_variant_option, parse_address
 from scenarios.cli.paths import READ_FILE, READ_FOLDER
 from scenarios.cli.values import gathers
 from scenarios.errors import COMPLAINT, printable, say
@@ -163,7 +163,7 @@ def answer(
     came too late to be counted, 69 if the aggregator was not reached, 77 if it turned the party
     away.
     """
-    host, port = address_of(connect)
+    host, port = parse_address(connect)
     member = member_in(folder, variant)
     if member.charter.analysis is not None:
         say(f"announced: {described(member.charter.analysis)}")

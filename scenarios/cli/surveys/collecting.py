@@ -10,7 +10,7 @@ import click
 
 from parties.keeping.record_names import TRANSCRIPT
 from protocol.errors import UsageError
-from scenarios.cli.options import address_of
+from scenarios.cli.options import parse_address
 from scenarios.cli.paths import READ_FILE
 from scenarios.cli.surveys.answering import member_in
 from scenarios.cli.surveys.holding import HeldOptions, hold_survey
@@ -24,7 +24,7 @@ from scenarios.surveys.holding.collecting import (
     serve_receipts,
 )
 from scenarios.surveys.holding.serving import Serving
-from scenarios.surveys.holding.waiting import beginning_of
+from scenarios.surveys.holding.waiting import witness_seconds
 from transports.web.gateway import Page
 
 
@@ -80,7 +80,7 @@ class CollectOptions:
             UsageError: a key without a certificate, or an address that others can reach without
                 HTTPS.
         """
-        host, port = address_of(self.listen)
+        host, port = parse_address(self.listen)
         if self.certificate is None:
             if self.key is not None:
                 raise UsageError("--key: expected --certificate too")
@@ -109,7 +109,7 @@ def collect(options: CollectOptions) -> None:
     held, serving, page = options.held, options.serving, Page(*collecting_page())
     member = member_in(held.folder, None)
     check_collected(member)
-    parties = None if options.parties is None else address_of(options.parties)
+    parties = None if options.parties is None else parse_address(options.parties)
     transcript = held.out / TRANSCRIPT
     over = is_over(member)
     if not (held.resume and transcript.is_file() and over):
@@ -121,7 +121,7 @@ def collect(options: CollectOptions) -> None:
             )
         check_answerable(member, parties)
         hold = functools.partial(collect_survey, page=page, serving=serving, parties=parties)
-        hold_survey(held, member, hold, witnesses_within=beginning_of(member.charter))
+        hold_survey(held, member, hold, witnesses_within=witness_seconds(member.charter))
     if options.leave:
         return
 

@@ -152,7 +152,7 @@ def compare(options: CompareOptions) -> None:
     from scenarios.designing.comparing.choosing import chosen, named
     from scenarios.designing.comparing.comparison import Compared
     from scenarios.designing.comparing.comparison import compare as compared
-    from scenarios.designing.targets import target_of
+    from scenarios.designing.targets import parse_target
     from scenarios.report.beside import Beside
     from scenarios.statement.comparisons import state_comparison
     from scenarios.surveys.survey_plan import read_questions
@@ -162,7 +162,7 @@ def compare(options: CompareOptions) -> None:
     asked = read_questions(options.plan)
     asked.check_unweighted("compare")
     survey = asked.survey
-    tables = target_of(survey, options.target)
+    tables = parse_target(survey, options.target)
     meant = [named(name) for name in options.names]
     held = asked.coding.records(options.records)
     dealt = options.dealt(len(held))

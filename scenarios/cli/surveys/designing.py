@@ -25,13 +25,13 @@ from scenarios.designing.needing import (
     Needed,
     coins_needed,
     epsilon_needed,
+    list_ways,
     respondents_needed,
     sized,
-    ways_of,
 )
 from scenarios.designing.recommending import recommend
 from scenarios.designing.simulating import MOST_RUNS
-from scenarios.designing.targets import target_of
+from scenarios.designing.targets import parse_target
 from scenarios.errors import printable
 from scenarios.files.comma_separated import CsvText, csv_text, write_csv
 from scenarios.files.kinds import check_ending
@@ -176,7 +176,7 @@ class DesignOptions:
             raise UsageError(f"--parties {self.parties:,}: more than the {n:,} respondents of --n")
         return Setup(
             survey=asked.survey,
-            target=target_of(asked.survey, self.target),
+            target=parse_target(asked.survey, self.target),
             respondents=people,
             parties=self.parties or people,
             shares=shares,
@@ -315,7 +315,7 @@ def _needed(
     epsilons: tuple[float, ...] | None,
 ) -> list[Needed]:
     """Needs of a built-in variant: the least epsilon, or the respondents for each epsilon."""
-    ways = ways_of(setup, cls)
+    ways = list_ways(setup, cls)
     if epsilons is None:
         one = epsilon_needed(setup, ways, error, level)
         return [] if one is None else [one]

@@ -44,13 +44,13 @@ from scenarios.cli.options import (
     variant_option,
 )
 from scenarios.cli.paths import WRITTEN_FILE
-from scenarios.cli.transcripts.inspect import reader_of, refused
+from scenarios.cli.transcripts.inspect import open_reader, refused
 from scenarios.cli.values import frozen_options, option, shared, takes
 from scenarios.data.own_tables.sheets import tidied
 from scenarios.errors import printable
 from scenarios.files.comma_separated import csv_text, write_csv
 from scenarios.files.kinds import check_ending
-from scenarios.files.parquet import load_pyarrow, parquet_of
+from scenarios.files.parquet import encode_parquet, load_pyarrow
 from scenarios.report.beside import Beside, write_synthetic
 from scenarios.running.calibrating import Calibration
 from scenarios.running.engines.checking import ChecksMeanwhile
@@ -164,7 +164,7 @@ def estimate(options: EstimateOptions) -> int:
         reading(transcript, times=2, silent=options.as_json) as opened,
         ChecksMeanwhile() as checks,
     ):
-        reader = reader_of(opened, transcript)
+        reader = open_reader(opened, transcript)
         cls = variant_of(reader.header, options.variant)
         audited = opened.audit(cls, reader=reader, checks=checks)
     digest = audited.verification.digest
@@ -394,7 +394,7 @@ def _write(
     told = dict(zip(ABOUT, (level, *(each.astype(np.object_) for each in texts)), strict=True))
     whole = {**columns, **told}
     if ending == ".parquet":
-        write_whole(path, parquet_of(whole, about))
+        write_whole(path, encode_parquet(whole, about))
         return
     rows = zip(*(each.tolist() for each in whole.values()), strict=True)
     write_csv(path, csv_text(whole, rows))

@@ -29,7 +29,7 @@ from scenarios.cli.estimates import interval_options
 from scenarios.cli.numbers import Whole
 from scenarios.cli.options import budget_options, transcript_argument, variant_option
 from scenarios.cli.paths import READ_FILE, WRITTEN_FILE
-from scenarios.cli.transcripts.inspect import reader_of, refused
+from scenarios.cli.transcripts.inspect import open_reader, refused
 from scenarios.errors import printable
 from scenarios.files.transcripts import Transcript
 from scenarios.report.one_respondent import (
@@ -109,7 +109,7 @@ def explain(
     are explained, such as rr-independent and rr-joint.
     """
     with reading(transcript, times=2) as opened, ChecksMeanwhile() as checks:
-        reader = reader_of(opened, transcript)
+        reader = open_reader(opened, transcript)
         cls = variant_of(reader.header, variant)
         if not issubclass(cls, Blockwise):
             raise UsageError(

@@ -37,7 +37,6 @@ from scenarios.cli.estimates import (
 )
 from scenarios.cli.numbers import Amount, Whole
 from scenarios.cli.options import (
-    address_of,
     clear,
     details_option,
     force_option,
@@ -45,6 +44,7 @@ from scenarios.cli.options import (
     json_text,
     out_option,
     own_variant_option,
+    parse_address,
     print_statement,
     trusted_option,
     witnesses_option,
@@ -65,7 +65,7 @@ from scenarios.surveys.holding.aggregating import (
     aggregate_survey,
     make_ready,
 )
-from scenarios.surveys.holding.waiting import await_answers, beginning_of, check_open, waits
+from scenarios.surveys.holding.waiting import await_answers, check_open, waits, witness_seconds
 from scenarios.surveys.operating.by_hand import note
 from scenarios.surveys.operating.joining import close_joining
 from scenarios.surveys.operating.outfit import operating
@@ -258,9 +258,9 @@ def hold_survey(
 
     def taken(charter: Charter) -> None:
         if charter.attempt > 1:
-            say(_cost_of(charter.attempt, member))
+            say(_attempt_cost(charter.attempt, member))
 
-    served = None if options.metrics is None else address_of(options.metrics)
+    served = None if options.metrics is None else parse_address(options.metrics)
     opened = operating(
         options.folder, log=options.log_json, address=served, trusted=options.trusted
     )
@@ -324,11 +324,11 @@ def aggregate(options: AggregateOptions) -> None:
     """
     held = options.held
     member = member_in(held.folder, options.variant)
-    host, port = address_of(options.listen)
+    host, port = parse_address(options.listen)
     if waits(member.charter.variant):
         check_open(member)
         hold = functools.partial(await_answers, parties=(host, port))
-        hold_survey(held, member, hold, witnesses_within=beginning_of(member.charter))
+        hold_survey(held, member, hold, witnesses_within=witness_seconds(member.charter))
         return
     hold = functools.partial(aggregate_survey, host=host, port=port, joining=options.joining)
     hold_survey(held, member, hold, witnesses_within=options.joining)
@@ -377,7 +377,7 @@ def abandon(folder: Path, variant: str | None, out: Path, lost: bool) -> None:
     """
     member = member_in(folder, variant)
     attempt, ended, damaged = abandon_survey(member, out / TRANSCRIPT, lost=lost)
-    click.echo(f"attempt {attempt} is abandoned; {_cost_of(attempt + 1, member)}")
+    click.echo(f"attempt {attempt} is abandoned; {_attempt_cost(attempt + 1, member)}")
     if damaged is not None:
         said = "is damaged and stays as it is: it does not say that the attempt is abandoned"
         click.echo(printable(f"{damaged}: {said}"))
@@ -390,7 +390,7 @@ def abandon(folder: Path, variant: str | None, out: Path, lost: bool) -> None:
         )
 
 
-def _cost_of(attempt: int, member: Member) -> str:
+def _attempt_cost(attempt: int, member: Member) -> str:
     asked, parties = member.charter.variant, len(member.charter.roster) - 1
     cost = f"epsilon {nats(asked.most())} per respondent at most"
     if coins := coins_sentence(asked, parties):

@@ -11,10 +11,10 @@ from protocol.errors import UsageError
 from protocol.session.variant import Variant
 from scenarios.cli.numbers import Amount, Whole
 from scenarios.cli.options import (
-    address_of,
     budget_options,
     json_option,
     own_variant_option,
+    parse_address,
     print_facts,
     print_json,
 )
@@ -102,7 +102,7 @@ def preflight(options: PreflightOptions) -> int:
             options.subject,
             variant=options.variant,
             records=options.records,
-            address=None if connect is None else address_of(connect),
+            address=None if connect is None else parse_address(connect),
             ids=options.ids,
             purse=options.purse,
             budget=options.budget,

@@ -33,7 +33,7 @@ from scenarios.cli.options import (
     variant_option,
 )
 from scenarios.cli.paths import READ_FILE, READ_FOLDER, TEXT_WITH_FILE, WRITTEN_FILE
-from scenarios.cli.transcripts.inspect import code_of, reader_of
+from scenarios.cli.transcripts.inspect import code_of, open_reader
 from scenarios.cli.transcripts.observer import ObserverOptions, stranger
 from scenarios.cli.values import frozen_options, option, part, shared, takes
 from scenarios.files.kinds import PAGES, check_ending
@@ -211,7 +211,7 @@ def audit(options: AuditOptions) -> int:
 
             check_ending("--html", html, PAGES)
             prepare_output(html, own=BEGINS)
-        reader = reader_of(opened, transcript)
+        reader = open_reader(opened, transcript)
         cls = variant_of(reader.header, options.variant)
         charter = charter_of(reader.header, cls)
         asked = options.ask(reader.header, charter)

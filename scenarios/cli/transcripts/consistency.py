@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from parties.keeping.checkpoints import evidence_of, read_checkpoint, read_small
+from parties.keeping.checkpoints import read_checkpoint, read_evidence, read_small
 from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR
 from protocol.transcript.consistency import decode_consistency, problems_of
@@ -85,7 +85,7 @@ def evidence(file: Path, other: Path | None, as_json: bool) -> int:
     if other is not None:
         return _compare_receipts(file, other, as_json=as_json)
     check_command(file, "evidence")
-    found = evidence_of(read_small(file), file)
+    found = read_evidence(read_small(file), file)
     twice = found.check()
     if as_json:
         print_json({"holds": twice is not None, "twice": twice, "key": found.key.hex()})

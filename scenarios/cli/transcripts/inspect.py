@@ -53,8 +53,8 @@ def query(transcript: Path, question: str, variant: str | None, as_json: bool) -
     from scenarios.report.record_tables import LEDGER
 
     with reading(transcript, silent=as_json) as opened:
-        reader = reader_of(opened, transcript)
-        roster = roster_of(reader)
+        reader = open_reader(opened, transcript)
+        roster = read_roster(reader)
         kind = variant_of(reader.header, variant) if LEDGER in question.lower() else None
         with contextlib.closing(sql.load(opened, roster, reader, kind)) as database:
             columns, rows = sql.ask(database, question)
@@ -93,8 +93,8 @@ def export(transcript: Path, folder: Path, variant: str | None) -> int:
     from scenarios.report.record_tables import rows_of
 
     with reading(transcript) as opened:
-        reader = reader_of(opened, transcript)
-        rows = rows_of(opened, roster_of(reader), reader, variant_of(reader.header, variant))
+        reader = open_reader(opened, transcript)
+        rows = rows_of(opened, read_roster(reader), reader, variant_of(reader.header, variant))
         with whole_folder(folder) as new:
             counts = written(new, rows)
     for name, many in counts.items():
@@ -114,11 +114,11 @@ def show(transcript: Path) -> int:
     Exit 1, after what can be shown, if the transcript cannot be read to its end.
     """
     from scenarios.report.terminal.text import header_report, rounds_report
-    from scenarios.surveys.watching.rounds import rounds_of
+    from scenarios.surveys.watching.rounds import split_rounds
 
     with reading(transcript) as opened:
-        reader = reader_of(opened, transcript)
-        rounds = rounds_of(roster_of(reader), reader)
+        reader = open_reader(opened, transcript)
+        rounds = split_rounds(read_roster(reader), reader)
     said = rounds_report(rounds, _about(reader.header))
     print_report([header_report(reader.header), *said], soft_wrap=False)
     return _read_whole(reader)
@@ -146,7 +146,7 @@ def _read_whole(reader: TranscriptReader) -> int:
     return 1
 
 
-def reader_of(transcript: Transcript, path: Path) -> TranscriptReader:
+def open_reader(transcript: Transcript, path: Path) -> TranscriptReader:
     """The reader of a transcript, its header read.
 
     Raises:
@@ -192,7 +192,7 @@ def refused(audited: Audit, path: Path) -> int:
     return code or 1
 
 
-def roster_of(reader: TranscriptReader) -> Roster:
+def read_roster(reader: TranscriptReader) -> Roster:
     """The roster in a transcript's header.
 
     Raises:

@@ -33,7 +33,7 @@ from scenarios.cli.options import (
     variant_option,
 )
 from scenarios.cli.paths import READ_FILE, READ_FOLDER, READ_PATH, TEXT_WITH_FILE, WRITTEN_FILE
-from scenarios.cli.transcripts.inspect import reader_of
+from scenarios.cli.transcripts.inspect import open_reader
 from scenarios.cli.transcripts.proofs import check_command, consistency_shown, receipt_shown
 from scenarios.errors import printable
 from scenarios.files.kinds import PAGES, check_ending
@@ -89,7 +89,7 @@ def prove(
     if since is None:
         if party is None:
             raise UsageError("expected a PARTY, or --since FILE")
-        cls = variant_of(reader_of(opened, transcript).header, variant)
+        cls = variant_of(open_reader(opened, transcript).header, variant)
         receipt, covering = opened.prove(cls, PartyId(party), later)
         # The name has been found on the roster, so it is fit to be a file's.
         content, file = encode_receipt(receipt), f"{party}{SUFFIX}"

@@ -46,7 +46,7 @@ def date_in(cell: str, order: str) -> datetime.date | None:
         return None
 
 
-def orders_of(cells: Iterable[str]) -> list[str]:
+def date_orders(cells: Iterable[str]) -> list[str]:
     """Orders of day, month and year in which all the cells are dates, the likeliest first."""
     orders = [*dict.fromkeys(_TRIED)]
     for cell in cells:

@@ -11,7 +11,7 @@ from typing import Any
 from parties.keeping.writing import reason
 from protocol.errors import SurveyError, UsageError
 from protocol.surveys.dataframes import Cell, Frame, cells_of
-from scenarios.data.own_tables.sheets import BLOCK, Format, Sheet, Source, sheet_of
+from scenarios.data.own_tables.sheets import BLOCK, Format, Sheet, Source, named_sheet
 from scenarios.data.own_tables.statistics_files import is_statistics_file, statistics_sheet
 from scenarios.data.own_tables.text_files import text_sheet
 from scenarios.files.budget import within_usual_budget
@@ -67,7 +67,7 @@ def _frame_sheet(frame: Frame) -> Sheet:
         with _naming(IN_MEMORY):
             yield from frame.blocks(places, BLOCK)
 
-    return sheet_of(IN_MEMORY, frame.names, read)
+    return named_sheet(IN_MEMORY, frame.names, read)
 
 
 def _parquet_sheet(path: Path) -> Sheet:
@@ -93,7 +93,7 @@ def _parquet_sheet(path: Path) -> Sheet:
                 before += batch.num_rows
 
     with understood() as file:
-        return sheet_of(str(path), file.schema_arrow.names, read)
+        return named_sheet(str(path), file.schema_arrow.names, read)
 
 
 def _begins(path: Path) -> bytes:

@@ -176,7 +176,7 @@ def _expect_questions(source: str, columns: Sequence[Proposed], what: str = "col
 def _proposal(sheet: Sheet, limits: Limits, header: bool | None) -> Proposal:
     decimal = "."
     if sheet.delimiter != ",":
-        decimal = _decimal_of([_merged(counter) for counter in sampled(sheet)])
+        decimal = _guess_decimal([_merged(counter) for counter in sampled(sheet)])
     rows, missing, alike_names = 0, set[str](), []
     proposed: dict[str, Proposed] = {}
     for name, counter in counted(sheet):
@@ -243,7 +243,7 @@ def _is_answer(name: str, answers: Answers, decimal: str) -> bool:
     return found is not None and min(found.values()) <= number <= max(found.values())
 
 
-def _decimal_of(columns: Sequence[Answers]) -> str:
+def _guess_decimal(columns: Sequence[Answers]) -> str:
     """A comma if more columns are numbers with it than with a point.
 
     Of numbers whose points all set thousands apart, in a table without commas between its fields,

@@ -121,7 +121,9 @@ class Sheet(NamedTuple):
         return self.read([place[column] for column in columns])
 
 
-def sheet_of(source: str, names: Sequence[str], read: Blocks, *, where: str = "the table") -> Sheet:
+def named_sheet(
+    source: str, names: Sequence[str], read: Blocks, *, where: str = "the table"
+) -> Sheet:
     """A sheet whose columns are called so.
 
     Args:

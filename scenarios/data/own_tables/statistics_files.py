@@ -8,7 +8,7 @@ from typing import Any
 
 from protocol.errors import UsageError
 from protocol.surveys.dataframes import Cell, cells_of, number_text
-from scenarios.data.own_tables.sheets import BLOCK, Labels, Sheet, sheet_of, tidied
+from scenarios.data.own_tables.sheets import BLOCK, Labels, Sheet, named_sheet, tidied
 from scenarios.errors import install_command
 
 _READERS = {".sav": "read_sav", ".zsav": "read_sav", ".dta": "read_dta"}
@@ -48,7 +48,7 @@ def statistics_sheet(path: Path) -> Sheet:
                 ]
             before += rows
 
-    sheet = sheet_of(str(path), meta.column_names, read)
+    sheet = named_sheet(str(path), meta.column_names, read)
     return sheet._replace(labels={tidied(name): _labels(name, meta) for name in meta.column_names})
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from protocol.errors import UsageError
 from protocol.surveys.dataframes import Cell
 from protocol.surveys.formulas import unescape_formula
-from scenarios.data.own_tables.sheets import BLOCK, Format, Sheet, sheet_of
+from scenarios.data.own_tables.sheets import BLOCK, Format, Sheet, named_sheet
 from scenarios.files.kinds import kind_of
 from scenarios.wording.formatting import count
 
@@ -48,7 +48,7 @@ def text_sheet(path: Path, given: Format) -> Sheet:
     kind = kind_of(path)
     if kind is not None and kind.what not in _TEXTS:
         raise UsageError(f"{path}: {kind.what}; {kind.advice or 'expected a table'}")
-    encoding = given.encoding or _encoding_of(path, begins)
+    encoding = given.encoding or _guess_encoding(path, begins)
     try:
         with path.open(encoding=encoding, newline="") as file:
             start = file.read(_TRIED_CHARACTERS)
@@ -58,7 +58,7 @@ def text_sheet(path: Path, given: Format) -> Sheet:
         raise UsageError(f"{path}: is empty; expected a table whose first row names its columns")
     if "\0" in start:
         raise UsageError(f"{path}: has NUL characters; expected a table as text")
-    delimiter = given.delimiter or _delimiter_of(start)
+    delimiter = given.delimiter or _guess_delimiter(start)
     try:
         header = next(_parsed(start, delimiter))
     except csv.Error as error:
@@ -74,7 +74,7 @@ def text_sheet(path: Path, given: Format) -> Sheet:
             cells = list(zip(*block, strict=True))
             yield [[*map(unescape_formula, cells[place])] for place in places]
 
-    sheet = sheet_of(str(path), names, read, where="the first row")
+    sheet = named_sheet(str(path), names, read, where="the first row")
     return sheet._replace(delimiter=delimiter, encoding=encoding)
 
 
@@ -147,7 +147,7 @@ def _judged(
     return blank, block[: max(0, blank - before - 1)] if blank else block
 
 
-def _encoding_of(path: Path, begins: bytes) -> str:
+def _guess_encoding(path: Path, begins: bytes) -> str:
     for mark, encoding in _MARKS:
         if begins.startswith(mark):
             return encoding
@@ -169,7 +169,7 @@ def _parsed(start: str, delimiter: str) -> Iterator[list[str]]:
     )
 
 
-def _delimiter_of(start: str) -> str:
+def _guess_delimiter(start: str) -> str:
     """The delimiter that cuts most of the first rows into as many fields as the first one."""
     best, most = DELIMITERS[0], 0.0
     for delimiter in DELIMITERS:

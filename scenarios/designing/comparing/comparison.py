@@ -26,7 +26,7 @@ from scenarios.designing.trying import (
     Setup,
     is_by_law,
     missed_in,
-    pieces_of,
+    split_runs,
 )
 
 EXACT_RUNS = 3
@@ -193,7 +193,7 @@ def compare(
     cases: list[_Case] = []
     for each in compared:
         variant = each.candidate.variant
-        if variant is not None and _case_of(variant, cases) is None:
+        if variant is not None and _find_case(variant, cases) is None:
             stream = Stream(secret_of(seed)).derive(f"compared {len(cases)}")
             cases.append(_planned(variant, records, target, setup, runs, stream))
     if all(case.why for case in cases):
@@ -228,7 +228,7 @@ class _Case:
     missed: list[Missed] = field(default_factory=list)
 
 
-def _case_of(variant: Variant, cases: Sequence[_Case]) -> _Case | None:
+def _find_case(variant: Variant, cases: Sequence[_Case]) -> _Case | None:
     return next((case for case in cases if case.variant == variant), None)
 
 
@@ -249,7 +249,7 @@ def _planned(
         variant=variant,
         predicted=expected,
         by_law=by_law,
-        pieces=pieces_of(variant, records, setup, by_law=by_law, seeds=seeds),
+        pieces=split_runs(variant, records, setup, by_law=by_law, seeds=seeds),
     )
 
 
@@ -258,7 +258,7 @@ def _measured(compared: Compared, cases: Sequence[_Case]) -> Measured:
     said = Measured(
         candidate.name, compared.epsilon, candidate.chosen, candidate.why, candidate.among
     )
-    case = None if candidate.variant is None else _case_of(candidate.variant, cases)
+    case = None if candidate.variant is None else _find_case(candidate.variant, cases)
     if case is None or case.why:
         return said if case is None else said._replace(why=case.why)
     done = [run for run in case.missed if not run.failed]

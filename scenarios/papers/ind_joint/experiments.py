@@ -27,7 +27,7 @@ from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from scenarios.data.adult import adult, adult_with_age
 from scenarios.data.correlated import correlated, correlated_distribution
-from scenarios.papers.driver import scenarios_of
+from scenarios.papers.driver import experiment_scenarios
 from scenarios.papers.experiment import Asked, Experiment, Found, Nothing, Sample, grid
 from scenarios.papers.ind_joint.accuracy import (
     Keeps,
@@ -401,7 +401,7 @@ def _bounded(asked: Asked[Nothing]) -> dict[str, Any]:
     }
 
 
-SCENARIOS = scenarios_of(
+SCENARIOS = experiment_scenarios(
     Experiment(
         name="ind-joint-example",
         summary="RR-Ind-Joint, section 3.3: ten parties with two attributes, step by step.",

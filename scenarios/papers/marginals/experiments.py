@@ -27,10 +27,10 @@ from protocol.randomizers.walsh import wht
 from protocol.surveys.records import Records
 from protocol.variants import InpHT, InpPS, InpRR, MargHT, MargPS, MargRR
 from protocol.variants.marginals.counts import MarginalCounts
-from protocol.variants.marginals.estimate import ReleasedMarginals, noise_of
+from protocol.variants.marginals.estimate import ReleasedMarginals, report_noise
 from protocol.variants.marginals.hadamard import low_transform, tables_of
 from scenarios.data.taxi import BITS, taxi_distribution, taxi_independent, taxi_survey
-from scenarios.papers.driver import scenarios_of
+from scenarios.papers.driver import experiment_scenarios
 from scenarios.papers.experiment import Asked, Experiment, Found, Nothing, Sample, grid
 from scenarios.running.reproduction import Picture
 
@@ -288,11 +288,11 @@ def _falling(asked: Asked[Nothing]) -> dict[str, Any]:
     """The standard error of a coefficient of k attributes, in closed form; theta is 0."""
     method, epsilon, n = (asked.cell[name] for name in ("method", "epsilon", "n"))
     plan = variant_of(method, k=2, epsilon=epsilon).plan
-    error = math.sqrt((noise_of(plan).own + 1) / (n / plan.choices))
+    error = math.sqrt((report_noise(plan).own + 1) / (n / plan.choices))
     return {"error": error, "error epsilon sqrt(N)": error * epsilon * math.sqrt(n)}
 
 
-SCENARIOS = scenarios_of(
+SCENARIOS = experiment_scenarios(
     Experiment(
         name="marginals-sizes",
         summary="Marginal release: bits of a report and numbers of coefficients, six methods.",

@@ -50,6 +50,6 @@ def printed() -> Mapping[str, Printed]:
     return found
 
 
-def printed_of(name: str) -> Printed | None:
+def printed_figures(name: str) -> Printed | None:
     """The printed figures of an experiment, if there are any."""
     return printed().get(name)

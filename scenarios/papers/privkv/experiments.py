@@ -24,7 +24,7 @@ from protocol.variants.keyvalue.moments import maximum_likelihood, moment
 from protocol.variants.keyvalue.privkv import PrivKVVariant
 from scenarios.data.key_populations import SYNTHETIC, KeyPopulation, synthetic
 from scenarios.data.ratings import movielens
-from scenarios.papers.driver import scenarios_of
+from scenarios.papers.driver import experiment_scenarios
 from scenarios.papers.experiment import Asked, Experiment, Nothing, Sample, grid
 from scenarios.papers.privkv.shared import (
     Estimated,
@@ -238,7 +238,7 @@ SAME_KEYS = (
     "has an estimate itself, EM's errors are of other keys than PrivKV's, and smaller for that"
 )
 
-SCENARIOS = scenarios_of(
+SCENARIOS = experiment_scenarios(
     Experiment(
         name="privkv-table-2",
         summary="EM for PrivKV, Table 2: statistics of the synthetic populations.",

@@ -24,7 +24,7 @@ from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey
 from protocol.variants import RRIndependent
 from protocol.variants.clusters.clustering import Clusters, matched_blocks
-from scenarios.papers.driver import scenarios_of
+from scenarios.papers.driver import experiment_scenarios
 from scenarios.papers.experiment import (
     Asked,
     Experiment,
@@ -35,7 +35,7 @@ from scenarios.papers.experiment import (
     grid,
 )
 from scenarios.papers.laws import reported_pairs
-from scenarios.papers.printed import printed_of
+from scenarios.papers.printed import printed_figures
 from scenarios.papers.rr.shared import (
     ADJUSTED,
     CLUSTERS,
@@ -45,13 +45,13 @@ from scenarios.papers.rr.shared import (
     Population,
     Project,
     Tables,
+    adult_population,
     cluster_tables,
     described,
     formed,
     joint_tables,
-    methods_of,
+    method_tables,
     pair_tables,
-    population_of,
     product_of_blocks,
     repeated,
     report,
@@ -108,7 +108,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
 
 def _errors(asked: Asked[Parameters], copies: int) -> Sample:
     """The relative errors of queries, each of a run of its own; by messages all of one run."""
-    population, cell, own = population_of(asked.data, copies), asked.cell, asked.parameters
+    population, cell, own = adult_population(asked.data, copies), asked.cell, asked.parameters
     survey, generator, loosely = population.survey, asked.generator(), False
     if asked.live:
         if asked.reading == "reconstruction":
@@ -219,13 +219,13 @@ JOINT, KRONECKER = "RR-Joint", "Kronecker"
 
 def _independent(asked: Asked[Nothing]) -> list[Sample]:
     """Both errors of both methods at every coverage."""
-    population, generator, p = population_of(asked.data), asked.generator(), asked.cell["p"]
+    population, generator, p = adult_population(asked.data), asked.generator(), asked.cell["p"]
     survey = population.survey
     methods: Mapping[str, EstimatedTables]
     if asked.live:
         variant = RRIndependent.with_keep(survey, p)
         outcome = asked.simulate(variant, population.records, PARTIES)
-        heard = methods_of(outcome.estimate)
+        heard = method_tables(outcome.estimate)
         methods = {name: repeated(tables) for name, tables in heard.items()}
     else:
 
@@ -265,7 +265,7 @@ def _peaks(found: Found[Nothing]) -> list[str]:
 
 def best_thresholds(p: float) -> tuple[int, float]:
     """T_v and T_d of the lowest printed error of this p in Table I, which Figure 3 uses."""
-    known = printed_of("rr-table-1")
+    known = printed_figures("rr-table-1")
     assert known is not None
     _, _, td, tv = min(
         (row[3], place, *row[1:3]) for place, row in enumerate(known.rows) if row[0] == p
@@ -275,11 +275,11 @@ def best_thresholds(p: float) -> tuple[int, float]:
 
 def _methods(asked: Asked[Nothing]) -> list[Sample]:
     """Figure 3; by messages one run of RR-Clusters, asked the questions of all runs."""
-    population, (tv, td) = population_of(asked.data), best_thresholds(asked.cell["p"])
+    population, (tv, td) = adult_population(asked.data), best_thresholds(asked.cell["p"])
     methods: Mapping[str, Tables]
     if asked.live:
         joint = run_clusters(asked, population, tv=tv, td=td, parties=PARTIES)
-        adjusted = methods_of(joint, joint)[CLUSTERS + ADJUSTED]
+        adjusted = method_tables(joint, joint)[CLUSTERS + ADJUSTED]
         methods = {CLUSTERS: product_of_blocks(joint), CLUSTERS + ADJUSTED: adjusted}
         draws, count = asked.generator(), asked.runs * QUESTIONS
         found = _asked_about(asked, methods, SIGMAS, draws, ways=2, count=count)[np.newaxis]
@@ -318,7 +318,7 @@ def _whole_runs(
     ``more``: of RR-Joint and Kronecker too. The errors have the shape (runs, methods, sigmas,
     questions).
     """
-    p, population, generator = asked.cell["p"], population_of(asked.data), asked.generator()
+    p, population, generator = asked.cell["p"], adult_population(asked.data), asked.generator()
     records, survey = population.records, population.survey
     clusters = matched_blocks(survey, formed(asked, tv=tv, td=td), p=p)
     runs = []
@@ -327,7 +327,7 @@ def _whole_runs(
         stream = Streams.of_seed(asked.seed).stream("all", name)
         alone = report(records, single_blocks(survey, p), stream.derive("alone"))
         together = report(records, clusters, stream.derive("together"))
-        methods = dict(methods_of(alone, together))
+        methods = dict(method_tables(alone, together))
         if more:
             joint = joint_tables(population, p, generator)
             methods |= {KRONECKER: tables_of(alone), JOINT: joint}
@@ -345,7 +345,7 @@ def _asked_about(
     count: int,
 ) -> Floats:
     """Relative errors of one run, shape (methods, sigmas, count)."""
-    population, found = population_of(asked.data), []
+    population, found = adult_population(asked.data), []
     for _ in range(count):
         drawn = generator.permutation(len(population.survey.names))[:ways]
         places = tuple(np.sort(drawn).tolist())
@@ -387,7 +387,7 @@ def _of_sizes(found: Found[Nothing]) -> list[str]:
 
 _COVERAGE = {"sigma": "coverage sigma", "": "relative error"}
 
-SCENARIOS = scenarios_of(
+SCENARIOS = experiment_scenarios(
     *(
         Experiment(
             name=f"rr-table-{number}",

@@ -2,7 +2,7 @@
 
 Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized Response, section 6. Estimates come
 either from the exact law of the counts of reports (``cluster_tables``, ``pair_tables``) or from
-whole randomized records (``report`` and ``methods_of``).
+whole randomized records (``report`` and ``method_tables``).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 from protocol.variants import RRClusters
 from protocol.variants.clusters.clustering import Clusters, cluster, matched_blocks
-from protocol.variants.reports.reports import codes_of, randomized
+from protocol.variants.reports.reports import cells_to_codes, randomized
 from scenarios.data.adult import adult
 from scenarios.papers.experiment import Asked
 from scenarios.papers.laws import reported_counts, reported_pairs
@@ -80,7 +80,7 @@ class Population:
 
 
 @functools.lru_cache(maxsize=4)
-def population_of(data: Path | str | None, copies: int = 1) -> Population:
+def adult_population(data: Path | str | None, copies: int = 1) -> Population:
     """The respondents of Adult, so many times over."""
     return Population(adult(data), copies)
 
@@ -228,7 +228,7 @@ def learn(population: Population, p: float, learnt: Learnt, seed: int) -> Depend
 def _learned(
     data: Path | str | None, copies: int, p: float, learnt: Learnt, seed: int
 ) -> Dependences:
-    return learn(population_of(data, copies), p, learnt, seed)
+    return learn(adult_population(data, copies), p, learnt, seed)
 
 
 def formed(
@@ -237,7 +237,7 @@ def formed(
     """The clusters of Adult that thresholds form."""
     p, seed = (0.0, 0) if learnt == "exact" else (asked.cell["p"], asked.seed)
     found = _learned(asked.data, copies, p, learnt, seed)
-    return cluster(found, population_of(asked.data, copies).survey, tv=tv, td=td)
+    return cluster(found, adult_population(asked.data, copies).survey, tv=tv, td=td)
 
 
 def described(clusters: Clusters) -> str:
@@ -253,11 +253,11 @@ def report(
 ) -> LinearEstimate[JointReports]:
     """Randomize known records block by block, one stream for all, and estimate from the reports."""
     survey = records.survey
-    codes = codes_of(survey, blocks, randomized(records, blocks, stream))
+    codes = cells_to_codes(survey, blocks, randomized(records, blocks, stream))
     return LinearEstimate(JointReports(survey, blocks, Counts.of(codes, survey.sizes)))
 
 
-def methods_of(
+def method_tables(
     alone: LinearEstimate[JointReports], clustered: LinearEstimate[JointReports] | None = None
 ) -> Mapping[str, Tables]:
     """The methods' tables, from reports on single attributes and maybe on clusters of them."""

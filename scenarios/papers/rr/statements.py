@@ -21,9 +21,9 @@ from protocol.estimators.inference.laws import critical
 from protocol.randomizers import KeepUniform
 from protocol.randomizers.exact import Floats
 from protocol.variants.clusters.clustering import matched_blocks
-from scenarios.papers.driver import scenarios_of
+from scenarios.papers.driver import experiment_scenarios
 from scenarios.papers.experiment import Asked, Experiment, Found, Nothing, Sample, grid
-from scenarios.papers.rr.shared import population_of
+from scenarios.papers.rr.shared import adult_population
 from scenarios.running.reproduction import Picture
 
 ATTRIBUTES = ("workclass", "education", "marital-status", "occupation", "relationship", "race",
@@ -41,7 +41,7 @@ class Level(msgspec.Struct, frozen=True, kw_only=True):
 
 def _one(asked: Asked[Any]) -> tuple[Floats, int, KeepUniform]:
     """The shares of one attribute of Adult, the respondents, and how they report."""
-    population = population_of(asked.data)
+    population = adult_population(asked.data)
     counts = population.counts((asked.cell["attribute"],))
     keep = KeepUniform.with_keep(len(counts), p=asked.cell["p"])
     return counts / population.n, population.n, keep
@@ -112,7 +112,7 @@ def _above(found: Found[Level]) -> list[str]:
 
 def _accuracy(asked: Asked[Level]) -> Sample:
     """Section 3.3, and Bound 7: what RR-Joint would take, for the first attributes of Adult."""
-    population, level = population_of(asked.data), 1 - asked.parameters.alpha
+    population, level = adult_population(asked.data), 1 - asked.parameters.alpha
     sizes, n = population.survey.sizes[: asked.cell["attributes"]], population.n
     cells = math.prod(sizes)
 
@@ -146,7 +146,7 @@ def _order(asked: Asked[Nothing]) -> dict[str, Any]:
 
     The reports' tables are exact: what is expected, without any sampling.
     """
-    population, p, by = population_of(asked.data), asked.cell["p"], asked.cell["measure"]
+    population, p, by = adult_population(asked.data), asked.cell["p"], asked.cell["measure"]
     both = []
     for pair in combinations(population.survey.names, 2):
         table = population.counts(pair) / population.n
@@ -196,7 +196,7 @@ def _example(asked: Asked[Nothing]) -> Sample:
 
 def _matrices(asked: Asked[Nothing]) -> dict[str, Any]:
     """The printed matrices of 6.3.1 and 6.3.2 beside those that are used."""
-    survey, p = population_of(asked.data).survey, asked.cell["p"]
+    survey, p = adult_population(asked.data).survey, asked.cell["p"]
     names = tuple(asked.cell["cluster"].split(" x "))
     sizes = [survey.attribute(name).size for name in names]
     spent = math.fsum(KeepUniform.with_keep(size, p=p).epsilon for size in sizes)
@@ -220,7 +220,7 @@ def _said_of_order(found: Found[Nothing]) -> list[str]:
     ]
 
 
-SCENARIOS = scenarios_of(
+SCENARIOS = experiment_scenarios(
     Experiment(
         name="rr-figure-1",
         summary="Multi-Dimensional RR, Figure 1: the factor sqrt(B) against the categories.",

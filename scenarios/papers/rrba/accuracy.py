@@ -24,7 +24,7 @@ from protocol.estimators.projection import project_rows
 from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
-from scenarios.papers.driver import scenarios_of
+from scenarios.papers.driver import experiment_scenarios
 from scenarios.papers.experiment import Asked, Experiment, Sample, grid
 from scenarios.papers.rrba.association import Scale, laplace_scale, laplace_tables
 from scenarios.papers.rrba.block_laws import Trials, dealt_blocks
@@ -211,7 +211,7 @@ NOTES = (
     "the printed ones",
 )
 
-SCENARIOS = scenarios_of(
+SCENARIOS = experiment_scenarios(
     *(
         Experiment(
             name=f"rrba-table-{number}",

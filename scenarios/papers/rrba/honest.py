@@ -21,7 +21,7 @@ from protocol.surveys.survey import Survey
 from protocol.variants import RRBA
 from protocol.variants.rrba.plan import Extent
 from scenarios.data.networks import Network
-from scenarios.papers.driver import scenarios_of
+from scenarios.papers.driver import experiment_scenarios
 from scenarios.papers.experiment import Asked, Cell, Experiment, Found, Sample, grid
 from scenarios.papers.laws import expected_inverse
 from scenarios.papers.rrba.block_laws import Trials, sampled_blocks
@@ -304,4 +304,4 @@ EXPERIMENT = Experiment(
         },
     ),
 )
-SCENARIOS = scenarios_of(EXPERIMENT)
+SCENARIOS = experiment_scenarios(EXPERIMENT)

@@ -23,7 +23,7 @@ from protocol.estimators.dependence.association import (
 from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
-from scenarios.papers.driver import scenarios_of
+from scenarios.papers.driver import experiment_scenarios
 from scenarios.papers.experiment import Asked, Experiment, Sample, grid
 from scenarios.papers.rrba.association import (
     Scale,
@@ -187,4 +187,4 @@ EXPERIMENT = Experiment(
         names={"ways": "attributes of a table"},
     ),
 )
-SCENARIOS = scenarios_of(EXPERIMENT)
+SCENARIOS = experiment_scenarios(EXPERIMENT)

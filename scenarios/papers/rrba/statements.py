@@ -18,9 +18,9 @@ from protocol.randomizers.exact import Floats
 from protocol.simulation.populations.everybody import ask_everybody
 from protocol.variants import RRBA
 from protocol.variants.rrba.grouped import GroupTables
-from protocol.variants.rrba.views import lower_bound, views_of
+from protocol.variants.rrba.views import design_views, lower_bound
 from scenarios.data.networks import Network
-from scenarios.papers.driver import scenarios_of
+from scenarios.papers.driver import experiment_scenarios
 from scenarios.papers.experiment import Asked, Experiment, Found, Nothing, grid
 from scenarios.papers.rrba.shared import People, network, run_rrba, sample
 from scenarios.running.reproduction import Picture
@@ -29,7 +29,7 @@ from scenarios.running.reproduction import Picture
 def _views(asked: Asked[Nothing]) -> dict[str, Any]:
     """Section 4: how many views there are, and how often they have each group."""
     d, k = asked.cell["attributes"], asked.cell["k"]
-    views = views_of(d, k)
+    views = design_views(d, k)
     groups = [group for view in views for group in view]
     often = [groups.count(group) for group in combinations(range(d), k)]
     return {
@@ -132,7 +132,7 @@ def _gained(found: Found[People]) -> list[str]:
     return notes
 
 
-SCENARIOS = scenarios_of(
+SCENARIOS = experiment_scenarios(
     Experiment(
         name="rrba-views",
         summary="RRBA, section 4: views of d attributes, and how often they have each group.",

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from protocol.randomizers.exact import Floats
 from protocol.variants.rrba.stopping import printed_width
 from scenarios.data.networks import Network
-from scenarios.papers.driver import scenarios_of
+from scenarios.papers.driver import experiment_scenarios
 from scenarios.papers.experiment import Asked, Experiment, Found, Reading, Sample, grid
 from scenarios.papers.rrba.block_laws import Trials, sampled_blocks
 from scenarios.papers.rrba.shared import (
@@ -303,7 +303,7 @@ PICTURE = Picture(
     names={"block": "respondents of a block", "lasting": "share of trials in which it lasts"},
 )
 
-SCENARIOS = scenarios_of(
+SCENARIOS = experiment_scenarios(
     Experiment(
         name="rrba-figure-4",
         summary="RRBA, Figure 4: the claimed epsilon of p beside the true one.",

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from markupsafe import Markup
 
-from protocol.estimators.dependence.glance import STRONG, Glance, Pair, excess_of, glance
+from protocol.estimators.dependence.glance import STRONG, Glance, Pair, dependence_excess, glance
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.interval_words import bracketed
-from protocol.estimators.inference.intervals import Intervals, Shown, figures_of
+from protocol.estimators.inference.intervals import Intervals, Shown, interval_figures
 from protocol.estimators.inference.laws import Variance, critical, score_interval
 from protocol.estimators.projection import project_simplex
 from protocol.estimators.tables import Table, standard_errors
@@ -315,7 +315,7 @@ def branches(seen: Glance) -> list[tuple[str, str, int]]:
 
 def _opened(found: Estimate, pair: Pair, table: Table, intervals: Intervals, place: int) -> Opened:
     shown = row_percentages(table, intervals)
-    scores = excess_of(found, pair.first, pair.second).scores
+    scores = dependence_excess(found, pair.first, pair.second).scores
     names = f"{cut(pair.first)} and {cut(pair.second)}"
     p_value = "below 0.001" if pair.p_value < 0.001 else f"{pair.p_value:.2g}"
     return Opened(
@@ -456,5 +456,5 @@ def row_percentages(table: Table, intervals: Intervals) -> Sequence[Sequence[Sho
             # Of what has an error, none is 0.
             variance = standard_errors(variance, slope**2 @ spread.diagonal(), 0.0) ** 2
         ends = score_interval(parts, Variance(variance), z, least=0.0, most=1.0)
-        found.append(figures_of(parts, ends))
+        found.append(interval_figures(parts, ends))
     return found

@@ -38,7 +38,7 @@ def audit_page(
 
     Args:
         judged: what was found.
-        rounds: as from ``rounds_of``.
+        rounds: as from ``split_rounds``.
         steps: has taken the transcript's steps, if the page is to show them.
         said: what is stated of it, if that is known already.
     """

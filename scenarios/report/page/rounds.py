@@ -12,7 +12,7 @@ from protocol.audit.audit import Audit
 from protocol.messages import AGGREGATOR, RECORD
 from scenarios.report.page.svg import element, picture, text
 from scenarios.statement.statement import Bar, Cell, Grid, Section
-from scenarios.surveys.watching.rounds import Flow, Round, added, stretches_of
+from scenarios.surveys.watching.rounds import Flow, Round, added, alike_stretches
 from scenarios.wording.formatting import NONE, count, cut, rest, size
 
 STEPS, TAIL, ARROWS, FLOWS, NOTES = 14, 3, 12, 60, 20
@@ -97,7 +97,7 @@ def traffic(audit: Audit, rounds: Sequence[Round]) -> tuple[Section, dict[str, o
 
 def _folded(rounds: Sequence[Round]) -> list[_Fold]:
     folds = []
-    for name, alike, flows, notes in stretches_of(rounds):
+    for name, alike, flows, notes in alike_stretches(rounds):
         several = f"{alike:,} alike" if alike > 1 else ""
         folds.append(_Fold(name, rest(len(flows), ARROWS, "kinds") or several, flows, notes))
     return folds

@@ -80,5 +80,5 @@ def _with_probability(value: Mapping[Any, Any]) -> Mapping[Any, Any]:
     threshold = value.get("threshold")
     if value.get("type") not in ("keep", "keep-table") or not isinstance(threshold, int):
         return value
-    rest_of = {name: part for name, part in value.items() if name not in ("type", "p")}
-    return {"type": value["type"], "p": f"{threshold / WORDS:.6g}", **rest_of}
+    budget_rest = {name: part for name, part in value.items() if name not in ("type", "p")}
+    return {"type": value["type"], "p": f"{threshold / WORDS:.6g}", **budget_rest}

@@ -11,7 +11,7 @@ from scenarios.running.reproduction import Reproduced
 from scenarios.running.scenario import Finished
 
 
-def plot_of(name: str, done: Finished | Reproduced, intervals: Intervals = USUAL) -> Plot:
+def result_plot(name: str, done: Finished | Reproduced, intervals: Intervals = USUAL) -> Plot:
     """Drawing of a run's result: its own picture, if it has one.
 
     Raises:

@@ -97,7 +97,7 @@ def plot_rows(
     if not rows:
         raise ValueError("expected at least one row to draw")
     shown = Picture() if picture is None else picture
-    figures = shown.figures or _names_of(rows)
+    figures = shown.figures or _figure_names(rows)
     everything = rows
     rows = [row for row in rows if any(found.name in figures for found in row.figures())] or rows
     varying = _varying(rows)
@@ -490,7 +490,7 @@ def _tiles(rows: Sequence[Row], picture: Picture, everything: Sequence[Row]) -> 
     if along is None:
         return [_Tile(title, table=_table(rows, picture, axis))]
     others = [name for name in varying if name != along]
-    figures = (drawn and picture.figures) or _names_of(rows)
+    figures = (drawn and picture.figures) or _figure_names(rows)
     words = msgspec.structs.replace(picture, axis=axis)
     points = _points(drawn or rows, words, figures, along, others)
     return [
@@ -505,8 +505,10 @@ def _tiles(rows: Sequence[Row], picture: Picture, everything: Sequence[Row]) -> 
 
 def _table(rows: Sequence[Row], picture: Picture, unit: str) -> Table:
     """The rows that have the same figures as most have, one below the other."""
-    alike = max(([r for r in rows if _names_of([r]) == _names_of([o])] for o in rows), key=len)
-    names = _names_of(alike)
+    alike = max(
+        ([r for r in rows if _figure_names([r]) == _figure_names([o])] for o in rows), key=len
+    )
+    names = _figure_names(alike)
     # A word that all names begin with is said once.
     starts = {name.partition(" ")[0] if " " in name else "" for name in names}
     start = starts.pop() if len(starts) == 1 else ""
@@ -521,7 +523,7 @@ def _table(rows: Sequence[Row], picture: Picture, unit: str) -> Table:
     )
 
 
-def _names_of(rows: Sequence[Row]) -> tuple[str, ...]:
+def _figure_names(rows: Sequence[Row]) -> tuple[str, ...]:
     """The names of the figures of some rows."""
     return tuple(dict.fromkeys(found.name for row in rows for found in row.figures()))
 

@@ -17,7 +17,7 @@ from protocol.estimators.projection import Projection
 from protocol.session.variant import Variant
 from scenarios.report.pictures.drawing import Plot
 from scenarios.report.pictures.style import COLOURS, GREY, LONGEST, PALE, frame, literal
-from scenarios.report.pictures.triangle import draw_triangle, notes_of, width_of
+from scenarios.report.pictures.triangle import draw_triangle, triangle_notes, width_of
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Finished
 from scenarios.statement.estimates import estimated
@@ -117,7 +117,7 @@ def _draw_shares(figure: Figure, finished: Finished, panels: Sequence[Panel], to
         f"at most {CATEGORIES} categories each"
         if any(len(panel.labels) > CATEGORIES for panel in panels)
         else "",
-        *([] if seen is None else notes_of(seen)),
+        *([] if seen is None else triangle_notes(seen)),
     ]
     handles, labels = grid[0].get_legend_handles_labels()
     frame(

@@ -26,7 +26,7 @@ def width_of(seen: Glance) -> float:
     return max(2.0, size * len(seen.names) + 0.085 * letters + 0.2)
 
 
-def notes_of(seen: Glance) -> list[str]:
+def triangle_notes(seen: Glance) -> list[str]:
     """Notes on a triangle."""
     unseen = [f"not looked at: {what}" for what in left_out(seen)]
     if not seen.pairs:

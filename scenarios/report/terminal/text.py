@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from protocol.transcript.entries import Header
-from scenarios.surveys.watching.rounds import Round, stretches_of
+from scenarios.surveys.watching.rounds import Round, alike_stretches
 from scenarios.wording.formatting import others_in, rest
 from scenarios.wording.plain import plain
 
@@ -29,11 +29,11 @@ def rounds_report(rounds: Sequence[Round], about: Callable[[str], str]) -> Itera
     """Messages round by round; those that are alike together.
 
     Args:
-        rounds: as from ``rounds_of``.
+        rounds: as from ``split_rounds``.
         about: what a kind of message is; empty if that is not known.
     """
     explained: set[str] = set()
-    for stretch in stretches_of(rounds):
+    for stretch in alike_stretches(rounds):
         table = Table(title=stretch.name.lower(), title_justify="left")
         for column in ("from", "to", "kind"):
             table.add_column(column)

@@ -136,7 +136,7 @@ def _of_parts(kind: type[Exception], args: tuple[Any, ...], state: dict[str, Any
     return error
 
 
-def result_of(outcome: bytes) -> Any:
+def kernel_result(outcome: bytes) -> Any:
     """Result of a kernel.
 
     Raises:

@@ -21,7 +21,7 @@ from ray import exceptions
 
 from protocol.errors import UsageError
 from scenarios.errors import EngineError
-from scenarios.running.engines.carrying import carried_out, result_of
+from scenarios.running.engines.carrying import carried_out, kernel_result
 from scenarios.running.engines.engine import Lost
 from scenarios.running.engines.processes import MOST_DEATHS, processors
 from scenarios.running.engines.with_workers import Task, WorkersEngine
@@ -136,7 +136,7 @@ class OnRay(WorkersEngine):
                 f"task {task.key}: Ray cannot carry it out: {_first_line(error)}; "
                 "expected sottovoce in the same version on every node"
             ) from error
-        return result_of(outcome)
+        return kernel_result(outcome)
 
     def _start(self, jobs: int) -> None:
         # Names of sockets must be short, so not in whatever TMPDIR names.

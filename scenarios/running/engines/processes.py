@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from scenarios.errors import EngineError
-from scenarios.running.engines.carrying import result_of
+from scenarios.running.engines.carrying import kernel_result
 from scenarios.running.engines.engine import Lost
 from scenarios.running.engines.with_workers import Task, WorkersEngine
 
@@ -123,7 +123,7 @@ class Processes(WorkersEngine):
                 try:
                     if isinstance(outcome, EngineError):
                         raise outcome
-                    result = result_of(outcome)
+                    result = kernel_result(outcome)
                 except Exception:
                     if found:
                         return found

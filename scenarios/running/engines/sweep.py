@@ -138,7 +138,7 @@ def _unheeded(done: int, total: int) -> None:
     """Take no notice of how far a map is."""
 
 
-def about_of(command: str, definition: object, **settings: object) -> dict[str, Any]:
+def sweep_description(command: str, definition: object, **settings: object) -> dict[str, Any]:
     """All that a sweep's results depend on, for its file of pieces.
 
     Args:

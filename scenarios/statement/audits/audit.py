@@ -12,7 +12,7 @@ from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.finding import CoalitionFinding
 from protocol.estimators.usefulness import margins_of
 from protocol.messages import AGGREGATOR
-from scenarios.statement.audits.checks import bounded_beside_sums, checks_of, has_sum
+from scenarios.statement.audits.checks import audit_checks, bounded_beside_sums, has_sum
 from scenarios.statement.audits.coalitions import active_notes, coalition, how_found, linkage
 from scenarios.statement.audits.judged import Judged
 from scenarios.statement.audits.learned import claims, ledger, trail
@@ -57,7 +57,7 @@ class AuditStatement(Statement):
 
 def statement(judged: Judged) -> AuditStatement:
     """State an audit; the same audit gives the same statement."""
-    audit, checks = judged.audit, checks_of(judged)
+    audit, checks = judged.audit, audit_checks(judged)
     answers = {check.about: check.says for check in checks}
     estimates = _estimates(judged)
     sections = [

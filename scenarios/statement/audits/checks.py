@@ -19,7 +19,7 @@ from scenarios.statement.audits.replays import is_exact, is_noised
 from scenarios.statement.privacy_verdict import beside_sums, has_exact_sums
 from scenarios.statement.sampling import withdrawn_clause
 from scenarios.statement.statement import SO_FAR, Check
-from scenarios.wording.announced import described, title_of
+from scenarios.wording.announced import described, table_title
 from scenarios.wording.formatting import count, cut, epsilon, odds, ratio, some, upper
 from scenarios.wording.withstanding import together
 
@@ -92,7 +92,7 @@ def announced(judged: Judged) -> Answer:
         return "care", f"{says} Nothing was published to read them from."
     missing = [table.names for table in judged.announced if not table.cells]
     if missing:
-        names = some(map(title_of, missing), len(missing), NAMES)
+        names = some(map(table_title, missing), len(missing), NAMES)
         return "care", f"{says} The result cannot give {names}."
     others = analysis.not_announced(estimate)
     names = some(map(cut, others), len(others), NAMES)
@@ -374,7 +374,7 @@ OF_THE_AUDIT: Mapping[str, Question] = MappingProxyType(
 """What is asked of an audit, by what it is about."""
 
 
-def checks_of(judged: Judged) -> tuple[Check, ...]:
+def audit_checks(judged: Judged) -> tuple[Check, ...]:
     """All that is asked of an audit, and how it came out: the record first, privacy last."""
     answers = ((about, link, ask(judged)) for about, (link, ask) in OF_THE_AUDIT.items())
     return (

@@ -16,7 +16,7 @@ from scenarios.statement.audits.replays import records_unproved
 from scenarios.statement.calibration import calibration_sentences
 from scenarios.statement.sampling import design_sentences, response_sentences
 from scenarios.statement.statement import SO_FAR, Grid, Section
-from scenarios.surveys.watching.rounds import waits_of
+from scenarios.surveys.watching.rounds import named_waits
 from scenarios.wording.formatting import NONE, count, cut, moment, others_in, rest, some, upper
 
 FINDINGS, ENTRIES, CLOSINGS, REASONS = 40, 12, 16, 20
@@ -113,7 +113,7 @@ def members(judged: Judged, lead: str) -> Section:
 
 def _closings(closings: Sequence[Closing]) -> Iterator[Grid]:
     """Every gather; where there are many, all of one kind in one row."""
-    waits = waits_of(closings, at_most=CLOSINGS)
+    waits = named_waits(closings, at_most=CLOSINGS)
     rows = []
     for name, group in waits[:CLOSINGS]:
         missing = [who for closing in group for who in closing.missing]

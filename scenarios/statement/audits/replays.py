@@ -16,7 +16,7 @@ from protocol.accounting.events import (
     Randomized,
     tells,
 )
-from protocol.randomizers.vetting import redrawn_of
+from protocol.randomizers.vetting import redrawn_through
 
 if TYPE_CHECKING:
     from protocol.audit.audit import Audit
@@ -52,7 +52,7 @@ def records_unproved(audit: Audit) -> str:
 
 def _passing(events: Iterable[PrivacyEvent]) -> Iterator[str]:
     draws = [event.randomizer for event in events if isinstance(event, Randomized)]
-    known = [share for share in map(redrawn_of, draws) if share is not None]
+    known = [share for share in map(redrawn_through, draws) if share is not None]
     redrawn = {float(share) for share in known}
     if redrawn:
         low, high = f"{min(redrawn):.4g}", f"{max(redrawn):.4g}"

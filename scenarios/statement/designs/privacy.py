@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from scenarios.designing.candidates import Candidate
-from scenarios.statement.privacy_verdict import SCALE, level_of
+from scenarios.statement.privacy_verdict import SCALE, scale_step
 from scenarios.wording.formatting import epsilon, odds
 
 
@@ -31,4 +31,4 @@ def privacy_sentence(candidate: Candidate, cost: float) -> str:
 
 def privacy_word(cost: float) -> str:
     """The word for a respondent's epsilon on the scale of privacy."""
-    return SCALE[level_of(cost)].name
+    return SCALE[scale_step(cost)].name

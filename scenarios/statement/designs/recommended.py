@@ -14,7 +14,7 @@ from scenarios.statement.designs.setting import Values
 from scenarios.statement.designs.values import lines_of
 from scenarios.statement.statement import Section
 from scenarios.statement.usefulness.verdict import mended
-from scenarios.wording.announced import title_of
+from scenarios.wording.announced import table_title
 from scenarios.wording.formatting import count, size, upper
 from scenarios.wording.withstanding import withstood_in
 
@@ -149,7 +149,7 @@ def _on_error(setup: Setup, picks: Recommendation, row: Row) -> str:
     worst = row.least_exact
     if worst is None or math.isnan(worst.margin):
         return "How far its shares may be off is not known."
-    named, points = title_of(worst.names), _points(worst.margin)
+    named, points = table_title(worst.names), _points(worst.margin)
     word = "no better than a guess" if row.usefulness == "none" else row.usefulness
     if row.prediction.runs:
         points = f"about {points}"

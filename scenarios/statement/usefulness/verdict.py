@@ -26,7 +26,7 @@ from protocol.estimators.usefulness import (
 )
 from protocol.session.variant import Variant
 from scenarios.statement.statement import State, Verdict
-from scenarios.wording.announced import title_of
+from scenarios.wording.announced import table_title
 from scenarios.wording.formatting import as_json, count, cut, some, upper
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ _UNITS: Mapping[Subject, str] = MappingProxyType(
 
 def _subject(one: MarginOfError) -> str:
     """Subject of a margin."""
-    name = cut(title_of(one.names))
+    name = cut(table_title(one.names))
     if one.of == "shares":
         return f"shares of {name}"
     return f"the mean of {name}" if one.of == "mean" else f"the count by {name}"
@@ -258,7 +258,7 @@ def _by_word(of: Sequence[MarginOfError]) -> Iterator[str]:
 
 
 def _with_margin(one: MarginOfError) -> str:
-    name = title_of(one.names)
+    name = table_title(one.names)
     if one.of != "shares":
         name = f"{one.of} of {name}"
     if math.isnan(one.margin):
@@ -276,7 +276,7 @@ def _on_pairs(pairs: Sequence[MarginOfError]) -> str:
     else:
         said = f"Of {of} " + ", ".join(f"{many:,} {word}" for word, many in counted.items())
     off = f", off by up to {_points(worst)}" if worst.margin < 1 else ""
-    return f"{said}; the least exact is {title_of(worst.names)}{off}."
+    return f"{said}; the least exact is {table_title(worst.names)}{off}."
 
 
 def _counted(of: Iterable[MarginOfError]) -> dict[Usefulness, int]:

@@ -16,7 +16,7 @@ from protocol.errors import UsageError
 from protocol.estimators.analysis import Analysis
 from protocol.messages import NONCE_BYTES, PartyId
 from protocol.session.charter import Charter
-from protocol.session.roster import KEY_BYTES, Roster, excerpt_of
+from protocol.session.roster import KEY_BYTES, Roster, verify_excerpt
 from protocol.session.variant import Variant, build, parameters_of
 from protocol.transcript.entries import MAX_BODY
 from protocol.wire.codec import Codec
@@ -183,7 +183,7 @@ class PlaceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Raises:
             ValueError: they are not proved to be on it.
         """
-        return excerpt_of(
+        return verify_excerpt(
             (self.party, own),
             self.aggregator,
             place=self.place,

@@ -213,7 +213,7 @@ def remove_unfinished(out: Path) -> None:
             shutil.rmtree(entry)
 
 
-def days_of(survey: Survey, days: int | None) -> int:
+def valid_days(survey: Survey, days: int | None) -> int:
     """Number of days that the certificates of a survey are valid.
 
     Args:
@@ -269,7 +269,7 @@ def make_keys(
     check_parties(plan.variant, names)
     if out.exists() and any(out.iterdir()):
         raise UsageError(f"{out}: exists and is not empty; keys are never overwritten")
-    authority = new_authority(days_of(plan.variant.survey, days))
+    authority = new_authority(valid_days(plan.variant.survey, days))
     identities = {name: Identity(name, os.urandom(SECRET_BYTES)) for name in (AGGREGATOR, *names)}
     roster = Roster(tuple((name, identity.public) for name, identity in identities.items()))
     charter = CharterFile.of(Agreed.planned(plan), roster, ("folder", len(names)))

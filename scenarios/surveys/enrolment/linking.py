@@ -29,12 +29,12 @@ from scenarios.surveys.enrolment.agreed import Agreed, CharterFile, check_partie
 from scenarios.surveys.enrolment.folders import (
     appearing_in,
     as_json,
-    days_of,
     expect_file,
     files_of,
     names_of,
     new_authority,
     put_files,
+    valid_days,
     write_folder,
     write_private,
 )
@@ -165,7 +165,7 @@ def make_links(
         OSError: a file cannot be written; none is left.
     """
     check_linked(plan.variant, pinned=plan.pin is not None)
-    days = days_of(plan.variant.survey, days)
+    days = valid_days(plan.variant.survey, days)
     address = address_of_page(url)
     names = names_of([*places.linked, *places.spare, *places.parties])
     kept = {*places.spare}

@@ -25,7 +25,7 @@ from protocol.crypto.randomness import SECRET_BYTES
 from protocol.errors import SurveyError, UsageError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
-from protocol.session.roster import Identity, Roster, holder_of
+from protocol.session.roster import Identity, Roster, key_holder
 from protocol.session.variant import Variant
 from scenarios.surveys.enrolment.agreed import (
     Agreed,
@@ -38,13 +38,13 @@ from scenarios.surveys.enrolment.agreed import (
 from scenarios.surveys.enrolment.folders import (
     appearing_in,
     as_json,
-    days_of,
     expect_file,
     files_of,
     names_of,
     new_authority,
     remove_unfinished,
     spare_names,
+    valid_days,
     write_folder,
     write_private,
 )
@@ -124,7 +124,7 @@ def invite_again(folder: Path, party: str) -> Path:
     with _open(folder) as enrolling:
         if party not in enrolling.invited:
             raise UsageError(f"{party!r:.80} was not invited")
-        organiser = _organiser_of(folder)
+        organiser = _read_organiser(folder)
         invitation = _drawn(PartyId(party), organiser.public, enrolling.agreed)
         enrolment = _Enrolment(
             enrolling.agreed,
@@ -278,8 +278,8 @@ def seal(folder: Path, own: str | None, *, days: int | None = None, spare: int =
         check_parties(variant, admitted)
         pool = _drawn_pool(variant, spare, enrolling.invited)
         check_parties(variant, [*admitted, *pool])
-        organiser = _organiser_of(folder)
-        authority = new_authority(days_of(variant.survey, days))
+        organiser = _read_organiser(folder)
+        authority = new_authority(valid_days(variant.survey, days))
         keys = ((name, enrolling.admitted[name].key) for name in admitted)
         drawn = ((name, identity.public) for name, identity in pool.items())
         roster = Roster(((AGGREGATOR, organiser.public), *keys, *drawn))
@@ -350,7 +350,7 @@ class _Enrolling:
         again = collections.Counter(name for name, _ in enrolment.invited)
         self._again = {name for name, times in again.items() if times > 1}
         self._file = file
-        self._holders = {holder_of(organiser): AGGREGATOR}
+        self._holders = {key_holder(organiser): AGGREGATOR}
 
     def replay(self, request: Request) -> None:
         """Take in what is on disk already."""
@@ -361,7 +361,7 @@ class _Enrolling:
             self.claims.setdefault(name, []).append(request)
         else:
             self.admitted[name] = request
-            self._holders[holder_of(request.key)] = name
+            self._holders[key_holder(request.key)] = name
 
     def judge(self, request: Request, agreed: bytes) -> Request | None:
         """The request of this invitation that counts; None if it is the first.
@@ -373,7 +373,7 @@ class _Enrolling:
             raise ValueError(f"{request.party!r:.80} was not invited")
         first = self.admitted.get(request.party)
         request.check(agreed, self.invited[request.party])
-        holder = self._holders.get(holder_of(request.key), request.party)
+        holder = self._holders.get(key_holder(request.key), request.party)
         if holder != request.party:
             raise ValueError(f"its key is that of {holder!r} already")
         return first
@@ -420,7 +420,7 @@ def _open(folder: Path, *, late: bool = False) -> Generator[_Enrolling]:
             )
         remove_unfinished(folder)
         enrolment = decoded(path.read_bytes(), _Enrolment, path)
-        enrolling = _Enrolling(enrolment, growing, _organiser_of(folder).public)
+        enrolling = _Enrolling(enrolment, growing, _read_organiser(folder).public)
         for line in content.splitlines():
             enrolling.replay(decoded(line, Request, file))
         yield enrolling
@@ -430,7 +430,7 @@ def _drawn(name: PartyId, organiser: bytes, agreed: Agreed) -> Invitation:
     return Invitation(name, organiser, os.urandom(SECRET_BYTES), agreed)
 
 
-def _organiser_of(folder: Path) -> Identity:
+def _read_organiser(folder: Path) -> Identity:
     path = folder / KEY
     expect_file(path, "invite")
     return Identity(AGGREGATOR, key_secret(path.read_bytes(), path))

@@ -16,7 +16,7 @@ from parties.actor import Channel, Outside, aggregator, run_machine
 from parties.keeping.attempts import Counter, Taken, counting, hashed, unfinished
 from parties.keeping.checkpoints import keep_older, newer_in
 from parties.keeping.members import Member
-from parties.keeping.packing import start_of
+from parties.keeping.packing import record_start
 from parties.keeping.record_names import partial_path
 from parties.keeping.records import DamagedError, GrowingTranscript, growing, growing_again
 from parties.session import LINGER
@@ -29,7 +29,7 @@ from protocol.session.machine import Machine
 from protocol.session.run import outcome_of
 from protocol.session.variant import Variant
 from protocol.transcript.entries import Header, encode_header
-from protocol.transcript.header import header_of
+from protocol.transcript.header import make_header
 from protocol.transcript.reader import Records
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.resuming import Past, catch_up
@@ -311,7 +311,7 @@ def _anew(
     """An attempt that is about to begin."""
 
     def header(number: int) -> Header:
-        return header_of(member.charter.again(number), transport="tls", program=program())
+        return make_header(member.charter.again(number), transport="tls", program=program())
 
     number = counter.take(lambda number: encode_header(header(number)))
     with growing(transcript) as record:
@@ -707,7 +707,7 @@ def make_ready(member: Member, transcript: Path, *, resume: bool) -> bool:
         if partial.is_file():
             with suppress(DamagedError), growing_again(transcript) as record:
                 header = next(iter(Records(record.chunks())), b"")
-                own = start_of(counter.secret())
+                own = record_start(counter.secret())
                 # A crash may leave zeros in the place of what was not synced.
                 left = partial.read_bytes().rstrip(b"\0")[: len(own)]
                 cut_short = not header and own.startswith(left)

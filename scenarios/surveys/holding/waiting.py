@@ -93,7 +93,7 @@ def check_open(member: Member) -> None:
         )
 
 
-def beginning_of(charter: Charter) -> float:
+def witness_seconds(charter: Charter) -> float:
     """The seconds for which witnesses are asked before such a survey begins."""
     return min(BEGINNING, seconds_left(charter) or BEGINNING)
 

@@ -72,7 +72,7 @@ class Stretch(NamedTuple):
     notes: tuple[str, ...]
 
 
-def stretches_of(rounds: Sequence[Round]) -> list[Stretch]:
+def alike_stretches(rounds: Sequence[Round]) -> list[Stretch]:
     """Rounds, those that are alike and follow each other together."""
 
     def said(numbered: tuple[int, Round]) -> list[tuple[str, ...]]:
@@ -107,7 +107,9 @@ def added(flows: Sequence[Flow]) -> Flow:
     )
 
 
-def waits_of(closings: Sequence[Closing], *, at_most: int) -> list[tuple[str, Sequence[Closing]]]:
+def named_waits(
+    closings: Sequence[Closing], *, at_most: int
+) -> list[tuple[str, Sequence[Closing]]]:
     """Waits of the aggregator, each with a name in words.
 
     Where there are more than ``at_most``, all of one kind are together.
@@ -211,7 +213,7 @@ def _side(member: str) -> str:
     return member if member in (AGGREGATOR, RECORD) else "parties"
 
 
-def rounds_of(roster: Roster, entries: Iterable[Entry]) -> list[Round]:
+def split_rounds(roster: Roster, entries: Iterable[Entry]) -> list[Round]:
     """The rounds of a transcript, without entries that are malformed: ``verify`` names those."""
     writer = RoundWriter(roster)
     fold(walk(Codec((), members=len(roster)), entries, bodies=False), writer)

@@ -13,7 +13,7 @@ from protocol.audit.ledger import Charging
 from protocol.audit.walk import Fold, Step, Walk
 from protocol.errors import ProtocolError
 from protocol.estimators.estimate import Estimate, Keyed
-from protocol.estimators.inference.intervals import USUAL, Intervals, Shown, figures_of
+from protocol.estimators.inference.intervals import USUAL, Intervals, Shown, interval_figures
 from protocol.messages import (
     AGGREGATOR,
     RECORD,
@@ -25,7 +25,7 @@ from protocol.messages import (
     PartyId,
 )
 from protocol.session.charter import Charter
-from protocol.session.roles import Topic, topic_of
+from protocol.session.roles import Topic, message_topic
 from protocol.session.so_far import SoFar
 from protocol.sharing.messages import Opening
 from protocol.surveys.limits import UNLIMITED, Held
@@ -303,7 +303,7 @@ class StandingWriter(Fold):
             return None
         if isinstance(message, Head | Declined):
             return None
-        topic = topic_of(message)
+        topic = message_topic(message)
         if sender in self._awaited.get(topic, ()):
             self._late.add(sender)
             return None
@@ -416,7 +416,7 @@ def _lines(estimate: Estimate, intervals: Intervals) -> tuple[tuple[Line, ...], 
     means = estimate.attribute_means()
     if means:
         found = [
-            _line(name, "", figures_of(mean.value, intervals.of(mean))[0], None)
+            _line(name, "", interval_figures(mean.value, intervals.of(mean))[0], None)
             for name, mean in islice(means.items(), LINES)
         ]
         return tuple(found), len(means) - len(found)
@@ -436,15 +436,15 @@ def _shares(estimate: Estimate, attribute: Attribute, intervals: Intervals) -> I
         # This result says nothing of it by itself, or not yet.
         yield from (Line(attribute.name, category) for category in attribute.categories)
         return
-    shown = figures_of(table.values, intervals.of(table))
+    shown = interval_figures(table.values, intervals.of(table))
     for category, figure in zip(table.categories[0], shown, strict=True):
         yield _line(attribute.name, category, figure, (0.0, 1.0))
 
 
 def _keys(estimate: Keyed, intervals: Intervals) -> tuple[tuple[Line, ...], int]:
     names, most = estimate.survey.names, LINES // 2
-    shares = figures_of(estimate.frequencies, estimate.frequency_intervals(*intervals))
-    means = figures_of(estimate.means, estimate.mean_intervals(*intervals))
+    shares = interval_figures(estimate.frequencies, estimate.frequency_intervals(*intervals))
+    means = interval_figures(estimate.means, estimate.mean_intervals(*intervals))
     lines = [
         *map(_line, repeat(HELD), names[:most], shares, repeat((0.0, 1.0))),
         *map(_line, repeat(MEAN), names[:most], means, repeat((-1.0, 1.0))),

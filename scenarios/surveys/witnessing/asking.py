@@ -34,7 +34,7 @@ from scenarios.errors import WitnessError, say
 from scenarios.files.transcripts import Transcript
 from scenarios.surveys.operating.operation import Operation
 from transports.background import running
-from transports.dialing import reason_of
+from transports.dialing import plain_reason
 
 WITHIN = 10.0
 """How long all witnesses together may take, in seconds."""
@@ -149,10 +149,10 @@ def ask_witnesses(
     Returns:
         What became of each, in their order.
     """
-    return trio.run(functools.partial(asked_of, note, hashes, witnesses, within=within))
+    return trio.run(functools.partial(ask_all, note, hashes, witnesses, within=within))
 
 
-async def asked_of(
+async def ask_all(
     note: str,
     hashes: Sequence[bytes],
     witnesses: Sequence[WitnessAt],
@@ -249,7 +249,7 @@ async def _ask_again(
     while True:
         places = [place for place, each in enumerate(asked) if each.again]
         left = max(1.0, min(WITHIN, end - trio.current_time())) if pause > SOON else WITHIN
-        found = await asked_of(note, (), [witnesses[place] for place in places], within=left)
+        found = await ask_all(note, (), [witnesses[place] for place in places], within=left)
         for place, each in zip(places, found, strict=True):
             asked[place] = each
         cosigned = sum(each.line is not None for each in asked)
@@ -370,7 +370,7 @@ def _ask(note: str, hashes: Sequence[bytes], witness: WitnessAt, within: float) 
     except ValueError as error:
         return Asked(witness, None, str(error))
     except OSError as error:
-        return Asked(witness, None, reason_of(error), True)
+        return Asked(witness, None, plain_reason(error), True)
     except http.client.HTTPException:
         return Asked(witness, None, _NO_HTTP, True)
 

@@ -159,7 +159,7 @@ def witnessing(
         if identity.public != own.key:
             raise UsageError(f"{folder}: is the state of another key than {key}")
         logs = (log for origin in trusted for log in _attempts(origin))
-        last = {origin: _last_of(folder, origin) for origin in logs}
+        last = {origin: _read_last(folder, origin) for origin in logs}
         yield Witness(own, identity, folder, last, clock)
 
 
@@ -173,7 +173,7 @@ def _attempts(origin: str) -> Iterator[str]:
             yield origin_of(log_of(session, number), key)
 
 
-def _last_of(folder: Path, origin: str) -> SignedCheckpoint | None:
+def _read_last(folder: Path, origin: str) -> SignedCheckpoint | None:
     path = folder / (_file_of(origin) + CHECKPOINT)
     if not os.path.lexists(path):
         return None

@@ -22,7 +22,7 @@ from protocol.randomizers import (
 )
 from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS
 from protocol.randomizers.pairs import ThreePoint
-from protocol.randomizers.vetting import dominating_of
+from protocol.randomizers.vetting import dominating_pairs
 from tests.enumeration import ROWS, matrix
 
 Floats = NDArray[np.float64]
@@ -51,7 +51,7 @@ def keep(size: int, epsilon: float) -> KeepUniform:
 def losses(*randomizers: Randomizer, **limits: float) -> LossDistribution:
     counts: Counter[ThreePoint] = Counter()
     for randomizer in randomizers:
-        pairs = dominating_of(randomizer).pairs
+        pairs = dominating_pairs(randomizer).pairs
         assert pairs is not None
         counts.update(pairs)
     return LossDistribution.of(counts, **limits)
@@ -105,7 +105,7 @@ def test_all_counts_in_exact_rationals(counts: dict[int, int]) -> None:
     for place, (size, draws) in enumerate(counts.items()):
         randomizer = KeepUniform.with_keep(size, p=0.2 + 0.1 * place)
         randomizers += [randomizer] * draws
-        (pair,) = dominating_of(randomizer).pairs or ()
+        (pair,) = dominating_pairs(randomizer).pairs or ()
         rare = pair.distance / (pair.ratio - 1)
         for _ in range(draws):
             after: dict[Fraction, Fraction] = {}
@@ -153,7 +153,7 @@ def test_what_is_said_to_be_tight_is(name: str) -> None:
     randomizer = DENSE[name]
     rows = rows_of(randomizer)
     composed = losses(randomizer)
-    found, tight = dominating_of(randomizer)
+    found, tight = dominating_pairs(randomizer)
     assert tight == (name in TIGHT)
     assert found is not None
     assert math.fsum(pair.epsilon for pair in found) == pytest.approx(randomizer.epsilon, rel=1e-12)

@@ -24,9 +24,9 @@ from protocol.accounting.spending import (
     Spending,
     assumed,
     cost_of,
+    delta_left,
     is_within,
     largest,
-    left_of,
     together,
 )
 from protocol.errors import PrivacyError
@@ -91,9 +91,9 @@ def test_sums_of_deltas_are_rounded() -> None:
         spent += 1e-6
     assert is_within(spent, 7e-6)
     assert not is_within(spent + 1e-9, 7e-6)
-    assert left_of(7e-6, spent) == 0.0
-    assert left_of(math.inf, spent) == math.inf
-    assert left_of(1.5e-6, 1e-6) == pytest.approx(5e-7)
+    assert delta_left(7e-6, spent) == 0.0
+    assert delta_left(math.inf, spent) == math.inf
+    assert delta_left(1.5e-6, 1e-6) == pytest.approx(5e-7)
 
 
 def test_without_a_consent_coins_fit_no_budget() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from protocol.attack.attack import CROWDS, HELD, PARTIES, Attack, attack
 from protocol.attack.bounds import epsilon_of_guesses
-from protocol.attack.probes import Probe, probe_of
+from protocol.attack.probes import Probe, strongest_probe
 from protocol.attack.row_trials import aligned_fields, seen_rows
 from protocol.attack.trials import (
     Pair,
@@ -196,7 +196,7 @@ def test_rows_in_the_order_of_the_true_answers() -> None:
         pair = Pair("smokes", ("smokes",), (np.array([0, 0]), np.array([1, 0])))
         assert bool(aligned_fields(study, pair)) == (not how)
         crowds = many_parties(study, pair, CROWDS, copies=PARTIES, held=HELD)
-        probe = probe_of(pair, [crowds], level=ALPHA / 24, delta=0.0)
+        probe = strongest_probe(pair, [crowds], level=ALPHA / 24, delta=0.0)
         assert probe.bound == pytest.approx(math.log(4))
         accused.append(probe.accused)
     assert accused == [False, True]
@@ -249,11 +249,11 @@ def test_a_bound_in_one_sort_of_views_says_nothing_of_another() -> None:
     telling = {"told": bits.astype(np.int64)}
     sound = Trials("whole runs", bits, {"noise": np.arange(600) % 7}, None, 9.0, 600)
     leaking = Trials("rows", bits, telling, None, 1.0, 2)
-    probe = probe_of(pair, [sound, leaking], level=ALPHA, delta=0.0)
+    probe = strongest_probe(pair, [sound, leaking], level=ALPHA, delta=0.0)
     assert (probe.accused, probe.undecided, probe.bound) == (True, False, 1.0)
-    alone = probe_of(pair, [sound], level=ALPHA, delta=0.0)
+    alone = strongest_probe(pair, [sound], level=ALPHA, delta=0.0)
     assert (alone.accused, alone.undecided, alone.bound) == (False, True, 9.0)
-    endless = probe_of(pair, [leaking._replace(bound=math.inf)], level=ALPHA, delta=0.0)
+    endless = strongest_probe(pair, [leaking._replace(bound=math.inf)], level=ALPHA, delta=0.0)
     assert (endless.accused, endless.undecided) == (False, False)
 
 
@@ -266,7 +266,7 @@ def test_what_is_learned_is_tried_on_other_trials() -> None:
         bits = stream.bernoulli(WORDS // 2, 400)
         columns = {f"{i}": stream.integers(9, 400).astype(np.int64) for i in range(10)}
         trials = Trials("rows", bits, columns, None, 0.0, 1)
-        seeming += probe_of(pair, [trials], level=0.05, delta=0.0).accused
+        seeming += strongest_probe(pair, [trials], level=0.05, delta=0.0).accused
     assert seeming <= 4
 
 

@@ -36,13 +36,13 @@ from protocol.attack.columns import (
     Codes,
     Matrix,
     columns_of,
-    matrices_of,
+    make_view,
     matrices_of_rows,
-    view_of,
+    view_matrices,
 )
 from protocol.attack.declared import declared_guess, log_ratios
 from protocol.attack.learned import learned_guess
-from protocol.attack.observer import Observation, observation_of
+from protocol.attack.observer import Observation, observe
 from protocol.attack.trials import unmasked
 from protocol.audit.coalition.coalition import Coalition
 from protocol.crypto.randomness import Stream, secret_of
@@ -50,7 +50,7 @@ from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.randomizers import KeepElseTable, KeepUniform, MatrixRandomizer, UnaryEncoding
 from protocol.session.variant import Variant
 from protocol.simulation.rehearsal import Rehearsal
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.surveys.survey import Survey
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Report
@@ -271,7 +271,7 @@ class Word(Message, frozen=True):
 def columns_of_words(*words: Word) -> dict[str, list[int]]:
     """What differs between messages."""
     observations = [Observation({"target's Word": word}, {}, Counter()) for word in words]
-    columns = columns_of(matrices_of(list(map(view_of, observations))), related=())
+    columns = columns_of(view_matrices(list(map(make_view, observations))), related=())
     lists = {
         name.replace("target's Word.", ""): column.tolist() for name, column in columns.items()
     }
@@ -309,7 +309,7 @@ def test_many_trials_leave_room_for_the_first_elements(monkeypatch: pytest.Monke
     monkeypatch.setattr("protocol.attack.columns.CELLS", 90_000)
     bodies = [np.full(5000, place % 2, np.uint8) for place in range(80)]
     observations = [Observation({"target's Word": Word(body)}, {}, Counter()) for body in bodies]
-    found = matrices_of(list(map(view_of, observations)))
+    found = view_matrices(list(map(make_view, observations)))
     assert found["target's Word.body"].values.shape == (80, 1024)
     assert len(set(found["rest of target's Word.body"].values[:, 0].tolist())) == 2
 
@@ -332,9 +332,9 @@ def test_rows_are_hashed_if_they_are_long() -> None:
 
 def test_how_messages_come_is_looked_at() -> None:
     variant = RRIndependent.with_keep(TWO, 0.5)
-    run = Rehearsal(setting_of(variant, some(TWO, 3), seed=1, parties=3))
+    run = Rehearsal(make_setting(variant, some(TWO, 3), seed=1, parties=3))
     labels = {name: str(name) for name, _ in run.charter.roster.members}
-    facts = observation_of(run, Coalition((AGGREGATOR,)), labels).facts
+    facts = observe(run, Coalition((AGGREGATOR,)), labels).facts
     # The aggregator asks all at once: one message with three recipients.
     assert facts["number of aggregator's Ask"] == 1
     assert facts["number of aggregator's Pooled among its sender's"] == 4
@@ -342,7 +342,7 @@ def test_how_messages_come_is_looked_at() -> None:
     assert facts["steps to recipients of party-2's Report"] == 2
     places = [facts[f"place of party-{i}'s Report"] for i in (1, 2, 3)]
     assert places == sorted(places)
-    alone = observation_of(run, Coalition((AGGREGATOR,)), {PartyId("party-2"): "target"}).facts
+    alone = observe(run, Coalition((AGGREGATOR,)), {PartyId("party-2"): "target"}).facts
     assert not any(name.startswith("place of") for name in alone)
     assert alone["number of target's Report among its sender's"] == 0
 

@@ -16,7 +16,7 @@ from protocol.accounting.coins import epsilon_of
 from protocol.accounting.composition import ExactAccountant
 from protocol.accounting.events import Coins, Merged, Randomized
 from protocol.attack.attack import Attack, attack
-from protocol.attack.probes import Probe, probe_of
+from protocol.attack.probes import Probe, strongest_probe
 from protocol.attack.sums import log_ratio, summed_over, sums_of_honest
 from protocol.attack.trials import Pair, Study
 from protocol.audit.coalition.coalition import Coalition
@@ -26,7 +26,7 @@ from protocol.randomizers import KeepUniform
 from protocol.randomizers.coins import FAIR, SIDES, Noise
 from protocol.sharing.sums import SecureSum
 from protocol.simulation.rehearsal import Rehearsal
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 from protocol.variants import PairRR, SecureSumVariant
@@ -46,7 +46,7 @@ def counted(noise: Noise | None, survey: Survey = ONE, **options: Any) -> Secure
 
 
 def rehearsed(variant: SecureSumVariant, parties: int) -> Rehearsal:
-    return Rehearsal(setting_of(variant, some(variant.survey, parties), seed=3))
+    return Rehearsal(make_setting(variant, some(variant.survey, parties), seed=3))
 
 
 def tried(variant: SecureSumVariant | PairRR, **options: Any) -> Attack:
@@ -185,7 +185,7 @@ def probed(noise: Noise, delta: float, trials: int) -> Probe:
     )
     pair = Pair("smokes", ("smokes",), (np.array([0]), np.array([1])))
     sums = sums_of_honest(study, pair, trials, honest=2)
-    return probe_of(pair, [sums], level=ALPHA, delta=delta)
+    return strongest_probe(pair, [sums], level=ALPHA, delta=delta)
 
 
 @pytest.mark.parametrize("fault", ["", "of no session"])

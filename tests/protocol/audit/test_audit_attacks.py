@@ -17,7 +17,7 @@ from protocol.randomizers import KeepUniform, MatrixRandomizer
 from protocol.session.exchange import Exchange
 from protocol.session.local import run_locally
 from protocol.session.roles import Seen
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Ask, Pooled, Report, consent
@@ -148,7 +148,7 @@ def test_an_event_that_cannot_be_told_ends_the_party_alone() -> None:
                 raise KeyError("smokes")
             return super().reveals(message, seen)
 
-    setting = setting_of(
+    setting = make_setting(
         Confused(survey=SURVEY, randomizers=VARIANT.randomizers), answers(SURVEY, 2), seed=1
     )
     with pytest.raises(LocalProtocolError, match=r"party 'party-1', .*KeyError: 'smokes'"):

@@ -14,7 +14,7 @@ from protocol.messages import AGGREGATOR
 from protocol.randomizers import KeepUniform
 from protocol.session.variant import Claim, Variant
 from protocol.sharing.sums import SecureSum
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.surveys.records import Records
 from protocol.variants import RRBA, InpPS, PairRR, RRClusters, RRIndependent, SecureSumVariant
 from protocol.variants.keyvalue.privkv import PrivKVVariant
@@ -121,7 +121,7 @@ def claiming(claim: Claim | None, epsilon: float | None = None) -> Variant:
 
 
 def ledger_of(variant: Variant) -> Ledger:
-    setting = setting_of(variant, answers(variant.survey, 3), seed=1)
+    setting = make_setting(variant, answers(variant.survey, 3), seed=1)
     return LedgerWriter(setting.charter).ledger(AGGREGATOR)
 
 

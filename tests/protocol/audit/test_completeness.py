@@ -22,7 +22,7 @@ from protocol.session.fates import PASS, Fate, FateRule, Verdict
 from protocol.session.roles import EARLY_PER_SENDER, Me
 from protocol.session.variant import Variant
 from protocol.simulation.rehearsal import Rehearsal
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.transcript.entries import Delivered, Departed, Sent
 from protocol.variants import PrivKVMVariant, RRClusters
 from protocol.variants.keyvalue.estimate import KeyValueTables
@@ -172,7 +172,7 @@ EXAMPLES = examples()
 
 def run(variant: Variant, fate: FateRule | None = None) -> Rehearsal:
     """One party per respondent."""
-    return Rehearsal(setting_of(variant, answers(variant.survey, PARTIES), seed=1), fate=fate)
+    return Rehearsal(make_setting(variant, answers(variant.survey, PARTIES), seed=1), fate=fate)
 
 
 def kind_of(variant: Variant) -> str:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from protocol.audit.hearing import heads_of
+from protocol.audit.hearing import collect_heads
 from protocol.audit.ledger import LedgerWriter
 from protocol.errors import QuorumError, RemoteProtocolError
 from protocol.estimators.joint import Block
@@ -33,7 +33,7 @@ from protocol.session.roles import EARLY_PER_SENDER, Me
 from protocol.sharing.messages import Tagged
 from protocol.sharing.sums import SecureSum
 from protocol.simulation.rehearsal import Rehearsal
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.transcript.verification import verify
 from protocol.variants.clusters.rr_clusters import Clustered, RRClusters
 from protocol.variants.reports.reports import Ask
@@ -296,7 +296,7 @@ class Hostile(RRClusters, frozen=True, kw_only=True):
 @pytest.mark.parametrize("sums", [SPARSE, LITERAL], ids=["sparse", "literal"])
 def test_a_question_hidden_by_a_flood_makes_nothing_cheaper(sums: SecureSum) -> None:
     hostile = Hostile(survey=THREEFOLD, p=0.7, tv=6, td=0.3, dependence="pair-rr", sums=sums)
-    rehearsal = Rehearsal(setting_of(hostile, dependent(6), seed=1))
+    rehearsal = Rehearsal(make_setting(hostile, dependent(6), seed=1))
     ledger = rehearsal.ledger(AGGREGATOR)
     for name in rehearsal.charter.roster.parties:
         machine = rehearsal.machine(name)
@@ -344,7 +344,7 @@ class Taking(TwoTables):
 def test_another_question_than_the_one_on_record_fails_the_head() -> None:
     """The record says that the first table was delivered; the parties have signed for the other."""
     honest, refusing, lying = (
-        Rehearsal(setting_of(ADAPTIVE, answers(SURVEY, 8), seed=1), exchange=exchange)
+        Rehearsal(make_setting(ADAPTIVE, answers(SURVEY, 8), seed=1), exchange=exchange)
         for exchange in (Exchange, TwoTables, Taking)
     )
     assert verify(honest.content, digest=honest.digest).signed == "all"
@@ -357,7 +357,7 @@ def test_another_question_than_the_one_on_record_fails_the_head() -> None:
     assert all("has not signed" in ending for ending in refusing.endings.values())
     # Charged the most that they consent to: what they have told, and the record does not show.
     shown, true = (LedgerWriter(lying.charter) for _ in range(2))
-    shown.start(heads_of(lying.entries))
+    shown.start(collect_heads(lying.entries))
     true.start(found.heads)
     for step in lying.steps:
         shown.add(step)

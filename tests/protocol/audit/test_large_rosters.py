@@ -21,9 +21,9 @@ from protocol.transcript.entries import Entry, Sent
 from protocol.transcript.receipts import Counted, encode_receipt, problems_of
 from protocol.variants import RRIndependent
 from protocol.wire.codec import decode_envelope, encode_envelope
-from scenarios.surveys.watching.rounds import rounds_of
+from scenarios.surveys.watching.rounds import split_rounds
 from tests.recorded.runs import Run, replay_member
-from tests.recorded.signed import run_of, setting
+from tests.recorded.signed import finished_run, setting
 
 PARTIES = 4100
 EARLY, LATE = PartyId("party-0007"), PartyId("party-4099")
@@ -32,7 +32,7 @@ Change = Callable[[list[Entry]], list[Entry]]
 
 @pytest.fixture(scope="module")
 def run() -> Run:
-    return run_of(setting(parties=PARTIES))
+    return finished_run(setting(parties=PARTIES))
 
 
 def closings(entries: list[Entry]) -> list[int]:
@@ -58,7 +58,7 @@ def test_a_closing_in_ranges_is_one_closing(run: Run) -> None:
     [closing] = found.closings
     assert (closing.awaited, closing.counted, found.counted) == (PARTIES, PARTIES, PARTIES)
     assert run.follows()
-    first, _ = rounds_of(run.charter.roster, run.entries)
+    first, _ = split_rounds(run.charter.roster, run.entries)
     assert first.notes[-1] == "closed: Report of 4,100 of 4,100 parties counted"
 
 
@@ -103,7 +103,7 @@ def test_ranges_that_do_not_follow_are_found(
     """In ranges of eight places each."""
     monkeypatch.setattr("protocol.session.closings.CLOSING_MEMBERS", 8)
     monkeypatch.setattr("protocol.session.closings._BYTES", 1)
-    run = run_of(setting(parties=9))
+    run = finished_run(setting(parties=9))
     entries = change(list(run.entries))
     assert completeness(run, entries).counted == counted
     replay = replay_member(run.charter, Disclosure(member=AGGREGATOR), entries)
@@ -128,7 +128,7 @@ def test_a_receipt_shows_the_range_of_its_party(run: Run) -> None:
 
 @pytest.mark.slow
 def test_a_receipt_of_32_561_parties_has_at_most_4_kb() -> None:
-    run = run_of(setting(parties=32_561))
+    run = finished_run(setting(parties=32_561))
     for party in ("party-00001", "party-20000"):
         receipt, checkpoint = prove(lambda: (run.content,), RRIndependent, PartyId(party))
         assert problems_of(receipt, checkpoint) == ()

@@ -32,7 +32,7 @@ from protocol.messages import (
 )
 from protocol.randomizers import KeepUniform
 from protocol.session.fates import Fate, Verdict
-from protocol.session.roles import Seen, topic_of
+from protocol.session.roles import Seen, message_topic
 from protocol.session.variant import event_of
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.variants import RRIndependent
@@ -89,7 +89,7 @@ class Book:
                 said[envelope.sender] += 1
             elif envelope is not None and message is not None and envelope.recipient in waits:
                 slot = CHARTER.roster.position[envelope.sender], envelope.seq
-                wait = Wait(said[envelope.recipient], *topic_of(message), (slot,))
+                wait = Wait(said[envelope.recipient], *message_topic(message), (slot,))
                 waits[envelope.recipient].append(wait)
         return {name: head_body(*listed) for name, listed in waits.items()}
 

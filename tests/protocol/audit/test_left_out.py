@@ -18,7 +18,7 @@ from protocol.session.roles import Me
 from protocol.session.variant import Variant
 from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.entries import WITHHELD, Delivered, Departed, Entry, Header, Hindered, Sent
-from protocol.transcript.header import header_of
+from protocol.transcript.header import make_header
 from protocol.transcript.recorder import Recorder
 from protocol.variants import RRIndependent, SecureSumVariant
 from protocol.wire.codec import decode_envelope
@@ -89,7 +89,7 @@ def with_deliveries_after(entries: list[Entry]) -> list[Entry]:
 
 
 def header(run: Run, *, simulated: bool) -> Header:
-    return header_of(run.charter, seed=run.setting.seed if simulated else None)
+    return make_header(run.charter, seed=run.setting.seed if simulated else None)
 
 
 def file_of(run: Run, entries: list[Entry], *, simulated: bool = False) -> Written:
@@ -420,7 +420,7 @@ def test_a_network_that_is_blamed_without_its_seed_excuses_nobody(
     out = bytearray()
     recorder = Recorder(
         out.extend,
-        header_of(run.charter, seed=seed),
+        make_header(run.charter, seed=seed),
         signer=run.setting.identities[AGGREGATOR],
         secret=bytes(32),
     )

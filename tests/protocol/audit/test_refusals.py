@@ -14,13 +14,13 @@ from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, RECORD, Declined, Envelope, PartyId
 from protocol.session.exchange import Exchange
 from protocol.session.roles import Seen
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.variants import RRIndependent
 from protocol.wire.codec import decode_envelope, encode_envelope
 from tests.protocol.sessions import SURVEY, answers, charter_of, envelope
 from tests.recorded.runs import recorded, replay_member
-from tests.recorded.signed import run_of
+from tests.recorded.signed import finished_run
 
 ONE, TWO = PartyId("party-1"), PartyId("party-2")
 VARIANT = RRIndependent.with_keep(SURVEY, 0.6)
@@ -70,9 +70,9 @@ def refusing_first(entries: list[Entry], charter: object, *, to: PartyId) -> lis
 @pytest.mark.parametrize("to", [AGGREGATOR, RECORD, TWO])
 def test_who_declines_and_goes_on_is_found(to: PartyId) -> None:
     records = answers(SURVEY, 5)
-    setting = setting_of(VARIANT, records, seed=1)
+    setting = make_setting(VARIANT, records, seed=1)
     charter = setting.charter
-    entries = refusing_first(run_of(setting).entries, charter, to=to)
+    entries = refusing_first(finished_run(setting).entries, charter, to=to)
     known = next(d for d in disclosed_by_seed(charter, 1, records) if d.member == ONE)
     replay = replay_member(charter, known, entries)
     assert replay.follows is False

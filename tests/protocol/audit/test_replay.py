@@ -15,7 +15,7 @@ from protocol.messages import AGGREGATOR, ROLE_STREAM, Closed, Envelope, Message
 from protocol.session.fates import PASS, Fate, FateRule, Verdict
 from protocol.session.roles import Me
 from protocol.session.variant import Variant
-from protocol.simulation.setting import Setting, setting_of
+from protocol.simulation.setting import Setting, make_setting
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.variants import RRIndependent
 from protocol.wire.arrays import Array, ArraySpec, Bounds
@@ -174,7 +174,7 @@ def test_other_randomness_is_found_with_the_seed() -> None:
 
 def test_a_role_that_behaves_otherwise_is_found() -> None:
     setting, entries = run(talk(party=repeating, aggregator=asking))
-    other = setting_of(
+    other = make_setting(
         talk(party=repeating, aggregator=drawing), answers(SURVEY, 3), seed=setting.seed
     )
     replay = replayed(other, entries, seeded=True)

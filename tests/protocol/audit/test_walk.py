@@ -24,7 +24,7 @@ from protocol.audit.replay import ReplayWriter
 from protocol.audit.walk import BLOCK, BLOCK_BYTES, Fold, Step, Walk, fold, steps, walk
 from protocol.messages import AGGREGATOR, RECORD, Envelope, Message, PartyId
 from protocol.simulation.rehearsal import Rehearsal
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.surveys.limits import OVERHEAD, Held, TooMuchError
 from protocol.transcript.entries import Delivered, Departed, Sent
 from protocol.transcript.reader import TranscriptReader
@@ -80,7 +80,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, run: Callable[[], object]) -> Count
 def test_an_audit_decodes_everything_once(
     example: Example, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    setting = setting_of(example.variant, answers(example.variant.survey, 6), seed=1)
+    setting = make_setting(example.variant, answers(example.variant.survey, 6), seed=1)
     done = Rehearsal(setting)
     known = tuple(disclosed_by_seed(setting.charter, 1))
     there = tuple(steps(setting.charter.codec, done.entries))

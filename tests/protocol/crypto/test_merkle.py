@@ -19,10 +19,10 @@ from protocol.crypto.merkle import (
     joint_path,
     joint_root,
     leaf_hash,
-    levels_of,
     root_of,
+    tree_levels,
 )
-from tests.vectors.make import path_of, proof_of, tree_hash
+from tests.vectors.make import inclusion_path_at, proof_of, tree_hash
 
 # The leaves and roots that Certificate Transparency's implementations test themselves with.
 LEAVES = tuple(
@@ -90,7 +90,7 @@ def test_inclusion_proof_holds(leaves: list[bytes], pick: int) -> None:
     path = inclusion_path([leaf_hash(leaf) for leaf in leaves], index)
     root = root_of(leaves)
     count = len(leaves)
-    assert list(path) == path_of(index, leaves)
+    assert list(path) == inclusion_path_at(index, leaves)
     assert is_included(leaves[index], index=index, count=count, path=path, root=root)
 
 
@@ -153,7 +153,7 @@ def test_a_whole_tree_proves_nothing_that_it_has_not() -> None:
 @given(count=st.integers(1, 40), chosen=st.sets(st.integers(0, 39), min_size=1))
 def test_several_leaves_are_proven_at_once(count: int, chosen: set[int]) -> None:
     hashes = [leaf_hash(bytes([i])) for i in range(count)]
-    levels = levels_of(hashes)
+    levels = tree_levels(hashes)
     root = root_of(bytes([i]) for i in range(count))
     assert levels[-1] == (root,)
     indices = {i % count for i in chosen}
@@ -175,7 +175,7 @@ def test_a_joint_proof_of_nothing_or_of_a_foreign_place_is_none() -> None:
     assert joint_root({}, count=3, path=()) is None
     assert joint_root({3: bytes(32)}, count=3, path=()) is None
     with pytest.raises(ValueError, match="at least one leaf"):
-        levels_of([])
+        tree_levels([])
 
 
 MANY = tuple(bytes([i]) for i in range(64))

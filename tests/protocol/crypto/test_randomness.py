@@ -10,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from protocol.crypto.randomness import WORDS, Stream, Streams, expand, modulo, nonce_of, secret_of
+from protocol.crypto.randomness import (
+    WORDS,
+    Stream,
+    Streams,
+    expand,
+    modulo,
+    public_nonce,
+    secret_of,
+)
 from tests.scripted import Scripted
 from tests.statistical import ALPHA, WRONG, chi_square_p_value
 from tests.vectors.make import keystream
@@ -44,8 +52,8 @@ def test_every_seed_has_its_own_secret() -> None:
 def test_different_parties_purposes_and_sessions_have_different_streams() -> None:
     secret = secret_of(1)
     first, second = (
-        Streams(secret, nonce_of(secret)),
-        Streams(secret, nonce_of(secret_of(2))),
+        Streams(secret, public_nonce(secret)),
+        Streams(secret, public_nonce(secret_of(2))),
     )
     pairs = [("ab", "c"), ("a", "bc"), ("abc", ""), ("", "abc"), ("c", "ab")]
     drawn = {s.stream(*pair).bytes(16) for s in (first, second) for pair in pairs}
@@ -92,7 +100,7 @@ def test_words_may_be_written_to() -> None:
 
 def test_keys_do_not_show() -> None:
     secret = secret_of(7)
-    streams = Streams(secret, nonce_of(secret))
+    streams = Streams(secret, public_nonce(secret))
     stream = Stream(KEY)
     stream.words(1)
     for shown in (repr(streams), str(streams), repr(stream), str(stream)):
@@ -104,7 +112,7 @@ def test_secrets_and_keys_have_32_bytes(length: int) -> None:
     with pytest.raises(ValueError, match=f"32 bytes, got {length}"):
         Stream(bytes(length))
     with pytest.raises(ValueError, match=f"32 bytes, got {length}"):
-        nonce_of(bytes(length))
+        public_nonce(bytes(length))
     with pytest.raises(ValueError, match=f"32 bytes, got {length}"):
         Streams(bytes(length), bytes(16))
 

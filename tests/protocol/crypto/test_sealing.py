@@ -32,7 +32,7 @@ from tests.protocol.sessions import (
     rehearsed,
 )
 from tests.protocol.sharing.test_sums import LITERAL, SPARSE, counted, vanishing
-from tests.protocol.sharing.test_sums_attacks import context_of
+from tests.protocol.sharing.test_sums_attacks import graph_context
 from tests.recorded.runs import Run
 
 ONE, TWO, THREE = (PartyId(f"party-{i}") for i in (1, 2, 3))
@@ -157,7 +157,7 @@ class Secrets:
             if e.kind == "Graph"
         ]
         assert isinstance(graph, Graph)
-        self.context = context_of(trial.charter.session, graph)
+        self.context = graph_context(trial.charter.session, graph)
         drawn = me.stream_for(graph).derive(f"session {me.session.hex()}")
         self.own_seed, self.seed_key = drawn.bytes(32), drawn.bytes(32)
         content = np.frombuffer(self.own_seed + self.seed_key, np.uint8)

@@ -29,13 +29,13 @@ from protocol.randomizers import (
 from protocol.randomizers.means.means import MeanRandomizer
 from protocol.randomizers.pairs import ThreePoint, dominating_of_laws, excess
 from protocol.randomizers.vetting import (
-    best_guess_of,
+    best_guess_through,
     check_stated,
-    dominating_of,
+    dominating_pairs,
     epsilon_of,
     held_epsilon,
     known,
-    redrawn_of,
+    redrawn_through,
     some_pairs,
 )
 from protocol.testing import check_randomizer
@@ -137,9 +137,9 @@ class Coin(Randomizer, frozen=True):
 def test_all_follows_from_a_table() -> None:
     coin = Coin()
     assert coin.epsilon == math.log(3)
-    assert dominating_of(coin) == Dominating((ThreePoint.binary(Fraction(3)),), True)
+    assert dominating_pairs(coin) == Dominating((ThreePoint.binary(Fraction(3)),), True)
     assert coin.best_guess() == 0.75
-    assert best_guess_of([coin] * 3) == (0.84375, 2)
+    assert best_guess_through([coin] * 3) == (0.84375, 2)
     assert coin.farthest(0) == 1
     assert coin.bits == 8
     np.testing.assert_allclose(coin.shares(np.array([70, 30]), 100), [0.9, 0.1], atol=1e-12)
@@ -240,15 +240,15 @@ class Table(Coin, frozen=True):
     ids=lambda value: type(value).__name__,
 )
 def test_what_cannot_be_a_law_is_refused(randomizer: Randomizer, why: str) -> None:
-    for ask in (epsilon_of, dominating_of, known):
+    for ask in (epsilon_of, dominating_pairs, known):
         with pytest.raises(UnsupportedEventError, match=why):
             ask(randomizer)
-    assert best_guess_of([randomizer]) is None
+    assert best_guess_through([randomizer]) is None
 
 
 def test_who_says_more_is_charged_that_and_nothing_is_computed_from_the_law() -> None:
     assert epsilon_of(Raised()) == 2.0
-    for ask in (dominating_of, known):
+    for ask in (dominating_pairs, known):
         with pytest.raises(UnsupportedEventError, match="it states epsilon 2, and the law"):
             ask(Raised())
 
@@ -348,7 +348,7 @@ def test_a_support_that_is_not_known_gives_no_covariance() -> None:
 
 
 def test_a_law_by_classes_of_key_values_is_not_made_up() -> None:
-    assert dominating_of(PrivKV.with_budget(3, epsilon=1.0)).pairs
+    assert dominating_pairs(PrivKV.with_budget(3, epsilon=1.0)).pairs
     with pytest.raises(UnsupportedEventError, match="'PrivKV' does not bring its law"):
         known(PrivKV.with_budget(3, epsilon=1.0))
     assert OutputClass(Fraction(1), Fraction(1)).supports is None
@@ -358,7 +358,7 @@ def test_a_table_of_many_inputs_is_bounded_by_its_columns() -> None:
     table = Table()
     assert table.epsilon == pytest.approx(math.log(0.5 / 0.401), rel=1e-12)
     assert epsilon_of(table) == table.epsilon
-    [pair] = dominating_of(table).pairs or ()
+    [pair] = dominating_pairs(table).pairs or ()
     assert pair == ThreePoint.bounded(Fraction(500, 401), Fraction(99, 1000))
     with pytest.raises(UnsupportedEventError, match="determine the shares of its inputs"):
         table.shares(np.array([1, 1]), 2)
@@ -383,12 +383,12 @@ class Broken(Coin, frozen=True):
 
 def test_somebody_elses_faults_are_named_and_crash_nothing() -> None:
     with pytest.raises(UnsupportedEventError, match="'Broken' fails: ZeroDivisionError"):
-        dominating_of(Broken())
+        dominating_pairs(Broken())
     with pytest.raises(UnsupportedEventError, match="'Broken' has dominating pair None"):
-        dominating_of(Broken(fault="none"))
-    assert best_guess_of([Broken()]) is None
-    assert redrawn_of(Broken()) is None
-    assert redrawn_of(KeepUniform(2, WORDS // 4)) == Fraction(3, 4)
+        dominating_pairs(Broken(fault="none"))
+    assert best_guess_through([Broken()]) is None
+    assert redrawn_through(Broken()) is None
+    assert redrawn_through(KeepUniform(2, WORDS // 4)) == Fraction(3, 4)
 
 
 class Bit(MeanRandomizer, frozen=True):
@@ -461,10 +461,10 @@ class Far(Coin, frozen=True):
 
 def test_a_pair_of_the_right_epsilon_may_still_not_dominate() -> None:
     with pytest.raises(UnsupportedEventError, match="'Near' has a dominating pair that does not"):
-        dominating_of(Near())
+        dominating_pairs(Near())
     with pytest.raises(AssertionError, match="does not dominate its law of inputs 0 and 1"):
         check_randomizer(Near())
-    assert dominating_of(Far()).pairs == (ThreePoint.binary(Fraction(4)),)
+    assert dominating_pairs(Far()).pairs == (ThreePoint.binary(Fraction(4)),)
 
 
 class Honest(KeepUniform, frozen=True):
@@ -497,7 +497,7 @@ class Classed(Honest, frozen=True):
     ids=lambda value: type(value).__name__,
 )
 def test_a_law_and_a_table_of_two_draws_are_refused(randomizer: Randomizer, why: str) -> None:
-    for ask in (epsilon_of, dominating_of, known, check_stated):
+    for ask in (epsilon_of, dominating_pairs, known, check_stated):
         with pytest.raises(UnsupportedEventError, match=why):
             ask(randomizer)
 
@@ -542,10 +542,10 @@ def test_what_is_inherited_from_another_draw_is_not_believed() -> None:
     own, wider = Wider(5, 2, WORDS // 2), SubsetSelection(5, 2, 9 * WORDS // 10)
     assert epsilon_of(own) == wider.epsilon
     assert own.best_guess() == 0.25
-    assert best_guess_of([own]) is None
-    assert dominating_of(own).pairs == wider.dominating.pairs
-    assert redrawn_of(Redrawing()) == Fraction(1, 2)
-    assert redrawn_of(Keeping()) is None
+    assert best_guess_through([own]) is None
+    assert dominating_pairs(own).pairs == wider.dominating.pairs
+    assert redrawn_through(Redrawing()) == Fraction(1, 2)
+    assert redrawn_through(Keeping()) is None
 
 
 class Unlike(Randomizer, frozen=True):
@@ -646,11 +646,11 @@ class Paired(Coin, frozen=True):
 
 
 def test_many_dominating_pairs_are_held_against_the_law_too() -> None:
-    assert len(dominating_of(Paired(pairs=9)).pairs or ()) == 9
+    assert len(dominating_pairs(Paired(pairs=9)).pairs or ()) == 9
     with pytest.raises(UnsupportedEventError, match="a dominating pair that does not dominate"):
-        dominating_of(Paired(pairs=9, distance=Fraction(1, 1000)))
-    assert len(dominating_of(Paired(pairs=8, apart=True)).pairs or ()) == 8
+        dominating_pairs(Paired(pairs=9, distance=Fraction(1, 1000)))
+    assert len(dominating_pairs(Paired(pairs=8, apart=True)).pairs or ()) == 8
     with pytest.raises(UnsupportedEventError, match=r"has 9 dominating pairs, .* 19,683 ratios"):
-        dominating_of(Paired(pairs=9, apart=True))
+        dominating_pairs(Paired(pairs=9, apart=True))
     with pytest.raises(UnsupportedEventError, match=r"has 65 dominating pairs, .* 131 ratios"):
-        dominating_of(Paired(pairs=65))
+        dominating_pairs(Paired(pairs=65))

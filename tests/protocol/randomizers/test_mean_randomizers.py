@@ -12,7 +12,7 @@ import pytest
 
 from protocol.crypto.randomness import WORDS, Stream, secret_of
 from protocol.randomizers import MeanRandomizer, OneBitMean, PiecewiseMean
-from protocol.randomizers.pairs import distance_of, ratio_of
+from protocol.randomizers.pairs import largest_ratio, total_variation_of_law
 from protocol.randomizers.vetting import held_dominating
 from protocol.testing import check_randomizer
 from tests.statistical import score_variance
@@ -53,12 +53,12 @@ def test_what_is_in_closed_form_follows_from_the_law(randomizer: MeanRandomizer)
             constant, slope = randomizer.squares
             assert constant + slope * mean**2 == squares
     laws = [list(zip(*pair, strict=True)) for pair in itertools.combinations(rows, 2)]
-    ratios = [ratio for law in laws if (ratio := ratio_of(law)) is not None]
+    ratios = [ratio for law in laws if (ratio := largest_ratio(law)) is not None]
     assert len(ratios) == len(laws)
     assert randomizer.epsilon == pytest.approx(math.log(max(ratios)), rel=1e-14)
     assert randomizer.dominating.pairs is not None
     [pair] = randomizer.dominating.pairs
-    assert (pair.ratio, pair.distance) == (max(ratios), max(map(distance_of, laws)))
+    assert (pair.ratio, pair.distance) == (max(ratios), max(map(total_variation_of_law, laws)))
     assert held_dominating(randomizer) == randomizer.dominating
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from protocol.messages import Closed
-from protocol.session.closings import Closings, closings_of, counts
+from protocol.session.closings import Closings, counts, make_closings
 
 MEMBERS = 2 * 4096 + 9
 AWAITED = bytes([0xFF]) * 1025 + b"\x01"
@@ -16,7 +16,7 @@ WORDS = ("Word", 3)
 
 def ranges(members: int = MEMBERS) -> list[Closed]:
     length = (members + 7) // 8
-    return closings_of(WORDS, awaited=AWAITED[:length], counted=COUNTED[:length])
+    return make_closings(WORDS, awaited=AWAITED[:length], counted=COUNTED[:length])
 
 
 @pytest.mark.parametrize(("members", "expected"), [(8, 1), (4096, 1), (4104, 2), (MEMBERS, 3)])

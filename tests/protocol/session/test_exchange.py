@@ -15,7 +15,7 @@ from protocol.messages import AGGREGATOR, RECORD, SWITCH, Envelope, Left, PartyI
 from protocol.session.exchange import Delivery, Exchange, Ruling
 from protocol.session.fates import PASS, Fate, Verdict
 from protocol.transcript.entries import EXCERPT_BYTES, Delivered, Departed, Hindered, Refused, Sent
-from protocol.transcript.header import header_of
+from protocol.transcript.header import make_header
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 from protocol.wire.codec import encode_envelope
@@ -30,7 +30,7 @@ class Hub:
 
     def __init__(self, *members: PartyId) -> None:
         self.parts: list[bytes] = []
-        self.recorder = Recorder(self.parts.append, header_of(CHARTER, seed=1))
+        self.recorder = Recorder(self.parts.append, make_header(CHARTER, seed=1))
         self.fates: dict[int, Fate] = {}
         self.exchange = Exchange(
             CHARTER, recorder=self.recorder, fate=lambda e: self.fates.get(e.seq, PASS)
@@ -312,7 +312,7 @@ def test_batches_are_ruled_as_envelope_by_envelope(change: dict[str, Any], at_ha
     outcomes = []
     for most in (1, 4, None):
         parts: list[bytes] = []
-        recorder = Recorder(parts.append, header_of(CHARTER, seed=1))
+        recorder = Recorder(parts.append, make_header(CHARTER, seed=1))
         exchange = Exchange(CHARTER, recorder=recorder)
         exchange.attach(ONE)
         exchange.leave(FOUR, "x", now=0.0)

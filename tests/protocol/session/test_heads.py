@@ -32,7 +32,7 @@ from protocol.session.roles import EARLY_PER_SENDER, Me, Seen
 from protocol.session.roster import Identity
 from protocol.session.variant import event_of
 from protocol.transcript.entries import Sent
-from protocol.transcript.header import header_of
+from protocol.transcript.header import make_header
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.verification import verify
 from protocol.variants.reports.reports import Ask
@@ -40,7 +40,7 @@ from protocol.wire.codec import encode_envelope
 from tests.protocol.sessions import Turn, Word, envelope, silent
 from tests.protocol.talks import ONE, THREE, TWO, aggregator, collect, hear, party, started
 from tests.recorded.runs import recorded
-from tests.recorded.signed import PARTIES, VARIANT, rewritten, run_of, setting, signed_run
+from tests.recorded.signed import PARTIES, VARIANT, finished_run, rewritten, setting, signed_run
 from transports.faults import Fault
 
 Waited = tuple[int, str, int, list[tuple[int, int, bytes]]]
@@ -252,7 +252,7 @@ class Hub:
         self.charter = self.where.charter
         self.parts: list[bytes] = []
         self.recorder = Recorder(
-            self.parts.append, header_of(self.charter, seed=1), judge_heads=judge_heads
+            self.parts.append, make_header(self.charter, seed=1), judge_heads=judge_heads
         )
         self.exchange = Exchange(self.charter, recorder=self.recorder)
         self.exchange.attach(ONE)
@@ -361,13 +361,15 @@ def test_a_run_in_which_all_sign() -> None:
 def test_a_run_in_which_some_sign() -> None:
     """One has no key here, one crashes before it has said anything."""
     found = verify(
-        run_of(setting(), (Fault(verdict=Verdict.CRASH, sender=THREE),), unsigned=(ONE,)).content
+        finished_run(
+            setting(), (Fault(verdict=Verdict.CRASH, sender=THREE),), unsigned=(ONE,)
+        ).content
     )
     assert found.intact
     assert found.signed == "some"
     assert found.unsigned == (ONE,)
     assert len(found.signed_by) == PARTIES - 2
-    nobody = verify(run_of(setting(), unsigned=setting().charter.roster.parties).content)
+    nobody = verify(finished_run(setting(), unsigned=setting().charter.roster.parties).content)
     assert (nobody.intact, nobody.signed, nobody.signed_by) == (True, "none", ())
 
 

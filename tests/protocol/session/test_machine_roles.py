@@ -33,7 +33,7 @@ from tests.protocol.sessions import (
     charter_of,
     machine_of,
     talk,
-    words_of,
+    words_sent,
 )
 from tests.protocol.talks import (
     ALL,
@@ -134,7 +134,7 @@ def test_errors_of_the_protocol_come_out_as_they_are() -> None:
     machine = started(party(refuse))
     assert machine.failure is error
     # The others learn why it goes no further: somebody else broke the rules.
-    assert [envelope.kind for envelope in words_of(machine)] == ["Declined"]
+    assert [envelope.kind for envelope in words_sent(machine)] == ["Declined"]
 
 
 class Foreign:

@@ -11,8 +11,8 @@ from protocol.session.exchange import Exchange
 from protocol.session.fates import PASS, Fate, Verdict
 from protocol.session.local import run_locally
 from protocol.session.variant import Variant
-from protocol.simulation.setting import Setting, setting_of
-from protocol.transcript.header import header_of
+from protocol.simulation.setting import Setting, make_setting
+from protocol.transcript.header import make_header
 from protocol.variants import RRJoint
 from tests.every_variant import PARTIES, Example, examples
 from tests.protocol.sessions import SURVEY
@@ -34,7 +34,7 @@ def test_half_of_the_parties_unless_it_was_agreed(
 
 def run(variant: Variant, example: Example, answering: int) -> Setting:
     """A run in which so many parties answer and the others vanish."""
-    setting = setting_of(variant, example.records, seed=1, parties=PARTIES)
+    setting = make_setting(variant, example.records, seed=1, parties=PARTIES)
     there = {AGGREGATOR, *setting.charter.roster.parties[:answering]}
 
     def vanish(item: Envelope) -> Fate:
@@ -66,6 +66,6 @@ def test_the_number_is_in_the_header_as_it_was_given() -> None:
     [example] = [e for e in examples() if e.name == "rr-joint"]
     for quorum in (None, 2):
         variant = msgspec.structs.replace(example.variant, quorum=quorum)
-        charter = setting_of(variant, example.records, seed=1, parties=PARTIES).charter
-        assert header_of(charter).parameters["quorum"] == quorum
+        charter = make_setting(variant, example.records, seed=1, parties=PARTIES).charter
+        assert make_header(charter).parameters["quorum"] == quorum
         assert charter.roster.parties[0] == PartyId("party-1")

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.crypto.merkle import leaf_hash, levels_of
+from protocol.crypto.merkle import leaf_hash, tree_levels
 from protocol.errors import LocalProtocolError
 from protocol.messages import AGGREGATOR, RECORD, SWITCH, PartyId, party_id
 from protocol.session import roster
@@ -20,13 +20,13 @@ from protocol.session.roster import (
     Identity,
     Roster,
     agreement_key,
-    excerpt_of,
     is_signature,
     roster_leaf,
+    verify_excerpt,
 )
-from tests.protocol.sessions import STREAMS, roster_of
+from tests.protocol.sessions import STREAMS, read_roster
 
-ROSTER = roster_of(20)
+ROSTER = read_roster(20)
 NAMES = (AGGREGATOR, *ROSTER.parties)
 ONE = ROSTER.parties[0]
 
@@ -289,7 +289,7 @@ def test_a_key_of_low_order_is_refused() -> None:
 
 def test_the_root_commits_to_places_ids_and_keys() -> None:
     members = ROSTER.members
-    root = levels_of([leaf_hash(roster_leaf(name, key)) for name, key in members])[-1][0]
+    root = tree_levels([leaf_hash(roster_leaf(name, key)) for name, key in members])[-1][0]
     assert ROSTER.root == root
     swapped = Roster((*members[:1], members[2], members[1], *members[3:]))
     assert swapped.root != root
@@ -306,7 +306,7 @@ def excerpt(at: int, **changes: object) -> Roster:
         "proof": ROSTER.proof_of(at),
         **changes,
     }
-    return excerpt_of(given.pop("party"), given.pop("aggregator"), **given)
+    return verify_excerpt(given.pop("party"), given.pop("aggregator"), **given)
 
 
 @pytest.mark.parametrize("place", [1, 2, 13, 20])

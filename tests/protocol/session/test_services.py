@@ -19,7 +19,7 @@ from protocol.session.machine import Machine
 from protocol.session.roles import Boxes
 from protocol.session.roster import Roster
 from protocol.simulation.rehearsal import Rehearsal
-from protocol.simulation.setting import names_of, setting_of
+from protocol.simulation.setting import make_setting, names_of
 from protocol.transcript.entries import Departed
 from protocol.transcript.header import charter_of
 from protocol.transcript.verification import verify
@@ -30,8 +30,8 @@ SHUFFLER, SERVERS = PartyId("shuffler"), (PartyId("server-1"), PartyId("server-2
 ONE, TWO = PartyId("party-1"), PartyId("party-2")
 
 
-def run_of(name: str, **changes: object) -> Rehearsal:
-    setting = setting_of(shapes()[name], records(HOMEPAGES, 4), seed=1)
+def finished_run(name: str, **changes: object) -> Rehearsal:
+    setting = make_setting(shapes()[name], records(HOMEPAGES, 4), seed=1)
     return Rehearsal(setting, signed=True, **changes)  # type: ignore[arg-type]
 
 
@@ -41,7 +41,7 @@ def boxes_of(run: Rehearsal, member: PartyId) -> Boxes:
 
 
 def test_services_stand_between_the_aggregator_and_the_parties() -> None:
-    roster = run_of("two_servers").charter.roster
+    roster = finished_run("two_servers").charter.roster
     assert roster.services == SERVERS == roster.of("server")
     assert roster.parties[0] == ONE
     assert len(roster.parties) == 4
@@ -62,7 +62,7 @@ def test_services_stand_between_the_aggregator_and_the_parties() -> None:
 
 
 def test_the_roster_has_the_roles_of_the_variant() -> None:
-    charter = run_of("two_servers").charter
+    charter = finished_run("two_servers").charter
     with pytest.raises(ValueError, match="expected the variant's"):
         Charter(variant=charter.variant, roster=Roster(charter.roster.members))
     with pytest.raises(ValueError, match="3 services on a roster of 3"):
@@ -74,14 +74,14 @@ def test_the_roster_has_the_roles_of_the_variant() -> None:
 def test_a_record_of_another_shape_is_sound_by_the_second_verifier(
     name: str, tmp_path: Path
 ) -> None:
-    content = run_of(name).content
+    content = finished_run(name).content
     place = content.index(b"\xa3box") if b"\xa3box" in content else len(content) // 2
     damaged = content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
     assert [each["verdict"] for each in judged(tmp_path, [content, damaged])] == ["sound", "broken"]
 
 
 def test_a_record_with_services_is_sound_and_has_their_heads() -> None:
-    run = run_of("shuffler")
+    run = finished_run("shuffler")
     found = verify(run.content)
     assert found.verdict == "sound"
     assert {e.sender for e in run.sent.values() if e.kind == Head.kind()} == {
@@ -100,13 +100,13 @@ def test_services_are_told_of_a_party_that_leaves() -> None:
         return Fate(Verdict.CRASH) if envelope.sender == ONE else Fate()
 
     variant = example("shuffler").Shuffled(survey=HOMEPAGES, patience=None)
-    run = Rehearsal(setting_of(variant, records(HOMEPAGES, 4), seed=1), fate=crashing)
+    run = Rehearsal(make_setting(variant, records(HOMEPAGES, 4), seed=1), fate=crashing)
     assert run.failure is None
     assert [e.party for e in run.entries if isinstance(e, Departed)][:1] == [ONE]
 
 
 def test_everybody_is_told_of_a_service_that_leaves() -> None:
-    charter = run_of("shuffler").charter
+    charter = finished_run("shuffler").charter
     notices = Exchange(charter).leave(SHUFFLER, "crashed", now=0.0)
     told = {each.envelope.recipient for each in notices}
     assert told == {AGGREGATOR, *charter.roster.parties}
@@ -117,7 +117,7 @@ def test_who_is_counted_is_whoever_all_services_have_counted() -> None:
         lost = (envelope.sender, envelope.recipient) == (ONE, SERVERS[1])
         return Fate(Verdict.DROP) if lost else Fate()
 
-    run = run_of("two_servers", fate=losing)
+    run = finished_run("two_servers", fate=losing)
     writer = CompletenessWriter(run.charter)
     for step in run.steps:
         writer.add(step)
@@ -127,7 +127,7 @@ def test_who_is_counted_is_whoever_all_services_have_counted() -> None:
 
 
 def test_a_party_s_machine_has_records_and_a_service_s_has_none() -> None:
-    setting = run_of("shuffler").setting
+    setting = finished_run("shuffler").setting
     stream, held = Stream(secret_of(2)), setting.holdings[ONE]
     for member, has in ((ONE, None), (SHUFFLER, held), (AGGREGATOR, held)):
         with pytest.raises(LocalProtocolError, match="needs records, and no other"):
@@ -135,7 +135,7 @@ def test_a_party_s_machine_has_records_and_a_service_s_has_none() -> None:
 
 
 def test_a_sealed_kind_shows_its_round_and_a_box() -> None:
-    run = run_of("two_servers")
+    run = finished_run("two_servers")
     two_servers = example("two_servers")
     envelope = next(e for e in run.sent.values() if e.recipient == SERVERS[0] and e.sender == ONE)
     outside = run.charter.codec.decode(envelope.kind, envelope.body)
@@ -151,7 +151,7 @@ def test_a_sealed_kind_shows_its_round_and_a_box() -> None:
 
 
 def test_a_box_opens_for_its_reader_alone() -> None:
-    run = run_of("two_servers")
+    run = finished_run("two_servers")
     box = boxes_of(run, ONE).seal(SERVERS[0], b"content", b"bound")
     assert boxes_of(run, SERVERS[0]).open(box, b"bound") == b"content"
     for reader, bound in ((SERVERS[1], b"bound"), (ONE, b"bound"), (SERVERS[0], b"other")):
@@ -167,7 +167,7 @@ def test_a_box_opens_for_its_reader_alone() -> None:
 
 
 def test_boxes_with_the_same_content_differ_and_a_replay_seals_the_same() -> None:
-    run = run_of("two_servers")
+    run = finished_run("two_servers")
     first, again = boxes_of(run, ONE), boxes_of(run, ONE)
     sealed = [first.seal(SERVERS[0], b"content", b"") for _ in range(2)]
     assert sealed[0] != sealed[1]
@@ -176,7 +176,7 @@ def test_boxes_with_the_same_content_differ_and_a_replay_seals_the_same() -> Non
 
 
 def test_what_is_sealed_is_bound_to_sender_and_recipient() -> None:
-    run = run_of("two_servers")
+    run = finished_run("two_servers")
     codec = run.charter.codec
     envelope = next(e for e in run.sent.values() if e.recipient == SERVERS[0] and e.sender == ONE)
     boxed = codec.decode(envelope.kind, envelope.body)
@@ -190,7 +190,7 @@ def test_what_is_sealed_is_bound_to_sender_and_recipient() -> None:
 
 
 def test_what_does_not_open_is_kept_from_the_role() -> None:
-    run = run_of("two_servers")
+    run = finished_run("two_servers")
     setting = run.setting
     machine = run.machine(SERVERS[0])
     machine.start(0.0)
@@ -204,7 +204,7 @@ def test_what_does_not_open_is_kept_from_the_role() -> None:
 
 
 def test_garbage_among_boxes_is_left_out() -> None:
-    run = run_of("shuffler")
+    run = finished_run("shuffler")
     shuffler = example("shuffler")
     me = run.machine(AGGREGATOR)._side
     other = run.machine(ONE)._side
@@ -225,7 +225,7 @@ def test_nobody_reads_what_is_sealed_in_the_record() -> None:
         async def server(self, me: object) -> None:
             await me.note(two_servers.Share(share=np.zeros(4, np.uint32)))  # type: ignore[attr-defined]
 
-    run = Rehearsal(setting_of(Noting(survey=HOMEPAGES), records(HOMEPAGES, 4), seed=1))
+    run = Rehearsal(make_setting(Noting(survey=HOMEPAGES), records(HOMEPAGES, 4), seed=1))
     assert "'Share' is sealed: nobody reads it in the record" in run.endings[SERVERS[0]]
     assert Left.kind() not in {e.kind for e in run.sent.values()}
     assert RECORD not in run.charter.roster

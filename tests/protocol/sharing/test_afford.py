@@ -34,7 +34,7 @@ from tests.protocol.sessions import (
     holdings_of,
     identities_of,
     machine_of,
-    words_of,
+    words_sent,
 )
 from tests.protocol.sharing.test_sums import LITERAL, SPARSE
 from tests.protocol.talks import ONE, party
@@ -50,7 +50,7 @@ def test_who_cannot_afford_a_sum_declines_when_it_begins(sums: SecureSum) -> Non
         machine.start(0.0)
         begin = envelope(charter, AGGREGATOR, 0, Begin(SURVEY.digest), to=ONE)
         machine.receive(begin, 0.0)
-        assert [e.kind for e in words_of(machine)] == [answer]
+        assert [e.kind for e in words_sent(machine)] == [answer]
         assert (machine.failure is None) == (answer == "Join")
     assert isinstance(machine.failure, PrivacyError)
     says = (
@@ -73,7 +73,7 @@ def test_to_ask_what_one_can_afford_costs_nothing(budget: float, turns: int) -> 
 
     machine = party(chat, event=event, budget=budget * keep.epsilon)
     machine.start(0.0)
-    assert [e.kind for e in words_of(machine)] == ["Turn"] * turns + ["Declined"]
+    assert [e.kind for e in words_sent(machine)] == ["Turn"] * turns + ["Declined"]
     assert "what is asked for costs" in str(machine.failure)
 
 
@@ -99,7 +99,7 @@ def test_clusters_are_not_learned_by_who_cannot_afford_it(
     machine = machine_of(charter, ONE, budget=1.0)
     machine.start(0.0)
     machine.receive(envelope(charter, AGGREGATOR, 0, Begin(SURVEY.digest), to=ONE), 0.0)
-    assert [e.kind for e in words_of(machine)] == ["Declined"]
+    assert [e.kind for e in words_sent(machine)] == ["Declined"]
     assert isinstance(machine.failure, PrivacyError)
 
 
@@ -122,7 +122,7 @@ def test_coins_take_a_consent_of_their_own(
         machine = machine_of(charter, ONE, **demands)
         machine.start(0.0)
         machine.receive(envelope(charter, AGGREGATOR, 0, Begin(SURVEY.digest), to=ONE), 0.0)
-        [said] = words_of(machine)
+        [said] = words_sent(machine)
         return said.kind, str(machine.failure or "")
 
     cost = sums.cost(variant.contribution_event, 12)

@@ -27,8 +27,8 @@ from tests.protocol.sharing.test_sums_attacks import (
     Rewrite,
     attacked,
     change,
-    context_of,
     flipped,
+    graph_context,
     moved,
     row,
 )
@@ -297,7 +297,7 @@ def test_a_signed_broadcast_that_is_no_sum_is_refused() -> None:
 
     def rewrite(item: Envelope, message: Message) -> Message | None:
         if isinstance(message, Graph):
-            contexts.add(context_of(item.session, message))
+            contexts.add(graph_context(item.session, message))
         if item.sender != TWO or not isinstance(message, Partial):
             return None
         [context] = contexts

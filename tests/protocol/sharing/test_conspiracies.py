@@ -45,7 +45,7 @@ from tests.protocol.sessions import (
     rehearsed,
 )
 from tests.protocol.sharing.test_sums import counted, exact, vanishing
-from tests.protocol.sharing.test_sums_attacks import context_of
+from tests.protocol.sharing.test_sums_attacks import graph_context
 from tests.tiers import thinned
 
 HERE, GONE = 0, 1
@@ -140,7 +140,7 @@ class Conspiracy:
         self.said.append(Sent(at=0, envelope=encode_envelope(item)))
 
     def _context(self, name: PartyId) -> bytes:
-        return context_of(self.charter.session, self.graphs[name])
+        return graph_context(self.charter.session, self.graphs[name])
 
     def _revealed(self, name: PartyId, told: Survivors, unmask: Unmask) -> bytes:
         """The share of the victim's that a party reveals."""

@@ -22,7 +22,7 @@ from protocol.crypto.sealing import Edge, edge_key
 from protocol.messages import AGGREGATOR, DONE, ROLE_STREAM, Envelope, Message, PartyId
 from protocol.session.charter import Charter
 from protocol.session.machine import Machine
-from protocol.session.run import ending_of
+from protocol.session.run import machine_ending
 from protocol.session.variant import Variant
 from protocol.sharing.dealing import commitment_context
 from protocol.sharing.messages import Deal, Graph, Partials, Totals
@@ -53,7 +53,7 @@ from tests.protocol.sharing.test_sums_attacks import (
     TWO,
     WARY,
     Rewrite,
-    context_of,
+    graph_context,
     rewriting,
 )
 from tests.protocol.variants.clusters.test_rr_clusters import SURE, THREEFOLD, variant_of
@@ -176,7 +176,7 @@ def watched(charter: Charter, holdings: Mapping[PartyId, Records], rewrite: Rewr
     sent = [decode_envelope(entry.envelope) for entry in done.entries if isinstance(entry, Sent)]
     return Watched(
         {name: [e for e in sent if e.sender == name] for name in holdings},
-        {name: ending_of(machine) for name, machine in machines.items()},
+        {name: machine_ending(machine) for name, machine in machines.items()},
         {name: machine.notices for name, machine in machines.items() if machine.notices},
         machines,
         done.content,
@@ -248,7 +248,7 @@ def dealing(charter: Charter, offset: NDArray[np.int64]) -> Rewrite:
 
     def rewrite(item: Envelope, message: Message) -> Message | None:
         if isinstance(message, Graph) and item.recipient == THREE:
-            seen.update(context=context_of(item.session, message), row=message.names.index(TWO))
+            seen.update(context=graph_context(item.session, message), row=message.names.index(TWO))
         if not isinstance(message, Deal) or item.sender != THREE:
             return None
         row, salt = seen["row"], message.salt.tobytes()

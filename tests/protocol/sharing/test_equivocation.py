@@ -54,7 +54,7 @@ from tests.protocol.sharing.test_sums_attacks import (
     TWO,
     WARY,
     attacked,
-    context_of,
+    graph_context,
     named,
     rewriting,
     surviving,
@@ -80,7 +80,7 @@ class Overheard:
             self.digests[item.recipient] = digest_of(message)
         elif isinstance(message, Graph):
             self.names[item.recipient] = message.names
-            self.session, self.context = item.session, context_of(item.session, message)
+            self.session, self.context = item.session, graph_context(item.session, message)
         elif isinstance(message, Deal):
             self.commitments[item.sender] = message.commitments
         elif isinstance(message, Unmask):
@@ -218,7 +218,7 @@ class Equivocation:
                 graph = charter.codec.decode(item.kind, item.body)
                 assert isinstance(graph, Graph)
                 self.hoods[item.recipient] = [PartyId(name) for name in graph.names]
-                self.context = context_of(item.session, graph)
+                self.context = graph_context(item.session, graph)
         self.beside = self.hoods[victim][: self.degree.threshold]
         self.lies = self._lies()
         self.digests: dict[PartyId, bytes] = {}

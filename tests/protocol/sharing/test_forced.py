@@ -30,7 +30,7 @@ from tests.protocol.sessions import (
     envelope,
     identities_of,
     machine_of,
-    words_of,
+    words_sent,
 )
 from tests.protocol.sharing.test_conspiracies import Colluding, Conspiracy, colluding
 from tests.protocol.sharing.test_sums import counted
@@ -166,6 +166,6 @@ def test_who_demands_what_was_promised_declines_less(corrupt: float, promised: i
     machine.start(0.0)
     begin = envelope(charter, AGGREGATOR, 0, Begin(SURVEY.digest), to="party-1")
     machine.receive(begin, 0.0)
-    kinds = [item.kind for item in words_of(machine)]
+    kinds = [item.kind for item in words_sent(machine)]
     assert kinds == ["Join" if promised == 4 else "Declined"]
     assert promised == 4 or isinstance(machine.failure, PrivacyError)

@@ -18,11 +18,11 @@ from protocol.crypto.randomness import Stream
 from protocol.sharing.graph import (
     Bound,
     Degree,
-    degree_of,
+    draw_order,
     mirror,
     neighbourhoods,
-    neighbours_of,
-    order_of,
+    neighbours_at,
+    smallest_degree,
     withstood,
 )
 
@@ -63,9 +63,9 @@ def two_runs(n: int, corrupt: int, h: int, least: int) -> Fraction:
     return n * first * (tail(rest, left, h, least) + Fraction(n, 2) * another)
 
 
-def bounds_of(n: int, k: int, t: int, bound: Bound) -> tuple[Fraction, Fraction, Fraction]:
+def column_bounds(n: int, k: int, t: int, bound: Bound) -> tuple[Fraction, Fraction, Fraction]:
     """The bounds on failure, on both secrets of somebody, and on a cut, as fractions."""
-    corrupt, dropped = bound.corrupt_of(n), bound.dropped_of(n)
+    corrupt, dropped = bound.corrupt_count(n), bound.dropped_count(n)
     return (
         n * tail(n - 1, dropped, k, k - t + 1),
         n * tail(n - 1, corrupt, k, 2 * t - k),
@@ -73,7 +73,7 @@ def bounds_of(n: int, k: int, t: int, bound: Bound) -> tuple[Fraction, Fraction,
     )
 
 
-def bits_of(found: Fraction) -> float:
+def name_bits(found: Fraction) -> float:
     """``-log2``, of fractions that no float holds too."""
     if not found:
         return math.inf
@@ -84,9 +84,9 @@ def bits_of(found: Fraction) -> float:
 
 def margin(n: int, k: int, t: int, bound: Bound) -> float | None:
     """How many bits better than asked, or None if a bound does not hold."""
-    failure, both, cut = bounds_of(n, k, t, bound)
+    failure, both, cut = column_bounds(n, k, t, bound)
     asked = ((failure, bound.correctness), (both, bound.security), (cut, bound.security))
-    least = min(bits_of(found) - bits for found, bits in asked)
+    least = min(name_bits(found) - bits for found, bits in asked)
     return least if least >= 0 else None
 
 
@@ -106,7 +106,7 @@ def searched(n: int, bound: Bound, *, first: int) -> tuple[int, int] | None:
 @pytest.mark.parametrize("bound", [EASY, HARD, FEW_GONE], ids=["easy", "hard", "few gone"])
 @pytest.mark.parametrize("n", [256, 257, 300])
 def test_no_smaller_degree_will_do(n: int, bound: Bound) -> None:
-    degree = degree_of(n, bound)
+    degree = smallest_degree(n, bound)
     assert (degree.neighbours, degree.threshold) == searched(
         n, bound, first=max(2, degree.neighbours - 6)
     )
@@ -123,9 +123,9 @@ def test_no_smaller_degree_will_do(n: int, bound: Bound) -> None:
     ],
 )
 def test_degrees_under_the_default_bound(n: int, k: int, t: int) -> None:
-    degree = degree_of(n, DEFAULT)
+    degree = smallest_degree(n, DEFAULT)
     assert (degree.neighbours, degree.threshold) == (k, t)
-    failure, *secrecy = bounds_of(n, k, t, DEFAULT)
+    failure, *secrecy = column_bounds(n, k, t, DEFAULT)
     assert failure <= Fraction(1, 2**DEFAULT.correctness)
     assert max(secrecy) <= Fraction(1, 2**DEFAULT.security)
 
@@ -140,8 +140,8 @@ def test_degrees_under_the_default_bound(n: int, k: int, t: int) -> None:
     ],
 )
 def test_bounds_are_exact_in_tiny_tails(n: int, bound: Bound) -> None:
-    degree = degree_of(n, bound)
-    failure, *secrecy = bounds_of(n, degree.neighbours, degree.threshold, bound)
+    degree = smallest_degree(n, bound)
+    failure, *secrecy = column_bounds(n, degree.neighbours, degree.threshold, bound)
     assert failure <= Fraction(1, 2**bound.correctness)
     assert max(secrecy) <= Fraction(1, 2**bound.security)
     fewer = degree.neighbours - 2
@@ -151,15 +151,15 @@ def test_bounds_are_exact_in_tiny_tails(n: int, bound: Bound) -> None:
 
 @pytest.mark.parametrize("n", [3, 9, 10, 24, 25, 100, 255])
 def test_up_to_255_parties_are_all_neighbours(n: int) -> None:
-    assert degree_of(n, DEFAULT) == Degree(neighbours=n - 1, threshold=n - 1 - n // 10)
-    found = withstood(n, degree_of(n, DEFAULT), DEFAULT)
+    assert smallest_degree(n, DEFAULT) == Degree(neighbours=n - 1, threshold=n - 1 - n // 10)
+    found = withstood(n, smallest_degree(n, DEFAULT), DEFAULT)
     assert found.colluders == found.adaptive == min(n - 1 - 2 * (n // 10), n - 2)
     assert found.colluders >= n // 3
     assert (found.missing, found.honest) == (n // 10, max(2, n // 10 + 1))
 
 
 def test_more_than_255_parties_withstand_a_quarter_drawn_before_and_fewer_of_any() -> None:
-    found = withstood(1000, degree_of(1000, DEFAULT), DEFAULT)
+    found = withstood(1000, smallest_degree(1000, DEFAULT), DEFAULT)
     assert (found.colluders, found.adaptive, found.honest, found.missing) == (250, 87, 42, 100)
 
 
@@ -177,7 +177,7 @@ def test_more_than_255_parties_withstand_a_quarter_drawn_before_and_fewer_of_any
 )
 def test_more_than_a_complete_graph_withstands_is_refused(n: int, bound: Bound) -> None:
     with pytest.raises(ValueError, match=rf"{n} parties .* expected at least \d+; allow for fewer"):
-        degree_of(n, bound)
+        smallest_degree(n, bound)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_more_than_a_complete_graph_withstands_is_refused(n: int, bound: Bound) 
 )
 def test_more_than_255_neighbours_withstand_is_refused(n: int, bound: Bound) -> None:
     with pytest.raises(ValueError, match="more than 255 neighbours each; allow for fewer"):
-        degree_of(n, bound)
+        smallest_degree(n, bound)
     if n <= 300:
         assert searched(n, bound, first=144) is None
 
@@ -194,7 +194,7 @@ def test_more_than_255_neighbours_withstand_is_refused(n: int, bound: Bound) -> 
 def test_a_sum_of_one_is_refused() -> None:
     for parties in (1, 0):
         with pytest.raises(ValueError, match="a sum over one party shows its values"):
-            degree_of(parties, DEFAULT)
+            smallest_degree(parties, DEFAULT)
 
 
 def closed_sets(n: int, k: int, t: int, corrupt: Sequence[int]) -> NDArray[np.int8]:
@@ -276,9 +276,9 @@ def test_bits_out_of_range_are_refused(bits: int) -> None:
 def test_shares_of_the_parties_are_taken_as_they_are_written() -> None:
     assert math.floor(0.29 * 100) == 28
     bound = Bound(corrupt=0.29, dropped=0.1)
-    assert (bound.corrupt_of(100), bound.corrupt_of(99)) == (29, 28)
-    assert (bound.dropped_of(30), bound.dropped_of(29)) == (3, 2)
-    assert Bound(corrupt=1e-05, dropped=0).corrupt_of(100_000) == 1
+    assert (bound.corrupt_count(100), bound.corrupt_count(99)) == (29, 28)
+    assert (bound.dropped_count(30), bound.dropped_count(29)) == (3, 2)
+    assert Bound(corrupt=1e-05, dropped=0).corrupt_count(100_000) == 1
 
 
 degrees = st.integers(2, 60).flatmap(
@@ -300,7 +300,7 @@ def reached_from(start: int, rows: NDArray[np.int64], members: set[int]) -> set[
 @given(degrees, st.integers(0, 255))
 def test_neighbours_are_mutual_and_all_are_connected(shape: tuple[int, int], coin: int) -> None:
     n, k = shape
-    order = order_of(bytes([coin] * 32), n)
+    order = draw_order(bytes([coin] * 32), n)
     rows = neighbourhoods(order, k)
     assert rows.shape == (n, k)
     assert rows.dtype == np.int64
@@ -311,16 +311,16 @@ def test_neighbours_are_mutual_and_all_are_connected(shape: tuple[int, int], coi
     assert all(len(set(row)) == k for row in rows.tolist())
     assert len(reached_from(0, rows, set(range(n)))) == n
     for place in {0, n // 2, n - 1}:
-        assert neighbours_of(place, n, k, order).tolist() == rows[place].tolist()
+        assert neighbours_at(place, n, k, order).tolist() == rows[place].tolist()
 
 
 def test_neighbours_are_the_nearest_in_the_order() -> None:
     order = np.array([3, 0, 4, 1, 6, 5, 2])
-    assert neighbours_of(4, 7, 4, order).tolist() == [1, 6, 3, 0]
-    assert neighbours_of(3, 7, 4, order).tolist() == [0, 4, 5, 2]
-    assert neighbours_of(3, 7, 6, order).tolist() == [0, 4, 1, 6, 5, 2]
+    assert neighbours_at(4, 7, 4, order).tolist() == [1, 6, 3, 0]
+    assert neighbours_at(3, 7, 4, order).tolist() == [0, 4, 5, 2]
+    assert neighbours_at(3, 7, 6, order).tolist() == [0, 4, 1, 6, 5, 2]
     assert [mirror(column, 4) for column in range(4)] == [3, 2, 1, 0]
-    assert neighbours_of(0, 4, 3, np.array([2, 0, 1, 3])).tolist() == [1, 3, 2]
+    assert neighbours_at(0, 4, 3, np.array([2, 0, 1, 3])).tolist() == [1, 3, 2]
 
 
 @pytest.mark.slow
@@ -328,7 +328,7 @@ def test_neighbours_are_the_nearest_in_the_order() -> None:
 @given(st.sampled_from([2, 4, 6]), st.sets(st.integers(0, 19), max_size=17))
 def test_only_two_runs_of_gone_members_cut_the_graph(k: int, gone: set[int]) -> None:
     n = 20
-    order = order_of(COIN, n)
+    order = draw_order(COIN, n)
     stay = [rank for rank in range(n) if rank not in gone]
     pairs = zip(stay, stay[1:] + stay[:1], strict=True)
     gaps = [(after - before - 1) % n for before, after in pairs]
@@ -344,23 +344,23 @@ def test_degrees_that_no_graph_has_are_refused(n: int, k: int) -> None:
     with pytest.raises(ValueError, match="an even number, or all"):
         neighbourhoods(order, k)
     with pytest.raises(ValueError, match="an even number, or all"):
-        neighbours_of(0, n, k, order)
+        neighbours_at(0, n, k, order)
 
 
 def test_places_that_are_not_there_are_refused() -> None:
     order = np.arange(10)
     for place in (-1, 10):
         with pytest.raises(ValueError, match="expected 0 to 9"):
-            neighbours_of(place, 10, 4, order)
+            neighbours_at(place, 10, 4, order)
     with pytest.raises(ValueError, match="order of shape"):
-        neighbours_of(0, 11, 4, order)
+        neighbours_at(0, 11, 4, order)
 
 
 def test_the_order_is_the_permutation_of_the_coin() -> None:
-    order = order_of(COIN, 1000)
+    order = draw_order(COIN, 1000)
     assert order.tolist() == Stream(COIN).permutation(1000).tolist()
-    assert order_of(COIN, 1000) is order
+    assert draw_order(COIN, 1000) is order
     assert not order.flags.writeable
-    assert order_of(bytes(32), 1000).tolist() != order.tolist()
+    assert draw_order(bytes(32), 1000).tolist() != order.tolist()
     with pytest.raises(ValueError, match="32 bytes"):
-        order_of(bytes(16), 10)
+        draw_order(bytes(16), 10)

@@ -11,7 +11,7 @@ import pytest
 
 from protocol.crypto.randomness import Stream
 from protocol.messages import PartyId
-from protocol.sharing.graph import neighbourhoods, order_of
+from protocol.sharing.graph import draw_order, neighbourhoods
 from protocol.sharing.meeting import Hood
 from protocol.sharing.messages import Graph, Join
 from protocol.sharing.sums import SecureSum
@@ -64,7 +64,7 @@ def test_neighbours_are_those_that_the_public_coin_gives(parties: int, sums: Sec
             leaves.append((1).to_bytes(8, "big") + name.encode() + b"\0" + nonce)
     root = tree_hash(leaves)
     coin = hashlib.sha256(b"coin\0" + CONTEXT + trial.charter.session + root).digest()
-    hoods = neighbourhoods(order_of(coin, parties), sums.degree(parties).neighbours)
+    hoods = neighbourhoods(draw_order(coin, parties), sums.degree(parties).neighbours)
     told = graphs(trial)
     assert set(told) == set(names) - set(gone)
     for name, graph in told.items():

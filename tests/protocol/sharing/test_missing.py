@@ -23,7 +23,7 @@ from tests.protocol.sessions import (
     holdings_of,
     machine_of,
     rehearsed,
-    words_of,
+    words_sent,
 )
 from tests.protocol.sharing.test_sums import (
     COUPLE,
@@ -256,7 +256,7 @@ def test_a_party_may_demand_more_than_agreed(
     machine = machine_of(charter, ONE, **demands)
     machine.start(0.0)
     machine.receive(envelope(charter, AGGREGATOR, 0, Begin(SURVEY.digest), to=ONE), 0.0)
-    said = words_of(machine)
+    said = words_sent(machine)
     assert [e.kind for e in said] == ["Join" if says is None else "Declined"]
     if says is not None:
         assert isinstance(machine.failure, PrivacyError)

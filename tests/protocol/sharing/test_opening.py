@@ -22,7 +22,7 @@ from protocol.session.machine import Machine
 from protocol.sharing import messages, sparse
 from protocol.sharing.messages import Dealt, Graph, Opening
 from protocol.sharing.sums import SecureSum
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.transcript.entries import Entry, Sent
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import RRClusters
@@ -52,13 +52,13 @@ CLUSTERS = RRClusters(survey=SURVEY, p=0.6, tv=6, td=0.1, dependence="pair-rr", 
 EVERYONE = msgspec.structs.replace(COUNTS, everyone=True)
 
 
-def run_of(
+def finished_run(
     variant: SecureSumVariant = COUNTS,
     gone: Mapping[PartyId, str] = GONE,
     rewrite: Callable[[Envelope, Message], Message | None] | None = None,
 ) -> Run:
     """A sum without a seed on record, by an aggregator that signs."""
-    setting = setting_of(variant, answers(SURVEY, len(PARTIES)), seed=1)
+    setting = make_setting(variant, answers(SURVEY, len(PARTIES)), seed=1)
     options: dict[str, Any] = {}
     if rewrite is not None:
         options["exchange"] = rewriting(setting.charter.codec, rewrite)
@@ -120,7 +120,7 @@ def swapped(old: Any) -> Any:
 def test_the_record_alone_shows_that_the_total_follows(
     gone: dict[PartyId, str], everyone: bool
 ) -> None:
-    run = run_of(EVERYONE if everyone else COUNTS, gone)
+    run = finished_run(EVERYONE if everyone else COUNTS, gone)
     [opening] = run.messages("Opening")
     dealt = [gone.get(name) not in ("Join", "Deal") for name in PARTIES]
     assert opening.opened.tolist() == dealt
@@ -135,7 +135,7 @@ def test_the_record_alone_shows_that_the_total_follows(
 def test_a_record_of_tls_needs_no_key(
     variant: SecureSumVariant | RRClusters, gone: dict[PartyId, str], tmp_path: Path
 ) -> None:
-    where = setting_of(variant, answers(SURVEY, len(PARTIES)), seed=1)
+    where = make_setting(variant, answers(SURVEY, len(PARTIES)), seed=1)
     live = Live(where, fate=vanishing(gone), seeded=False)
     trio.run(functools.partial(run_live, where, "tls", folder=tmp_path, live=live))
     found = audit(lambda: [live.content], type(variant))
@@ -148,7 +148,7 @@ def test_an_opening_is_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("messages", "opening"):
         monkeypatch.setattr(f"protocol.sharing.{module}.OPENED", 3)
     monkeypatch.setattr("protocol.audit.coalition.sums.OPENED", 3)
-    run = run_of()
+    run = finished_run()
     parts = run.messages("Opening")
     assert [part.round for part in parts] == [0, 1, 2]
     assert {len(part.secrets) for part in parts} == {3}
@@ -197,7 +197,7 @@ FORGERIES: Mapping[str, tuple[Mapping[str, Any], str]] = {
     ],
 )
 def test_an_opening_that_is_false_is_found(what: str, keyed: bool) -> None:
-    run = run_of()
+    run = finished_run()
     fields, why = FORGERIES[what]
     found = audited(run, forged(run, {"Opening": fields}), keyed=keyed)
     assert found.verification.intact
@@ -210,7 +210,7 @@ def test_an_opening_that_is_false_is_found(what: str, keyed: bool) -> None:
 
 @pytest.mark.parametrize("gone", [{}, {TWO: "Upload"}, {ONE: "Upload"}], ids=["all", "one", "its"])
 def test_a_sum_without_the_mask_of_two_who_differ_follows(gone: dict[PartyId, str]) -> None:
-    run = run_of(gone=gone, rewrite=change("Deal", TWO, digests=flipped()))
+    run = finished_run(gone=gone, rewrite=change("Deal", TWO, digests=flipped()))
     assert TWO in run.names(run.published.accused)
     for keyed in (False, True):
         found = audited(run, run.content, keyed=keyed)
@@ -230,7 +230,7 @@ def test_an_aggregator_that_says_falsely_that_two_differ_is_found() -> None:
         dealt = message.dealt * np.array([name != other for name in hoods[item.recipient]])
         return msgspec.structs.replace(message, dealt=dealt)
 
-    run = run_of(gone={}, rewrite=rewrite)
+    run = finished_run(gone={}, rewrite=rewrite)
     assert run.failure is None
     found = audited(run, run.content)
     assert found.verdict == "broken"
@@ -240,7 +240,7 @@ def test_an_aggregator_that_says_falsely_that_two_differ_is_found() -> None:
 
 @pytest.mark.parametrize("field", ["opened", "secrets"])
 def test_an_opening_of_who_dealt_nothing_is_found(field: str) -> None:
-    run = run_of(gone={ONE: "Deal"})
+    run = finished_run(gone={ONE: "Deal"})
     found = audited(run, forged(run, {"Opening": {field: at(0, 1)}}))
     [finding] = found.findings
     assert f"the opening has a secret of {ONE}, who dealt none" in str(finding)
@@ -249,7 +249,7 @@ def test_an_opening_of_who_dealt_nothing_is_found(field: str) -> None:
 
 @pytest.mark.parametrize("field", ["round", "body"])
 def test_an_opening_that_cannot_be_read_or_is_another_part_is_found(field: str) -> None:
-    run = run_of()
+    run = finished_run()
     if field == "round":
         content = forged(run, {"Opening": {"round": 2**40}})
     else:
@@ -268,7 +268,7 @@ def _kind(entry: Entry) -> str:
 
 
 def test_a_record_without_the_opening_is_broken() -> None:
-    run = run_of()
+    run = finished_run()
     signer = run.setting.identities[AGGREGATOR]
     change_ = without(sender=AGGREGATOR, kinds=["Opening"])
     found = audited(run, rewritten(run, change_, signer=signer).content)
@@ -277,7 +277,7 @@ def test_a_record_without_the_opening_is_broken() -> None:
 
 
 def test_another_total_than_the_opening_gives_is_found() -> None:
-    run = run_of()
+    run = finished_run()
     found = audited(run, forged(run, {"Tally": {"totals": moved}}))
     assert found.verdict == "broken"
     [finding] = found.findings
@@ -285,7 +285,7 @@ def test_another_total_than_the_opening_gives_is_found() -> None:
 
 
 def test_an_accusation_that_takes_the_key_is_remarked() -> None:
-    run = run_of(gone={ONE: "Upload"}, rewrite=change("Unmask", THREE, box=flipped()))
+    run = finished_run(gone={ONE: "Upload"}, rewrite=change("Unmask", THREE, box=flipped()))
     assert run.names(run.published.accused) == [THREE]
     found = audited(run, run.content)
     assert (found.verdict, found.findings) == ("sound", ())
@@ -301,7 +301,7 @@ def test_an_accusation_that_takes_the_key_is_remarked() -> None:
 
 def test_a_false_accusation_is_found_with_the_key_alone() -> None:
     """The aggregator accuses somebody in its opening, and in its result accordingly."""
-    run = run_of()
+    run = finished_run()
     accused = run.charter.roster.bitmap([THREE])
     changes = {"Opening": {"accused": at(2, 1)}, "Tally": {"accused": accused}}
     content = forged(run, changes)
@@ -320,7 +320,7 @@ def failed() -> Run:
         found = (spoil(item, message) for spoil in spoilt)
         return next((other for other in found if other is not None), None)
 
-    run = run_of(gone={ONE: "Unmask", TWO: "Unmask"}, rewrite=rewrite)
+    run = finished_run(gone={ONE: "Unmask", TWO: "Unmask"}, rewrite=rewrite)
     assert "the sum cannot be unmasked: 4 of 5 shares of party-1's secret" in str(run.failure)
     return run
 
@@ -356,7 +356,7 @@ def test_a_false_account_of_a_failure_is_found_with_the_key() -> None:
 @pytest.mark.parametrize(("what", "keyed"), thinned(itertools.product(FORGERIES, [False, True]), 4))
 def test_a_failure_that_hides_a_false_opening_is_seen(what: str, keyed: bool) -> None:
     """The aggregator says that its run failed, and cuts off what it said after the opening."""
-    run = run_of()
+    run = finished_run()
     content = forged(run, {"Opening": FORGERIES[what][0]})
     reader = TranscriptReader(content)
     entries = list(reader)
@@ -379,7 +379,7 @@ def test_a_failure_that_hides_a_false_opening_is_seen(what: str, keyed: bool) ->
 
 def test_an_opening_of_too_few_shares_is_found() -> None:
     """All who unmask come after the wait is over, and the opening is full all the same."""
-    run = run_of()
+    run = finished_run()
     codec = run.charter.codec
 
     def fewer(entries: list[Entry]) -> list[Entry]:
@@ -414,7 +414,7 @@ def test_who_reveals_zeros_is_accused(monkeypatch: pytest.MonkeyPatch) -> None:
         return seal(stream, kind, spoilt)
 
     monkeypatch.setattr(sparse, "seal", zeros)
-    run = run_of(gone={})
+    run = finished_run(gone={})
     [opening] = run.messages("Opening")
     assert opening.accused.tolist() == [0, 1, 0, 0, 0, 0, 0, 0]
     assert opening.opened.all()
@@ -423,7 +423,7 @@ def test_who_reveals_zeros_is_accused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_withheld_is_not_on_record() -> None:
     sums = msgspec.structs.replace(WARY, opening="withheld")
-    run = run_of(msgspec.structs.replace(COUNTS, sums=sums))
+    run = finished_run(msgspec.structs.replace(COUNTS, sums=sums))
     assert Opening.kind() not in run.charter.codec.names
     assert run.messages("Opening") == []
     found = audited(run, run.content)
@@ -436,7 +436,7 @@ def test_what_is_withheld_is_not_on_record() -> None:
 
 def test_parties_are_bound_to_whether_it_is_published() -> None:
     sessions = {
-        setting_of(
+        make_setting(
             SecureSumVariant(survey=SURVEY, sums=SecureSum(opening=opening)),
             answers(SURVEY, 8),
             seed=1,
@@ -448,7 +448,7 @@ def test_parties_are_bound_to_whether_it_is_published() -> None:
 
 def test_a_live_role_is_not_told_by_anybody_what_it_said() -> None:
     """A message from the record's name is no message of a member's."""
-    run = run_of()
+    run = finished_run()
     machine: Machine = run.machine(AGGREGATOR)
     machine.start(0.0)
     [opening] = run.said("Opening")

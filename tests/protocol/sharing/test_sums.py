@@ -32,7 +32,7 @@ from tests.protocol.sessions import (
     holdings_of,
     machine_of,
     rehearsed,
-    words_of,
+    words_sent,
 )
 from tests.recorded.runs import Run, recorded
 
@@ -201,7 +201,7 @@ def test_counts_that_fill_a_cell(sums: SecureSum, respondents: int) -> None:
     assert trial.published.totals.tolist() == [respondents, 0, respondents, 0, 0]
 
 
-def rest_of(charter: Charter, gone: Sequence[PartyId], attempt: int) -> Charter:
+def budget_rest(charter: Charter, gone: Sequence[PartyId], attempt: int) -> Charter:
     """The charter of another attempt, without some."""
     variant = charter.variant
     assert isinstance(variant, SecureSumVariant)
@@ -230,9 +230,9 @@ def test_another_attempt_among_the_rest_is_exact_and_masked_afresh(sums: SecureS
     assert isinstance(first.failure, QuorumError)
     assert first.failure.missing == (third,)
     others = {name: held for name, held in holdings.items() if name != third}
-    again = rest_of(charter, [third], attempt=2)
+    again = budget_rest(charter, [third], attempt=2)
     # The same rest in the same attempt, to tell what the attempt alone changes.
-    same = rehearsed(rest_of(charter, [third], attempt=1), others)
+    same = rehearsed(budget_rest(charter, [third], attempt=1), others)
     second = rehearsed(again, others)
     exact(second, others, again.roster.parties)
     said = [("Deal", "boxes"), ("Deal", "commitments"), ("Deal", "salt"), (kind, "values")]
@@ -254,7 +254,7 @@ def test_what_was_not_agreed_to_is_refused(sums: SecureSum) -> None:
     machine = machine_of(charter, "party-1")
     machine.start(0.0)
     machine.receive(envelope(charter, AGGREGATOR, 0, Begin(bytes(32)), to="party-1"), 0.0)
-    assert [e.kind for e in words_of(machine)] == ["Declined"]
+    assert [e.kind for e in words_sent(machine)] == ["Declined"]
     assert isinstance(machine.failure, PrivacyError)
     assert "asked about another survey" in str(machine.failure)
 
@@ -265,9 +265,9 @@ def test_who_is_asked_again_does_not_answer() -> None:
     machine.start(0.0)
     begin = Begin(SURVEY.digest)
     machine.receive(envelope(charter, AGGREGATOR, 0, begin, to="party-1"), 0.0)
-    assert [e.kind for e in words_of(machine)] == ["Join"]
+    assert [e.kind for e in words_sent(machine)] == ["Join"]
     machine.receive(envelope(charter, AGGREGATOR, 1, begin, to="party-1"), 0.0)
-    assert words_of(machine) == []
+    assert words_sent(machine) == []
     assert len(machine.kept) == 1
 
 

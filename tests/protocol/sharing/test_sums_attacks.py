@@ -31,7 +31,7 @@ WARY = SecureSum(dropped=0.25)
 """Among 8 parties two may be missing: 5 of 7 shares reconstruct, and 2 boxes may be invalid."""
 
 
-def context_of(session: bytes, graph: Graph) -> bytes:
+def graph_context(session: bytes, graph: Graph) -> bytes:
     """What the keys and signatures of a sum are for."""
     context = b"sottovoce sum 1\0" + session
     return b"".join(

@@ -22,8 +22,8 @@ from tests.protocol.sessions import (
     answers,
     charter_of,
     holdings_of,
+    read_roster,
     rehearsed,
-    roster_of,
 )
 from tests.protocol.sharing.test_sums import FEW, STRICT, exact, vanishing
 from tests.protocol.sharing.test_sums_attacks import (
@@ -50,7 +50,7 @@ def sets(draw: st.DrawFn) -> NDArray[np.bool_]:
 @given(sets())
 def test_a_survivor_set_is_a_bitmap_over_the_roster(uploaded: NDArray[np.bool_]) -> None:
     n = len(uploaded)
-    roster = roster_of(n)
+    roster = read_roster(n)
     names = [name for name, there in zip(roster.parties, uploaded, strict=True) if there]
     assert surviving(uploaded.tolist()).uploaded == roster.bitmap(names)
     assert survivors_among(roster.bitmap(names), parties=n).tolist() == uploaded.tolist()

@@ -13,7 +13,7 @@ from protocol.messages import AGGREGATOR, RECORD, Envelope, Message, PartyId
 from protocol.session.charter import Charter
 from protocol.sharing.messages import Begin, Dealt, Graph, Survivors
 from protocol.sharing.sums import SecureSum, sums_of
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.transcript.certifying import Certificate, statement_of
 from protocol.transcript.reader import Records
 from protocol.transcript.resuming import catch_up
@@ -164,7 +164,7 @@ def test_every_variant_that_sums_can_be_witnessed(example: Example) -> None:
     assert sums is not None
     sums = msgspec.structs.replace(sums, witnesses=named(witness))
     variant = msgspec.structs.replace(example.variant, sums=sums)
-    setting = setting_of(variant, example.records, seed=1)
+    setting = make_setting(variant, example.records, seed=1)
     asking = Asking(setting.charter, setting.identities[AGGREGATOR], witness)
     run = Run(setting, outside=asking, signed=True)
     assert run.follows() is True

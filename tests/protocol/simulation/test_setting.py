@@ -7,7 +7,7 @@ import pytest
 from protocol.crypto.key_agreement import Agreed, AgreementKey
 from protocol.crypto.randomness import Streams
 from protocol.messages import ROLE_STREAM, PartyId
-from protocol.simulation.setting import setting_of, simulated_identity
+from protocol.simulation.setting import make_setting, simulated_identity
 from protocol.surveys.survey import Survey
 from protocol.variants import RRIndependent, RRJoint
 from tests.protocol.sessions import SURVEY, answers
@@ -19,20 +19,20 @@ VARIANT = RRIndependent.with_keep(SURVEY, 0.6)
 def test_two_surveys_of_one_seed_are_two_sessions() -> None:
     other = Survey("other habits", SURVEY.attributes)
     settings = [
-        setting_of(VARIANT, answers(SURVEY, 5), seed=1),
-        setting_of(VARIANT, answers(SURVEY, 6), seed=1),
-        setting_of(VARIANT, answers(SURVEY, 5), seed=2),
-        setting_of(RRIndependent.with_keep(SURVEY, 0.7), answers(SURVEY, 5), seed=1),
-        setting_of(RRJoint.with_keep(SURVEY, 0.6), answers(SURVEY, 5), seed=1),
-        setting_of(RRIndependent.with_keep(other, 0.6), answers(other, 5), seed=1),
+        make_setting(VARIANT, answers(SURVEY, 5), seed=1),
+        make_setting(VARIANT, answers(SURVEY, 6), seed=1),
+        make_setting(VARIANT, answers(SURVEY, 5), seed=2),
+        make_setting(RRIndependent.with_keep(SURVEY, 0.7), answers(SURVEY, 5), seed=1),
+        make_setting(RRJoint.with_keep(SURVEY, 0.6), answers(SURVEY, 5), seed=1),
+        make_setting(RRIndependent.with_keep(other, 0.6), answers(other, 5), seed=1),
     ]
     assert len({setting.charter.session for setting in settings}) == len(settings)
 
 
 def test_other_answers_and_more_parties_leave_a_party_its_draws() -> None:
-    few = setting_of(VARIANT, answers(SURVEY, 5), seed=1)
-    again = setting_of(VARIANT, answers(SURVEY, 5, seed=9), seed=1)
-    more = setting_of(VARIANT, answers(SURVEY, 6), seed=1)
+    few = make_setting(VARIANT, answers(SURVEY, 5), seed=1)
+    again = make_setting(VARIANT, answers(SURVEY, 5, seed=9), seed=1)
+    more = make_setting(VARIANT, answers(SURVEY, 6), seed=1)
     assert again.charter.session == few.charter.session
     words = [s.streams.stream(ONE, ROLE_STREAM).words(4).tolist() for s in (few, again, more)]
     assert words[0] == words[1] == words[2]

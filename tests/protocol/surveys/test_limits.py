@@ -40,7 +40,7 @@ from protocol.surveys.limits import (
 from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.entries import Departed, Refused, Sent, decode_item, encode_item
 from protocol.transcript.header import charter_of as charter_from
-from protocol.transcript.header import header_of
+from protocol.transcript.header import make_header
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import RRBA, PairCounts, PairRR, RRClusters, RRIndependent, RRJoint
 from protocol.variants.keyvalue.privkv import PrivKVVariant
@@ -194,7 +194,7 @@ def test_a_hundred_thousand_parties_pass() -> None:
 
 def charter_read(charter: Charter, variant: type[Variant]) -> Charter:
     """The charter, from a record and back."""
-    file = written(header_of(charter), ()).content
+    file = written(make_header(charter), ()).content
     return charter_from(TranscriptReader(file).header, variant)
 
 

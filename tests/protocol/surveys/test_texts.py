@@ -12,7 +12,7 @@ from protocol.errors import SurveyError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
 from protocol.session.roster import Identity, Roster
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.surveys.texts import Group, Texts, Wording
@@ -145,6 +145,6 @@ def test_every_variant_can_be_worded(example: Example) -> None:
     worded = Survey(survey.title, survey.attributes, (Texts(language="en", title="In words"),))
     variant = msgspec.structs.replace(example.variant, survey=worded)
     records = Records(worded, example.records.codes)
-    run = Run(setting_of(variant, records, seed=1))
+    run = Run(make_setting(variant, records, seed=1))
     assert run.result is not None or run.failure is None
     assert verify(run.content).header is not None

@@ -22,7 +22,7 @@ from protocol.randomizers import KeepUniform, MatrixRandomizer, Randomizer, Unar
 from protocol.randomizers.pairs import Dominating, ThreePoint
 from protocol.session.roles import Me, Seen
 from protocol.simulation.rehearsal import Rehearsal
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.testing import check_variant, contract, likelihoods
@@ -398,7 +398,7 @@ def test_a_charge_for_a_report_whose_table_is_too_long_to_list(
     variant = Spl(survey=letters, epsilon=4.03125, oracle="oue")
     monkeypatch.setattr(UnaryEncoding, "epsilon", 3.9)
     monkeypatch.setattr(likelihoods, "check_stated", lambda randomizer: None)
-    run = Rehearsal(setting_of(variant, answers(letters, 4), seed=1, parties=4))
+    run = Rehearsal(make_setting(variant, answers(letters, 4), seed=1, parties=4))
     says = r"charged epsilon 3\.9 for the record, .* can have messages whose log .* is 4\.03"
     with pytest.raises(AssertionError, match=says):
         likelihoods.check_ledger(run)

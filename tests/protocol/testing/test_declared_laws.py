@@ -21,7 +21,7 @@ from protocol.session.roles import Me, Seen
 from protocol.session.variant import Drawn, Variant
 from protocol.sharing.messages import Partial, Totals, Upload
 from protocol.simulation.rehearsal import Rehearsal
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.testing import check_variant
@@ -69,7 +69,7 @@ def is_drawn(event: PrivacyEvent) -> bool:
 
 @pytest.mark.parametrize("example", examples(), ids=lambda example: example.name)
 def test_every_law_of_the_projects_own_variants_is_found(example: Example) -> None:
-    run = Rehearsal(setting_of(example.variant, example.records, seed=1, parties=6))
+    run = Rehearsal(make_setting(example.variant, example.records, seed=1, parties=6))
     variant = run.charter.variant
     for slot, event in run.events.items():
         message = run.message(run.sent[slot])
@@ -320,7 +320,7 @@ class Elsewhere(Pointing, frozen=True, kw_only=True):
 
 
 def checked(variant: Variant) -> tuple[str, ...]:
-    return check_ledger(Rehearsal(setting_of(variant, answers(SURVEY, 6), seed=1)))
+    return check_ledger(Rehearsal(make_setting(variant, answers(SURVEY, 6), seed=1)))
 
 
 @pytest.mark.parametrize("cls", [Ambiguous, Overcounting, Evasive, Elsewhere])

@@ -25,7 +25,7 @@ from protocol.randomizers import KeepUniform, join_codes
 from protocol.session.roles import Me, Seen
 from protocol.session.variant import Variant
 from protocol.simulation.rehearsal import Rehearsal
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.surveys.records import Records
 from protocol.testing import check_variant, sealed
 from protocol.testing.schedules import check_most
@@ -286,7 +286,7 @@ def test_the_aggregator_alone_publishes() -> None:
             await super().server(me)
             return two_servers.Begin()
 
-    run = Rehearsal(setting_of(Publishing(survey=HOMEPAGES), records(HOMEPAGES, 4), seed=1))
+    run = Rehearsal(make_setting(Publishing(survey=HOMEPAGES), records(HOMEPAGES, 4), seed=1))
     assert "returned 'Begin': the aggregator alone publishes" in run.endings["server-1"]
 
 
@@ -318,6 +318,6 @@ def test_what_a_service_alone_reads_counts_for_what_a_variant_promises() -> None
         def most(self) -> float:
             return 1.5
 
-    run = Rehearsal(setting_of(Promising(survey=HOMEPAGES), records(HOMEPAGES, 4), seed=1))
+    run = Rehearsal(make_setting(Promising(survey=HOMEPAGES), records(HOMEPAGES, 4), seed=1))
     with pytest.raises(AssertionError, match="most"):
         check_most(run)

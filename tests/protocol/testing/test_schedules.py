@@ -17,7 +17,7 @@ from protocol.session.fates import Verdict
 from protocol.session.roles import Me, Seen
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
-from protocol.testing import Schedule, check_under_faults, schedules_of, under_faults
+from protocol.testing import Schedule, check_under_faults, make_schedules, under_faults
 from protocol.variants import BUILT_IN, RRIndependent
 from protocol.variants.reports.reports import Ask, Pooled, Report, randomized
 from scenarios.cli.example_variants import example
@@ -64,8 +64,8 @@ def test_a_decision_depends_on_seed_and_envelope_alone() -> None:
 @pytest.mark.slow
 def test_a_patient_variant_loses_no_single_envelope() -> None:
     patient = msgspec.structs.replace(RRIndependent.with_keep(TWO, 0.5), patience=None)
-    assert all(s.drop == 0 for s in schedules_of(patient, 40, seed=1))
-    assert any(s.drop for s in schedules_of(RRIndependent.with_keep(TWO, 0.5), 40, seed=1))
+    assert all(s.drop == 0 for s in make_schedules(patient, 40, seed=1))
+    assert any(s.drop for s in make_schedules(RRIndependent.with_keep(TWO, 0.5), 40, seed=1))
     check_under_faults(patient, RECORDS)
 
 

@@ -13,7 +13,7 @@ from protocol.messages import AGGREGATOR, RECORD, Envelope, PartyId
 from protocol.session.heads import SaidHead, head_statement
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.entries import Delivered, Sent
-from protocol.transcript.header import header_of
+from protocol.transcript.header import make_header
 from protocol.transcript.reader import Records
 from protocol.transcript.receipts import (
     Acknowledgement,
@@ -35,13 +35,13 @@ from tests.recorded.signed import (
     TWO,
     changed_report,
     envelopes,
+    finished_run,
     rewritten,
-    run_of,
     setting,
     signed_run,
     without,
 )
-from tests.vectors.make import log_leaves, path_of, tree_hash
+from tests.vectors.make import inclusion_path_at, log_leaves, tree_hash
 
 SECRET = bytes(range(32))
 
@@ -66,7 +66,7 @@ def acknowledged(every: int, *, signed: bool = True) -> Recorded:
     where, parts = setting(), list[bytes]()
     recorder = Recorder(
         parts.append,
-        header_of(where.charter),
+        make_header(where.charter),
         signer=where.identities[AGGREGATOR] if signed else None,
         secret=SECRET,
         acknowledging=True,
@@ -132,7 +132,7 @@ def test_a_party_that_said_nothing_has_a_receipt_of_its_head() -> None:
     envelope = Envelope(charter.session, ONE, RECORD, 0, "Head", body)
     recorder = Recorder(
         lambda part: None,
-        header_of(charter),
+        make_header(charter),
         signer=setting().identities[AGGREGATOR],
         secret=SECRET,
         acknowledging=True,
@@ -154,7 +154,7 @@ def test_the_paths_are_what_the_format_says() -> None:
         assert made.ended is not None
         assert made.ended.content == contents[given.index]
         assert given.salt == leaves[given.index][:16]
-        assert list(given.path) == path_of(given.index, leaves[: given.size])
+        assert list(given.path) == inclusion_path_at(given.index, leaves[: given.size])
 
 
 @pytest.mark.parametrize("every", [1, 3, 1000])
@@ -178,7 +178,7 @@ def test_after_a_crash_all_heads_on_record_are_acknowledged_again(every: int) ->
     for cut in range(0, len(entries), 3):
         recorder = Recorder(
             len,
-            header_of(where.charter),
+            make_header(where.charter),
             signer=where.identities[AGGREGATOR],
             secret=SECRET,
             acknowledging=True,
@@ -204,7 +204,7 @@ def test_without_a_head_nothing_is_signed() -> None:
     where = setting()
     recorder = Recorder(
         len,
-        header_of(where.charter),
+        make_header(where.charter),
         signer=where.identities[AGGREGATOR],
         secret=SECRET,
         acknowledging=True,
@@ -249,7 +249,7 @@ def test_that_of_other_words_does_not_hold() -> None:
         "the party, its key, the terms or the attempt are not those of the session",
     )
     told = head_of(ONE)
-    other = head_of(ONE, run_of(setting(seed=2)))
+    other = head_of(ONE, finished_run(setting(seed=2)))
     for head in (other, told._replace(said=other.said), told._replace(envelope=other.envelope)):
         assert problems_of(*made_of(ONE, changed(), head))
 

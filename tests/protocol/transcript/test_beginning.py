@@ -21,8 +21,8 @@ from protocol.transcript.checkpoints import (
 from protocol.transcript.consistency import Consistency, encode_consistency
 from protocol.transcript.cosignatures import WitnessKey, cosign, cosigned, with_lines
 from protocol.transcript.entries import Header, decode_header, encode_header
-from protocol.transcript.header import charter_of, header_of
-from protocol.transcript.log import Log, log_secret_of
+from protocol.transcript.header import charter_of, make_header
+from protocol.transcript.log import Log, seed_log_secret
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.verification import verify
@@ -66,13 +66,13 @@ def begun(*times: int) -> Written:
 
 def first_of(header: Header, session: bytes) -> SignedCheckpoint:
     """The checkpoint of a header alone, for whichever session."""
-    log = Log(log_secret_of(1))
+    log = Log(seed_log_secret(1))
     log.add(encode_header(header))
     return sign_checkpoint(SIGNER, session=session, size=1, root=log.root())
 
 
 def test_what_was_announced_comes_back() -> None:
-    header = decode_header(encode_header(header_of(announcing(), seed=1)))
+    header = decode_header(encode_header(make_header(announcing(), seed=1)))
     assert header.analysis == {
         "tables": [["smokes"]],
         "projection": "none",
@@ -84,7 +84,7 @@ def test_what_was_announced_comes_back() -> None:
 
 @pytest.mark.parametrize("analysis", [{}, {"tables": [["eats"]]}, {"tables": [["smokes"]], "x": 1}])
 def test_what_cannot_have_been_announced_is_refused(analysis: dict[str, object]) -> None:
-    header = msgspec.structs.replace(header_of(announcing(), seed=1), analysis=analysis)
+    header = msgspec.structs.replace(make_header(announcing(), seed=1), analysis=analysis)
     with pytest.raises(SurveyError, match=r"(invalid header|analysis): .*(tables|eats|x)"):
         charter_of(header, type(VARIANT))
 
@@ -101,7 +101,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_one_session_has_one_roster_and_one_analysis(name: str) -> None:
-    session, other = announcing().session, header_of(OTHERS[name], seed=1)
+    session, other = announcing().session, make_header(OTHERS[name], seed=1)
     assert other.session != session
     second = msgspec.structs.replace(other, session=session)
     with pytest.raises(LocalProtocolError, match="session"):
@@ -113,7 +113,7 @@ def test_one_session_has_one_roster_and_one_analysis(name: str) -> None:
     assert {fault.rule for fault in verify(forgery.write()).faults} == {"header"}
     # Whoever signs it all the same has signed two checkpoints of one size.
     first, fork = (
-        first_of(header, session) for header in (header_of(announcing(), seed=1), second)
+        first_of(header, session) for header in (make_header(announcing(), seed=1), second)
     )
     body = encode_consistency(Consistency(old=1, path=(), later=fork))
     found = decide(body, {origin_of(session, SIGNER.public): first})

@@ -12,7 +12,7 @@ from protocol.messages import AGGREGATOR, RECORD, PartyId
 from protocol.session.roster import Identity
 from protocol.transcript.checkpoints import SignedCheckpoint, read_note, sign_checkpoint
 from protocol.transcript.entries import Entry
-from protocol.transcript.header import header_of
+from protocol.transcript.header import make_header
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.verification import Verification, verify
@@ -70,7 +70,7 @@ def test_a_record_without_a_signer_has_none() -> None:
 
 @pytest.mark.parametrize("name", ["party-1", "aggregator"])
 def test_nobody_but_the_aggregator_signs(name: str) -> None:
-    header = header_of(setting().charter)
+    header = make_header(setting().charter)
     with pytest.raises(LocalProtocolError, match="not the aggregator of the roster"):
         Recorder(lambda _: None, header, signer=Identity(PartyId(name), b"\1" * 32))
 
@@ -90,7 +90,7 @@ def test_there_is_one_of_the_header_after_every_closing_and_at_the_end() -> None
 
 def failed(reason: str = "QuorumError", entries: int = 0) -> Written:
     """The beginning of the run, as one that failed."""
-    header, early = header_of(setting().charter), signed_run().entries[:entries]
+    header, early = make_header(setting().charter), signed_run().entries[:entries]
     return written(header, early, signer=AGGREGATORS, complete=False, reason=reason)
 
 

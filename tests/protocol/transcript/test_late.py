@@ -11,7 +11,7 @@ import pytest
 from protocol.messages import AGGREGATOR, Closed
 from protocol.session.closings import leaves_out
 from protocol.transcript.entries import Delivered, Sent
-from protocol.transcript.header import header_of
+from protocol.transcript.header import make_header
 from protocol.transcript.reader import Records
 from protocol.transcript.receipts import (
     COUNTED,
@@ -105,7 +105,7 @@ def late_record(every: int, *, resumed: int | None = None) -> tuple[bytes, Ackno
     def begun(again: bool = False) -> Recorder:
         return Recorder(
             out.write,
-            header_of(where.charter),
+            make_header(where.charter),
             signer=where.identities[AGGREGATOR],
             secret=SECRET,
             acknowledging=True,

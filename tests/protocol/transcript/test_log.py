@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from protocol.transcript.log import LARGEST_LEAF, Log, log_leaf, log_secret_of, salts
-from tests.vectors.make import log_leaves, path_of, tree_hash
+from protocol.transcript.log import LARGEST_LEAF, Log, log_leaf, salts, seed_log_secret
+from tests.vectors.make import inclusion_path_at, log_leaves, tree_hash
 
 SECRET = bytes(range(32))
 
@@ -45,9 +45,9 @@ def test_a_leaf_is_shown_in_the_log_of_any_size() -> None:
         for index in (0, 5, 8):
             assert log.shown(index, size) == (
                 leaves[index][:16],
-                tuple(path_of(index, leaves[:size])),
+                tuple(inclusion_path_at(index, leaves[:size])),
             )
-    assert log.shown(19) == (leaves[19][:16], tuple(path_of(19, leaves)))
+    assert log.shown(19) == (leaves[19][:16], tuple(inclusion_path_at(19, leaves)))
     with pytest.raises(TypeError, match="keeps no tree"):
         Log(SECRET).shown(0)
 
@@ -67,6 +67,6 @@ def test_a_long_content_stands_in_its_leaf_by_its_hash() -> None:
 
 
 def test_secrets_of_simulations_differ() -> None:
-    found = [log_secret_of(seed) for seed in range(20)]
+    found = [seed_log_secret(seed) for seed in range(20)]
     assert all(a != b for a, b in itertools.combinations(found, 2))
     assert repr(Log(SECRET)) == "Log(0 leaves)"

@@ -14,7 +14,7 @@ import pytest
 from protocol.errors import LocalProtocolError
 from protocol.messages import AGGREGATOR, SWITCH, Envelope, PartyId
 from protocol.transcript.entries import MAGIC, Hindered, Refused
-from protocol.transcript.log import log_secret_of
+from protocol.transcript.log import seed_log_secret
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import BLOCK_BYTES, BLOCK_ENTRIES, Recorder
 from protocol.transcript.verification import verify
@@ -92,7 +92,7 @@ def test_blocks_are_bounded() -> None:
         send(BERT, seq, bytes(1 << 17))
     recorder.close()
     start, _, many, one, *large, rest = parts
-    assert start == MAGIC + log_secret_of(7)
+    assert start == MAGIC + seed_log_secret(7)
     assert [part.count(b"anna") for part in (many, one)] == [2 * BLOCK_ENTRIES, 2]
     assert BLOCK_BYTES <= len(large[0]) < BLOCK_BYTES + (1 << 18)
     assert b"Ending" in rest

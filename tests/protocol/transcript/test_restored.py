@@ -14,7 +14,7 @@ from protocol.session.exchange import Exchange
 from protocol.transcript.checkpoints import SignedCheckpoint, sign_checkpoint
 from protocol.transcript.consistency import problems_of
 from protocol.transcript.entries import Delivered, Departed, Restored, Sent
-from protocol.transcript.header import header_of
+from protocol.transcript.header import make_header
 from protocol.transcript.reader import Records, TranscriptReader
 from protocol.transcript.receipts import Shown, is_restored
 from protocol.transcript.recorder import RESTORED_NAMES, Recorder
@@ -73,7 +73,7 @@ def begun() -> Written:
     where = setting()
     recorder = Recorder(
         parts.append,
-        header_of(where.charter),
+        make_header(where.charter),
         signer=where.identities[AGGREGATOR],
         secret=SECRET,
         acknowledging=True,
@@ -177,7 +177,7 @@ def test_whoever_goes_on_with_it_knows() -> None:
     where, parts = setting(), list[bytes]()
     recorder = Recorder(
         parts.append,
-        header_of(where.charter),
+        make_header(where.charter),
         signer=where.identities[AGGREGATOR],
         secret=SECRET,
         acknowledging=True,
@@ -198,7 +198,7 @@ def test_the_checkpoint_after_it_is_written_if_a_crash_has_lost_it() -> None:
     _, *rest = Records([record.content])
     resumed = Recorder(
         parts.append,
-        header_of(where.charter),
+        make_header(where.charter),
         signer=where.identities[AGGREGATOR],
         secret=SECRET,
         acknowledging=True,

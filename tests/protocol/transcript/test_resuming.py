@@ -21,7 +21,7 @@ from protocol.messages import (
 from protocol.session.exchange import Exchange
 from protocol.session.machine import Machine
 from protocol.session.roles import Me
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.testing.schedules import Schedule
 from protocol.transcript.entries import (
     MAGIC,
@@ -34,8 +34,8 @@ from protocol.transcript.entries import (
     decode_item,
     encode_item,
 )
-from protocol.transcript.header import header_of
-from protocol.transcript.log import log_secret_of
+from protocol.transcript.header import make_header
+from protocol.transcript.log import seed_log_secret
 from protocol.transcript.reader import Records
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.resuming import Past, catch_up
@@ -57,13 +57,13 @@ ROUGH = Schedule(seed=3, drop=0.05, delay=0.3, late=90.0, crash=0.2)
 def recorded(example: Example, fate: Schedule | None = None) -> tuple[Run, list[bytes]]:
     """A run, and the records of its file: the header first."""
     options = {} if fate is None else {"fate": fate}
-    run = Run(setting_of(example.variant, example.records, seed=1), signed=True, **options)
+    run = Run(make_setting(example.variant, example.records, seed=1), signed=True, **options)
     return run, list(Records(run.content))
 
 
 def file_of(run: Run, records: list[bytes]) -> bytes:
     """These records as a file."""
-    start = MAGIC + log_secret_of(run.setting.seed)
+    start = MAGIC + seed_log_secret(run.setting.seed)
     return start + b"".join(struct.pack(">I", len(record)) + record for record in records)
 
 
@@ -75,7 +75,7 @@ class Resumed:
         self.parts: list[bytes] = []
         self.recorder = Recorder(
             self.parts.append,
-            header_of(setting.charter, seed=setting.seed),
+            make_header(setting.charter, seed=setting.seed),
             signer=setting.identities[AGGREGATOR],
             resumed=True,
         )

@@ -26,8 +26,8 @@ from tests.recorded.signed import (
     TWO,
     Run,
     changed_report,
+    finished_run,
     rewritten,
-    run_of,
     setting,
     signed_run,
     without,
@@ -180,7 +180,7 @@ def test_two_transcripts_of_one_session() -> None:
     assert evidence is not None
     assert evidence.check() == f"the checkpoint of size {run.checkpoint.size}"
     # Another session is no fork.
-    assert two_checkpoints(run.checkpoint, run_of(setting(seed=2)).checkpoint) is None
+    assert two_checkpoints(run.checkpoint, finished_run(setting(seed=2)).checkpoint) is None
 
 
 def head_evidence(run: Run, other: Run) -> Equivocation:
@@ -200,7 +200,7 @@ def test_a_party_that_tells_two_stories() -> None:
     where = setting()
     other = Records(SURVEY, (where.holdings[TWO].codes + 1) % SURVEY.sizes)
     changed = msgspec.structs.replace(where, holdings={**where.holdings, TWO: other})
-    evidence = head_evidence(signed_run(), run_of(changed))
+    evidence = head_evidence(signed_run(), finished_run(changed))
     assert evidence.check() == "the head of 'party-2' over 1 envelopes"
     assert head_evidence(signed_run(), signed_run()).check() is None
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from protocol.errors import TranscriptError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.transcript.entries import MAGIC, Ending
-from protocol.transcript.log import LOG_SECRET_BYTES, log_secret_of
+from protocol.transcript.log import LOG_SECRET_BYTES, seed_log_secret
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.verification import verify
@@ -63,7 +63,7 @@ def test_what_was_recorded_is_read() -> None:
         complete=True,
         reason="",
     )
-    assert reader.secret == log_secret_of(7)
+    assert reader.secret == seed_log_secret(7)
     assert reader.fault is None
     assert not reader.torn
 

@@ -18,10 +18,10 @@ from protocol.session.machine import Machine
 from protocol.session.roles import EARLY_PER_SENDER
 from protocol.session.variant import Variant, event_of
 from protocol.sharing.sums import SecureSum
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.variants import BUILT_IN, PairRR, RRClusters
 from tests.every_variant import BITS, LITERAL, PARTIES, examples
-from tests.protocol.sessions import answers, talk, words_of
+from tests.protocol.sessions import answers, talk, words_sent
 from tests.recorded.runs import Run
 from tests.tiers import thinned
 
@@ -77,14 +77,14 @@ def setting_of_row(variant: Variant) -> str:
 
 
 @functools.cache
-def run_of(place: int, seed: int = 1) -> Run:
+def finished_run(place: int, seed: int = 1) -> Run:
     records = answers(VARIANTS[place].survey, 2 * PARTIES - 3)
-    return Run(setting_of(VARIANTS[place], records, seed=seed, parties=PARTIES))
+    return Run(make_setting(VARIANTS[place], records, seed=seed, parties=PARTIES))
 
 
 def after(place: int, heard: Callable[[Envelope], list[Envelope]]) -> Machine:
     """The first party, after it has heard these for each envelope of an honest run."""
-    trial = run_of(place)
+    trial = finished_run(place)
     machine = trial.machine(ONE)
     machine.start(0.0)
     number = 0
@@ -96,7 +96,7 @@ def after(place: int, heard: Callable[[Envelope], list[Envelope]]) -> Machine:
 
 
 def honest_words(place: int) -> list[Envelope]:
-    return [item for item in run_of(place).said(sender=ONE) if item.kind != Head.kind()]
+    return [item for item in finished_run(place).said(sender=ONE) if item.kind != Head.kind()]
 
 
 def heard_by(machine: Machine) -> str:
@@ -117,7 +117,7 @@ def heard_by(machine: Machine) -> str:
 
 @EVERY
 def test_a_row_says_what_a_party_is_asked(place: int) -> None:
-    variant, trial = VARIANTS[place], run_of(place)
+    variant, trial = VARIANTS[place], finished_run(place)
     row = ROWS[variant.name, setting_of_row(variant)]
     machine = after(place, lambda item: [item])
     rounds = getattr(variant, "repeats", 1)
@@ -152,7 +152,7 @@ def test_every_variant_has_a_row() -> None:
 
 @EVERY
 def test_what_is_asked_again_in_other_words_is_not_heard(place: int) -> None:
-    trial, other = run_of(place), run_of(place, seed=2)
+    trial, other = finished_run(place), finished_run(place, seed=2)
     bodies: dict[str, list[bytes]] = {}
     for item in other.heard[ONE]:
         bodies.setdefault(item.kind, []).append(item.body)
@@ -162,7 +162,7 @@ def test_what_is_asked_again_in_other_words_is_not_heard(place: int) -> None:
         return [item, msgspec.structs.replace(item, body=body), item]
 
     machine = after(place, again)
-    assert words_of(machine) == honest_words(place)
+    assert words_sent(machine) == honest_words(place)
     kept = [each for each in machine.kept if each.kind != Head.kind()]
     assert len(kept) == 2 * len(trial.heard[ONE])
     reasons = {each.reason.partition(":")[0] for each in kept}
@@ -172,19 +172,19 @@ def test_what_is_asked_again_in_other_words_is_not_heard(place: int) -> None:
 @EVERY
 def test_what_comes_out_of_turn_waits_for_it(place: int) -> None:
     """All but the first come first, the last of them before the others."""
-    trial = run_of(place)
+    trial = finished_run(place)
     first, *rest = trial.heard[ONE]
     machine = trial.machine(ONE)
     machine.start(0.0)
     for number, item in enumerate([*rest[::-1], first]):
-        assert words_of(machine) == []
+        assert words_sent(machine) == []
         machine.receive(msgspec.structs.replace(item, seq=number), 0.0)
-    assert words_of(machine) == honest_words(place)
+    assert words_sent(machine) == honest_words(place)
 
 
-def rounds_of(place: int, many: int) -> list[Envelope]:
+def split_rounds(place: int, many: int) -> list[Envelope]:
     """So many questions of rounds that no row names."""
-    trial = run_of(place)
+    trial = finished_run(place)
     codec = trial.charter.codec
     item = next(i for i in trial.heard[ONE] if hasattr(trial.message(i), "round"))
     message = trial.message(item)
@@ -202,33 +202,35 @@ ROUNDS = pytest.mark.parametrize("place", IN_ROUNDS, ids=[VARIANTS[i].name for i
 
 @EVERY
 def test_other_rounds_and_kinds_wait_in_vain(place: int) -> None:
-    trial = run_of(place)
+    trial = finished_run(place)
     own = honest_words(place)[0]
     strange = [msgspec.structs.replace(own, sender=AGGREGATOR, recipient=ONE)]
     if place in IN_ROUNDS:
-        strange += rounds_of(place, EARLY_PER_SENDER // 2)
+        strange += split_rounds(place, EARLY_PER_SENDER // 2)
     ahead = [True]
 
     def besides(item: Envelope) -> list[Envelope]:
         return [*strange, item] if ahead and ahead.pop() else [item]
 
     machine = after(place, besides)
-    assert words_of(machine) == honest_words(place)
+    assert words_sent(machine) == honest_words(place)
     assert trial.endings[ONE] == DONE
     assert machine.failure is None
 
 
 @ROUNDS
 def test_too_many_other_rounds_end_the_role(place: int) -> None:
-    flood = rounds_of(place, EARLY_PER_SENDER + 1)
-    machine = run_of(place).machine(ONE)
+    flood = split_rounds(place, EARLY_PER_SENDER + 1)
+    machine = finished_run(place).machine(ONE)
     machine.start(0.0)
     for number, item in enumerate(flood):
         assert not machine.finished
         machine.receive(msgspec.structs.replace(item, seq=number), 0.0)
     assert machine.finished
-    [declined] = words_of(machine)
-    assert run_of(place).charter.codec.decode(declined.kind, declined.body) == Declined("message")
+    [declined] = words_sent(machine)
+    assert finished_run(place).charter.codec.decode(declined.kind, declined.body) == Declined(
+        "message"
+    )
 
 
 def test_by_default_a_variant_promises_no_bound() -> None:

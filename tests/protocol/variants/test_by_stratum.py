@@ -13,7 +13,7 @@ from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.session.charter import Charter
 from protocol.session.variant import Variant, build, parameters_of
 from protocol.simulation.rehearsal import Rehearsal
-from protocol.simulation.setting import Setting, setting_of
+from protocol.simulation.setting import Setting, make_setting
 from protocol.surveys.records import Records
 from protocol.variants import RRIndependent
 from protocol.variants.reports.by_stratum import ByStratum
@@ -36,7 +36,7 @@ def with_weights(variant: Variant) -> Variant:
 
 
 def setting(variant: Variant, parties: int = 6) -> Setting:
-    return setting_of(with_weights(variant), RECORDS, seed=3, parties=parties, strata=STRATA)
+    return make_setting(with_weights(variant), RECORDS, seed=3, parties=parties, strata=STRATA)
 
 
 @pytest.mark.parametrize("example", WEIGHABLE, ids=lambda example: example.name)
@@ -63,7 +63,7 @@ def test_the_estimate_is_the_weighted_mean_of_the_strata(example: Example) -> No
 
 
 def example_pairs(example: Example) -> list[Table]:
-    run = Rehearsal(setting_of(example.variant, RECORDS, seed=3, parties=6))
+    run = Rehearsal(make_setting(example.variant, RECORDS, seed=3, parties=6))
     return run.charter.variant.estimate(run.published).pairs()
 
 
@@ -100,7 +100,7 @@ def test_weights_are_agreed_and_unset_ones_are_nowhere() -> None:
 def test_what_a_report_reveals_does_not_depend_on_weights() -> None:
     plain, weighted = (
         Rehearsal(each).ledger(AGGREGATOR)
-        for each in (setting_of(PLAIN, RECORDS, seed=3, parties=6), setting(PLAIN))
+        for each in (make_setting(PLAIN, RECORDS, seed=3, parties=6), setting(PLAIN))
     )
     assert plain.record_epsilon == weighted.record_epsilon == pytest.approx(PLAIN.most())
 
@@ -119,7 +119,7 @@ def test_parties_hold_respondents_of_one_stratum() -> None:
 
 
 def test_a_party_in_no_stratum_fails_the_survey_by_one_line() -> None:
-    made = setting_of(PLAIN, RECORDS, seed=3, parties=6)
+    made = make_setting(PLAIN, RECORDS, seed=3, parties=6)
     charter = msgspec.structs.replace(made.charter, variant=with_weights(made.charter.variant))
     run = Rehearsal(msgspec.structs.replace(made, charter=charter))
     assert run.result is None
@@ -142,12 +142,12 @@ def test_strata_that_do_not_fit_are_refused(
     strata: list[str] | None, parties: int, why: str
 ) -> None:
     with pytest.raises(SurveyError, match=why):
-        setting_of(with_weights(PLAIN), RECORDS, seed=3, parties=parties, strata=strata)
+        make_setting(with_weights(PLAIN), RECORDS, seed=3, parties=parties, strata=strata)
 
 
 def test_strata_without_weights_are_refused() -> None:
     with pytest.raises(SurveyError, match="unknown stratum 'south'"):
-        setting_of(PLAIN, RECORDS, seed=3, parties=6, strata=STRATA)
+        make_setting(PLAIN, RECORDS, seed=3, parties=6, strata=STRATA)
 
 
 def test_a_malformed_result_is_refused() -> None:

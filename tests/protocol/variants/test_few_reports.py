@@ -22,7 +22,7 @@ from protocol.estimators.tables import Table
 from protocol.randomizers.keyvalue import PrivKV
 from protocol.session.variant import Variant
 from protocol.simulation.rehearsal import Rehearsal
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.surveys.records import Records
 from protocol.variants import RRBA
 from protocol.variants.keyvalue.estimate import Estimator, KeyValueTables
@@ -88,7 +88,7 @@ def check(estimate: Estimate) -> None:
 def estimates(variant: Variant, records: Records, seed: int) -> Iterator[Estimate]:
     """What the variant publishes, and what else is made of that."""
     try:
-        published = Rehearsal(setting_of(variant, records, seed=seed)).published
+        published = Rehearsal(make_setting(variant, records, seed=seed)).published
         estimate = variant.estimate(published)
     except (ProtocolError, ValueError):
         return  # Too few for a sum.
@@ -202,7 +202,7 @@ def test_blocks_of_single_reports_have_no_error_of_0() -> None:
     for seed in range(1, 6):
         codes = np.array(list(product((0, 1), repeat=3)), np.uint8)
         records = Records(BITS, codes)
-        done = Rehearsal(setting_of(variant, records, seed=seed))
+        done = Rehearsal(make_setting(variant, records, seed=seed))
         result = done.published
         estimate = variant.estimate(result)
         for pair in estimate.pairs():

@@ -15,7 +15,7 @@ from protocol.messages import AGGREGATOR, Message
 from protocol.randomizers import KeepUniform, Randomizer, SubsetSelection
 from protocol.session.variant import build
 from protocol.simulation.rehearsal import Rehearsal
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants.reports.oracle import Draws, FrequencyOracle
@@ -44,7 +44,7 @@ class Spoilt(Subsets, frozen=True, kw_only=True):
 
 def test_a_report_of_another_form_is_left_out_and_counts_as_the_answers() -> None:
     records = Records(FRUIT, np.array([[0], [1], [2], [4]], np.uint8))
-    run = Rehearsal(setting_of(Spoilt(survey=FRUIT), records, seed=1, parties=4))
+    run = Rehearsal(make_setting(Spoilt(survey=FRUIT), records, seed=1, parties=4))
     assert run.failure is None
     assert run.result is not None
     assert run.charter.variant.estimate(run.result).n == 3

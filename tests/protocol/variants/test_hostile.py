@@ -26,13 +26,13 @@ from protocol.messages import (
 from protocol.session.exchange import Exchange, Ruling
 from protocol.session.machine import Machine
 from protocol.sharing.sums import SecureSum
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.surveys.records import Records
 from protocol.variants import RRBA
 from protocol.variants.rrba.rrba import Question
 from tests.every_variant import PARTIES, Example, examples
 from tests.protocol.audit.test_audit import audited
-from tests.protocol.sessions import answers, words_of
+from tests.protocol.sessions import answers, words_sent
 from tests.protocol.sharing.test_sums_attacks import Rewrite, rewriting
 from tests.recorded.runs import Run
 from tests.tiers import thinned
@@ -54,7 +54,7 @@ ONCE = (
 
 def run(example: Example, records: Records | None = None, **options: Any) -> Run:
     """A run of an example, with its records or others."""
-    setting = setting_of(example.variant, records or example.records, seed=1, parties=PARTIES)
+    setting = make_setting(example.variant, records or example.records, seed=1, parties=PARTIES)
     return Run(setting, **options)
 
 
@@ -87,7 +87,7 @@ def test_who_is_asked_twice_answers_once(place: int) -> None:
         return [msgspec.structs.replace(item, seq=2 * item.seq + i) for i in range(2)]
 
     expected = [item for item in honest(place).said(sender=ONE) if item.kind != Head.kind()]
-    assert words_of(answered(place, twice)) == expected
+    assert words_sent(answered(place, twice)) == expected
     assert expected
 
 
@@ -110,10 +110,10 @@ def test_who_is_asked_about_another_survey_declines(place: int) -> None:
 
     machine = answered(place, elsewhere)
     if isinstance(example.variant, RRBA):
-        assert words_of(machine) == []
+        assert words_sent(machine) == []
         assert {kept.reason.split(":")[0] for kept in machine.kept} == {"session"}
         return
-    [declined] = words_of(machine)
+    [declined] = words_sent(machine)
     assert codec.decode(declined.kind, declined.body) == Declined("terms")
 
 
@@ -278,7 +278,7 @@ def test_a_report_of_more_records_than_agreed_does_not_count(place: int) -> None
     assert agreed.max_records == 2
     larger = msgspec.structs.replace(agreed, max_records=3)
     records = answers(agreed.survey, 3 * PARTIES)
-    theirs = Run(setting_of(larger, records, seed=1, parties=PARTIES))
+    theirs = Run(make_setting(larger, records, seed=1, parties=PARTIES))
     body = theirs.said(contribution.kind(), ONE)[0].body
 
     class Forging(Exchange):

@@ -11,7 +11,7 @@ from protocol.accounting.accountants import PureAccountant
 from protocol.messages import RECORD
 from protocol.session.variant import Variant
 from protocol.simulation.rehearsal import Rehearsal
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.testing.schedules import check_most, check_under_faults
 from protocol.variants import RRBA, RRClusters, RRIndependent
 from protocol.variants.clusters.clustering import matched_blocks
@@ -27,7 +27,7 @@ EXACT = ("secure-sum", "pair-counts")
 @pytest.mark.parametrize("example", thinned(examples(), 19), ids=lambda example: example.name)
 def test_no_run_costs_more(example: Example) -> None:
     variant = example.variant
-    run = Rehearsal(setting_of(variant, example.records, seed=1))
+    run = Rehearsal(make_setting(variant, example.records, seed=1))
     check_most(run)
     most, charged = variant.most(), run.ledger(RECORD).record_epsilon
     if variant.name in EXACT or getattr(variant, "dependence", "") == "secure-sum":
@@ -56,7 +56,7 @@ class TooLow(RRIndependent, frozen=True):
 
 
 def test_a_promise_below_the_charge_is_caught() -> None:
-    run = Rehearsal(setting_of(TooLow.with_keep(BITS, 0.6), answers(BITS, 5), seed=1))
+    run = Rehearsal(make_setting(TooLow.with_keep(BITS, 0.6), answers(BITS, 5), seed=1))
     with pytest.raises(AssertionError, match=r"party-1 is charged epsilon .*most\(\) is"):
         check_most(run)
     with pytest.raises(AssertionError, match="any run must cost a respondent at most that"):

@@ -15,7 +15,7 @@ from protocol.session.exchange import Exchange
 from protocol.session.fates import Fate, Verdict
 from protocol.session.local import run_locally
 from protocol.session.variant import build, parameters_of
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.testing import contract
@@ -32,7 +32,7 @@ from tests.protocol.sessions import (
     everywhere,
     holdings_of,
     machine_of,
-    words_of,
+    words_sent,
 )
 from tests.recorded.runs import fate_of
 from tests.statistical import ALPHA, WRONG, mean_p_value
@@ -108,7 +108,7 @@ def test_the_estimate_needs_no_independence() -> None:
     variant = RRIndJoint.with_keep(SURVEY, 0.7)
     found = []
     for seed in range(200):
-        setting = setting_of(variant, records, seed=seed, parties=2)
+        setting = make_setting(variant, records, seed=seed, parties=2)
         run_ = run_locally(Exchange(setting.charter), setting.streams, setting.holdings)
         found.append(float(variant.estimate(run_.result).table(*BOTH).values[0, 0]))
     truth = float(records.distribution(BOTH)[0, 0])
@@ -157,7 +157,7 @@ def test_other_clusters_or_a_larger_cost_are_refused(clusters: tuple[tuple[str, 
         machine.start(0.0)
         ask = Ask(SURVEY.digest, asked.blocks)
         machine.receive(envelope(machine.charter, AGGREGATOR, 0, ask, to="party-1"), 0.0)
-        assert [e.kind for e in words_of(machine)] == ["Declined"]
+        assert [e.kind for e in words_sent(machine)] == ["Declined"]
         assert isinstance(machine.failure, PrivacyError)
 
 

@@ -36,7 +36,7 @@ from protocol.testing import contract
 from protocol.variants.sums.pair_counts import PairCounts
 from protocol.variants.sums.pair_rr import PairRR
 from protocol.variants.sums.secure_sum import SecureSumVariant
-from protocol.variants.sums.tallies import Tallied, Tally, all_pairs, layout_of
+from protocol.variants.sums.tallies import Tallied, Tally, all_pairs, make_layout
 from scenarios import EXECUTORS
 from tests.protocol.sessions import (
     STREAMS,
@@ -116,7 +116,7 @@ def test_a_vector_is_its_tables_one_after_the_other(
     )
     name = st.lists(st.sampled_from(survey.names), min_size=1, unique=True).map(tuple)
     tables = data.draw(st.lists(name, min_size=1, max_size=4).map(tuple))
-    layout = layout_of(survey, tables)
+    layout = make_layout(survey, tables)
     records = answers(survey, respondents)
     vector = layout.counted(layout.cells_of(records))
     rows, columns = np.divmod(np.arange(respondents * len(tables))[::-1], len(tables))
@@ -134,13 +134,13 @@ def test_a_vector_is_its_tables_one_after_the_other(
 @pytest.mark.parametrize("tables", [(), ((),), (("a",), ())])
 def test_a_vector_of_no_tables_is_refused(tables: Any) -> None:
     with pytest.raises(ValueError, match="expected tables of at least one attribute"):
-        layout_of(WIDE, tables)
+        make_layout(WIDE, tables)
 
 
 @pytest.mark.parametrize("table", [("a", "a"), ("z",)])
 def test_unknown_and_repeated_attributes_are_refused(table: tuple[str, ...]) -> None:
     with pytest.raises(SurveyError):
-        layout_of(WIDE, (table,))
+        make_layout(WIDE, (table,))
 
 
 def test_all_pairs_in_their_order() -> None:

@@ -42,7 +42,7 @@ from tests.protocol.sessions import (
     holdings_of,
     machine_of,
     rehearsed,
-    words_of,
+    words_sent,
 )
 from tests.recorded.runs import fate_of, recorded
 
@@ -200,7 +200,7 @@ def test_a_party_at_work(cls: RR, p: float, kind: str) -> None:
     machine.start(0.0)
     ask = Ask(SURVEY.digest, asked(p, variant))
     machine.receive(envelope(charter, AGGREGATOR, 0, ask, to=ONE), 0.0)
-    (sent,) = words_of(machine)
+    (sent,) = words_sent(machine)
     assert (sent.recipient, sent.kind) == (AGGREGATOR, kind)
     assert machine.finished
     if kind == "Report":

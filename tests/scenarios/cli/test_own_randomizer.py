@@ -22,7 +22,7 @@ from protocol.crypto.randomness import WORDS
 from protocol.errors import QuorumError, UnsupportedEventError
 from protocol.messages import PartyId
 from protocol.randomizers import KeepUniform, UnaryEncoding
-from protocol.randomizers.vetting import dominating_of
+from protocol.randomizers.vetting import dominating_pairs
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from scenarios import simulate
@@ -157,11 +157,11 @@ def test_what_cannot_be_hashed_is_refused() -> None:
 def test_a_derived_class_is_not_judged_by_its_base() -> None:
     for other in (OptimizedUnary(4, WORDS // 4), Lowered(4, WORDS // 2)):
         with pytest.raises(UnsupportedEventError, match=type(other).__name__):
-            dominating_of(other)
+            dominating_pairs(other)
         with pytest.raises(UnsupportedEventError, match=type(other).__name__):
             ExactAccountant(1e-6).judge([Randomized(other, ("a",))])
-    assert dominating_of(KeepUniform(4, WORDS // 2)).tight
-    assert dominating_of(UnaryEncoding.flipping(4, threshold=WORDS // 4)).tight
+    assert dominating_pairs(KeepUniform(4, WORDS // 2)).tight
+    assert dominating_pairs(UnaryEncoding.flipping(4, threshold=WORDS // 4)).tight
 
 
 def ledger_of(*randomizers: Any) -> Ledger:

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from protocol.errors import SurveyError
-from protocol.variants.keyvalue.records import values_of
+from protocol.variants.keyvalue.records import key_values
 from scenarios.data.key_populations import SYNTHETIC, KeyPopulation, Synthetic, synthetic
 from tests.statistical import ALPHA, WRONG
 
@@ -68,7 +68,7 @@ def test_frequencies_and_means_are_of_all_levels() -> None:
 def test_drawn_clients_follow_the_population() -> None:
     n, generator = 40_000, np.random.default_rng(1)
     records = levels().records(n, generator)
-    clients = values_of(records.survey)[np.arange(3), records.codes]
+    clients = key_values(records.survey)[np.arange(3), records.codes]
     assert clients.shape == (n, 3)
     assert np.isnan(clients[:, 1]).all()
     assert not np.isnan(clients[:, 2]).any()

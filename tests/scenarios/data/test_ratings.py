@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from protocol.variants.keyvalue.records import values_of
+from protocol.variants.keyvalue.records import key_values
 from scenarios.data import DatasetError
 from scenarios.data import ratings as ratings_module
 from scenarios.data.ratings import (
@@ -324,7 +324,7 @@ def test_ratings_are_records_of_the_items_rated_most() -> None:
     records = read_movielens(EXCERPT, "here").records(2)
     # Items 10 and 20 have two ratings each; of the users 3, 7 and 9 the first rated both.
     assert records.survey.names == ("item 10", "item 20")
-    values = values_of(records.survey)[np.arange(2), records.codes]
+    values = key_values(records.survey)[np.arange(2), records.codes]
     np.testing.assert_allclose(values, [[-1 / 9, -1], [1, NAN], [NAN, 5 / 9]])
     only = read_movielens(EXCERPT, "here").records(1)
     assert only.survey.names == ("item 10",)

@@ -11,10 +11,10 @@ from scenarios.designing.assumed import Given, Worst
 from scenarios.designing.candidates import Candidate, Wanted, candidates
 from scenarios.designing.comparing.choosing import chosen, named
 from scenarios.designing.designing import Setup
-from scenarios.designing.needing import epsilon_needed, respondents_needed, ways_of
+from scenarios.designing.needing import epsilon_needed, list_ways, respondents_needed
 from scenarios.designing.predicting import NotEstimatedError, predicted
 from scenarios.designing.simulating import Simulation
-from scenarios.designing.targets import Target, target_of
+from scenarios.designing.targets import Target, parse_target
 from tests.scenarios.designing.surveys import answers, survey_of
 from tests.tiers import thinned
 
@@ -48,7 +48,7 @@ def check_agreement(candidate: Candidate, target: Target, *, people: int, runs: 
 @pytest.mark.parametrize("name", thinned(["rr-ind-joint", "smp:oue", "rs-fd", "marg-ps"], 2))
 def test_predictions_agree_with_a_few_runs(name: str) -> None:
     survey = survey_of(*SIZES)
-    target = target_of(survey, "margins")
+    target = parse_target(survey, "margins")
     [candidate] = chosen([named(name)], Wanted(survey, 2.0, target), {})
     assert check_agreement(candidate, target, people=PEOPLE, runs=25)
 
@@ -58,7 +58,7 @@ def test_predictions_agree_with_a_few_runs(name: str) -> None:
 def test_predictions_agree_with_200_runs_for_every_variant(says: str) -> None:
     """At two epsilons, for all that have closed forms."""
     survey = survey_of(*SIZES)
-    target = target_of(survey, says)
+    target = parse_target(survey, says)
     compared = set()
     for epsilon in (1.0, 3.0):
         for candidate in candidates(Wanted(survey, epsilon, target, PEOPLE)):
@@ -110,14 +110,14 @@ def test_the_promised_error_is_kept_in_some_runs() -> None:
 def check_promise(name: str, by: str, *, runs: int) -> None:
     """Ask for what an error of 5 points takes, and hold such surveys."""
     survey = survey_of(3, 2)
-    target = target_of(survey, "margins")
+    target = parse_target(survey, "margins")
     setup = Setup(survey, target, 3000, 3000, Worst(survey))
     candidate, *_ = chosen([named(name)], Wanted(survey, 2.0, target), {})
     if by == "respondents":
         found = respondents_needed(setup, candidate, 2.0, 0.05, 0.95)
     else:
         assert candidate.variant is not None
-        found = epsilon_needed(setup, ways_of(setup, type(candidate.variant)), 0.05, 0.95)
+        found = epsilon_needed(setup, list_ways(setup, type(candidate.variant)), 0.05, 0.95)
     assert found is not None
     kept = kept_shares(
         survey, found.candidate, target, people=found.respondents, error=0.05, runs=runs

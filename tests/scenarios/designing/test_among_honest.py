@@ -17,11 +17,11 @@ from protocol.variants.sums.tallies import Counted
 from scenarios.designing.assumed import Given, Uniform
 from scenarios.designing.candidates import Wanted, of_variant
 from scenarios.designing.costs import trust_in
-from scenarios.designing.designing import Setup, prediction_of, row_of
-from scenarios.designing.needing import coins_needed, epsilon_needed, half_width, ways_of
+from scenarios.designing.designing import Setup, predict_error, row_of
+from scenarios.designing.needing import coins_needed, epsilon_needed, half_width, list_ways
 from scenarios.designing.predicting import predicted
 from scenarios.designing.summing import AmongHonest, keep_in_sum, told_in_sum
-from scenarios.designing.targets import target_of
+from scenarios.designing.targets import parse_target
 from scenarios.wording.formatting import epsilon as figure
 from tests.scenarios.designing.surveys import answers, survey_of
 
@@ -49,7 +49,7 @@ def test_the_predicted_error_of_coins(
     cls: type[Counted], says: str, n: int, parties: int, answering: int, about: About
 ) -> None:
     """As worked out by hand, of those who answered and with what a sample varies by."""
-    target, shares = target_of(SURVEY, says), Given(answers(4500, *SIZES))
+    target, shares = parse_target(SURVEY, says), Given(answers(4500, *SIZES))
     [coins, _] = of_variant(cls, Wanted(SURVEY, 1.0, target, parties, delta=DELTA))
     assert isinstance(coins.variant, Counted)
     noise = coins.variant.sums.noise
@@ -66,7 +66,7 @@ def test_the_predicted_error_of_coins(
 
 
 def test_one_party_each_is_usual() -> None:
-    target = target_of(SURVEY, "margins")
+    target = parse_target(SURVEY, "margins")
     [coins, _] = of_variant(SecureSumVariant, Wanted(SURVEY, 1.0, target, 400, delta=DELTA))
     assert coins.variant is not None
     usual = predicted(coins.variant, 400, target, Uniform(SURVEY))
@@ -76,7 +76,7 @@ def test_one_party_each_is_usual() -> None:
 @pytest.mark.parametrize("parties", [40, 1000])
 def test_a_candidate_says_what_it_rests_on(parties: int) -> None:
     """All who are not missing and not corrupt; without a delta, nothing rests on others."""
-    target = target_of(SURVEY, "pairs")
+    target = parse_target(SURVEY, "pairs")
     wanted = Wanted(SURVEY, 1.0, target, parties, delta=DELTA)
     honest = wanted.sums.promised(parties)
     spare = 0.0 if parties < 256 else 2.0**-40
@@ -101,7 +101,7 @@ def test_reports_in_a_sum_keep_far_more(epsilon: float) -> None:
 
 
 def test_too_many_coins_are_refused_with_the_reason() -> None:
-    wanted = Wanted(SURVEY, 1e-5, target_of(SURVEY, "margins"), 40, delta=DELTA)
+    wanted = Wanted(SURVEY, 1e-5, parse_target(SURVEY, "margins"), 40, delta=DELTA)
     coins, exact = of_variant(SecureSumVariant, wanted)
     assert coins.variant is None
     assert "needs more than" in coins.why
@@ -109,7 +109,7 @@ def test_too_many_coins_are_refused_with_the_reason() -> None:
 
 
 def test_who_must_not_conspire() -> None:
-    wanted = Wanted(SURVEY, 1.0, target_of(SURVEY, "pairs"), 100, delta=DELTA)
+    wanted = Wanted(SURVEY, 1.0, parse_target(SURVEY, "pairs"), 100, delta=DELTA)
     among = AmongHonest(0.998, DELTA, 57, 100)
     coins = PairCounts.with_noise(SURVEY, parties=100)
     said = "(epsilon 0.998, delta 1e-06) if at most 33 of them conspire with the aggregator"
@@ -130,7 +130,7 @@ def test_who_must_not_conspire() -> None:
 @pytest.mark.parametrize("parties", [0, 50])
 def test_the_respondents_that_coins_take(parties: int) -> None:
     """No more than a little above the fewest, be they one party each or held by a few."""
-    target = target_of(SURVEY, "pairs")
+    target = parse_target(SURVEY, "pairs")
     setup = Setup(SURVEY, target, 2, parties or 2, Uniform(SURVEY), delta=DELTA)
     found = coins_needed(setup, PairCounts, 1.0, 0.01, 0.95)
     assert found is not None
@@ -139,7 +139,7 @@ def test_the_respondents_that_coins_take(parties: int) -> None:
 
     def width(respondents: int) -> float:
         there = setup._replace(respondents=respondents, parties=parties or respondents)
-        [made] = [each for each in ways_of(there, PairCounts)(1.0) if each.among is not None]
+        [made] = [each for each in list_ways(there, PairCounts)(1.0) if each.among is not None]
         assert made.variant is not None
         half = half_width(there, made.variant, 0.95)
         assert half is not None
@@ -149,9 +149,9 @@ def test_the_respondents_that_coins_take(parties: int) -> None:
 
 
 def test_the_epsilon_that_coins_take() -> None:
-    target = target_of(SURVEY, "margins")
+    target = parse_target(SURVEY, "margins")
     setup = Setup(SURVEY, target, 2000, 2000, Uniform(SURVEY), delta=DELTA)
-    found = epsilon_needed(setup, ways_of(setup, SecureSumVariant), 0.01, 0.95)
+    found = epsilon_needed(setup, list_ways(setup, SecureSumVariant), 0.01, 0.95)
     assert found is not None
     assert found.candidate.among is not None
     assert found.candidate.variant is not None
@@ -159,24 +159,24 @@ def test_the_epsilon_that_coins_take() -> None:
     assert half is not None
     assert half <= 0.01
     assert found.candidate.among.epsilon <= found.epsilon
-    coarser = epsilon_needed(setup, ways_of(setup, SecureSumVariant), 0.02, 0.95)
+    coarser = epsilon_needed(setup, list_ways(setup, SecureSumVariant), 0.02, 0.95)
     assert coarser is not None
     assert coarser.epsilon < found.epsilon
 
 
 def test_an_error_that_coins_do_not_reach() -> None:
     """About a population, by a fixed number of parties that is too small to sum."""
-    target = target_of(SURVEY, "margins")
+    target = parse_target(SURVEY, "margins")
     setup = Setup(SURVEY, target, 2, 1, Uniform(SURVEY), delta=DELTA)
     assert coins_needed(setup, SecureSumVariant, 1.0, 0.01, 0.95) is None
 
 
 def test_a_design_predicts_by_the_coins_of_those_who_stay() -> None:
     """Of few parties with many respondents each, some of which vanish."""
-    target = target_of(SURVEY, "margins")
+    target = parse_target(SURVEY, "margins")
     setup = Setup(SURVEY, target, 2000, 20, Uniform(SURVEY), 0.1, delta=DELTA)
     [coins, _] = of_variant(SecureSumVariant, Wanted(SURVEY, 1.0, target, 20, 0.1, DELTA))
     assert coins.variant is not None
     by_hand = predicted(coins.variant, 1800, target, setup.shares, parties=18)
-    assert prediction_of(setup, coins.variant) == (by_hand, None)
+    assert predict_error(setup, coins.variant) == (by_hand, None)
     assert row_of(setup, 1.0, coins).prediction == by_hand

@@ -10,12 +10,12 @@ import pytest
 from protocol.messages import AGGREGATOR
 from protocol.sharing.sums import SecureSum
 from protocol.simulation.rehearsal import Rehearsal
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.variants import RRBA, RRIndependent, RRJoint, SecureSumVariant
 from scenarios.designing.assumed import Uniform
 from scenarios.designing.candidates import Wanted, of_variant
-from scenarios.designing.costs import dropouts_of, epsilon_at, traffic_of, trust_in
-from scenarios.designing.targets import target_of
+from scenarios.designing.costs import epsilon_at, reckon_traffic, survives_dropouts, trust_in
+from scenarios.designing.targets import parse_target
 from tests.scenarios.designing.surveys import survey_of
 
 SURVEY = survey_of(3, 2)
@@ -33,7 +33,7 @@ def test_rounds_of_a_sum_are_what_the_aggregator_waits_for(profile: str, rounds:
 
     A party says as much as it is asked, and hears the opening or the answer before each.
     """
-    traffic = traffic_of(sums_of(profile), 4, 4, SHARES)
+    traffic = reckon_traffic(sums_of(profile), 4, 4, SHARES)
     assert traffic.rounds == rounds
     assert traffic.messages == rounds
     assert traffic.messages_back == 5
@@ -41,13 +41,13 @@ def test_rounds_of_a_sum_are_what_the_aggregator_waits_for(profile: str, rounds:
 
 def test_a_report_is_one_message_and_one_question() -> None:
     """Their bits are those of the bodies, of each party, over the respondents it speaks for."""
-    run = Rehearsal(setting_of(REPORTS, SHARES.records(6), seed=1, parties=2))
+    run = Rehearsal(make_setting(REPORTS, SHARES.records(6), seed=1, parties=2))
     _ = run.published
     asks, reports = (
         {len(one.body) for one in run.sent.values() if one.kind == kind}
         for kind in ("Ask", "Report")
     )
-    traffic = traffic_of(REPORTS, 6, 2, SHARES)
+    traffic = reckon_traffic(REPORTS, 6, 2, SHARES)
     assert (traffic.messages, traffic.messages_back) == pytest.approx((1 / 3, 1 / 3))
     assert traffic.bits == pytest.approx(8 * sum(reports) / len(reports) / 3)
     assert traffic.bits_back == pytest.approx(8 * sum(asks) / len(asks) / 3)
@@ -55,21 +55,21 @@ def test_a_report_is_one_message_and_one_question() -> None:
 
 
 def test_rounds_of_questions_one_by_one_and_in_blocks() -> None:
-    wanted = Wanted(SURVEY, 2.0, target_of(SURVEY, "margins"))
+    wanted = Wanted(SURVEY, 2.0, parse_target(SURVEY, "margins"))
     [candidate] = of_variant(RRBA, wanted)
     assert isinstance(candidate.variant, RRBA)
     for mode, block, rounds in (("sequential", 1, 7), ("block", 3, 3), ("block", 7, 1)):
         variant = msgspec.structs.replace(candidate.variant, mode=mode, block=block)
-        assert traffic_of(variant, 7, 7, SHARES).rounds == rounds
+        assert reckon_traffic(variant, 7, 7, SHARES).rounds == rounds
 
 
 def test_large_parties_are_reckoned_from_small_ones() -> None:
     """As near to a whole run as a message's header goes."""
     n = 300
-    run = Rehearsal(setting_of(REPORTS, SHARES.records(n), seed=1, parties=1))
+    run = Rehearsal(make_setting(REPORTS, SHARES.records(n), seed=1, parties=1))
     _ = run.published
     [report] = [one for one in run.sent.values() if one.kind == "Report"]
-    assert traffic_of(REPORTS, n, 1, SHARES).bits * n == pytest.approx(
+    assert reckon_traffic(REPORTS, n, 1, SHARES).bits * n == pytest.approx(
         8 * len(report.body), rel=0.01
     )
 
@@ -77,11 +77,11 @@ def test_large_parties_are_reckoned_from_small_ones() -> None:
 def test_sums_among_many_neighbours_are_reckoned_from_few() -> None:
     parties = 15
     variant = sums_of("sparse")
-    run = Rehearsal(setting_of(variant, SHARES.records(parties), seed=1, parties=parties))
+    run = Rehearsal(make_setting(variant, SHARES.records(parties), seed=1, parties=parties))
     _ = run.published
     sent = [one for one in run.sent.values() if one.sender != AGGREGATOR and one.kind != "Head"]
     back = [one for one in run.sent.values() if one.recipient in run.endings]
-    found = traffic_of(variant, parties, parties, SHARES)
+    found = reckon_traffic(variant, parties, parties, SHARES)
     assert (found.messages, found.messages_back, found.rounds) == pytest.approx((5, 5, 5))
     assert found.bits == pytest.approx(8 * sum(len(one.body) for one in sent) / parties, rel=0.03)
     assert found.bits_back == pytest.approx(
@@ -125,4 +125,4 @@ def test_what_vanishing_parties_end(
     profile: str, dropout: float, withstands: bool, says: str
 ) -> None:
     variant = sums_of(profile) if profile else REPORTS
-    assert dropouts_of(variant, 10, dropout) == (withstands, says)
+    assert survives_dropouts(variant, 10, dropout) == (withstands, says)

@@ -16,10 +16,10 @@ from scenarios.designing.needing import (
     Needed,
     epsilon_needed,
     half_width,
+    list_ways,
     respondents_needed,
-    ways_of,
 )
-from scenarios.designing.targets import target_of
+from scenarios.designing.targets import parse_target
 from tests.scenarios.designing.surveys import survey_of
 
 SURVEY = survey_of(2)
@@ -27,7 +27,7 @@ Z = NormalDist().inv_cdf(0.975)
 
 
 def setup_of(respondents: int, dropout: float = 0.0) -> Setup:
-    target = target_of(SURVEY, "margins")
+    target = parse_target(SURVEY, "margins")
     return Setup(SURVEY, target, respondents, respondents, Uniform(SURVEY), dropout)
 
 
@@ -67,7 +67,7 @@ def test_a_few_respondents_are_always_asked() -> None:
 def test_the_least_epsilon_is_that_of_the_formula(dropout: float) -> None:
     """In four digits, rounded up, and set up for what is printed."""
     found = epsilon_needed(
-        setup_of(2000, dropout), ways_of(setup_of(2000), RRIndependent), 0.05, 0.95
+        setup_of(2000, dropout), list_ways(setup_of(2000), RRIndependent), 0.05, 0.95
     )
     assert found is not None
     expected = epsilon_by_hand(round(2000 * (1 - dropout)), 0.05)
@@ -116,4 +116,4 @@ def test_the_first_way_that_will_do_is_taken() -> None:
 def test_an_error_that_no_epsilon_keeps() -> None:
     """About a population: twenty respondents vary more about it, whatever they report."""
     setup = setup_of(20)._replace(about="population")
-    assert epsilon_needed(setup, ways_of(setup, RRIndependent), 0.05, 0.95) is None
+    assert epsilon_needed(setup, list_ways(setup, RRIndependent), 0.05, 0.95) is None

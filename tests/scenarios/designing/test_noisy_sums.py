@@ -15,8 +15,8 @@ from protocol.variants import PairCounts
 from scenarios import noisy_sums, simulate, town
 from scenarios.data.town import TOWN, town_distribution
 from scenarios.designing.candidates import Wanted
-from scenarios.designing.targets import Target, target_of
-from scenarios.noisy_sums import Case, How, Town, best_local, cases_of, drawn, errors_of
+from scenarios.designing.targets import Target, parse_target
+from scenarios.noisy_sums import Case, How, Town, best_local, drawn, errors_of, list_cases
 from tests.scenarios.command import sottovoce
 from tests.tiers import thinned
 
@@ -24,7 +24,7 @@ DELTA = 1e-6
 
 
 def case_of(how: How, tables: str, n: int, epsilon: float) -> Case:
-    found = cases_of(target_of(TOWN, tables), DELTA, n, epsilon)
+    found = list_cases(parse_target(TOWN, tables), DELTA, n, epsilon)
     return next(case for case in found if case.how == how)
 
 
@@ -48,7 +48,7 @@ def test_the_errors_of_coins_are_those_that_were_reckoned(
     So many fair coins make epsilon 1 of 4 tables, or of 6, and all have them over 0.65; the fit
     keeps the part of the variance that free components have.
     """
-    n, target = 20_000, target_of(TOWN, tables)
+    n, target = 20_000, parse_target(TOWN, tables)
     reckoned = math.sqrt(fair / 4 / 0.65 * kept) / n
     case = case_of("coins", tables, n, 1.0)
     runs = 150
@@ -63,7 +63,7 @@ def test_the_errors_of_coins_are_those_that_were_reckoned(
 
 def test_the_error_of_coins_by_messages() -> None:
     """Of three surveys with 62 cells each, as near to the formula as chance leaves them."""
-    target, n, parties = target_of(TOWN, "pairs"), 240, 12
+    target, n, parties = parse_target(TOWN, "pairs"), 240, 12
     variant = PairCounts.with_noise(TOWN, epsilon=2.0, delta=DELTA, parties=parties)
     noise = variant.sums.noise
     assert noise is not None
@@ -83,14 +83,14 @@ def test_the_error_of_coins_by_messages() -> None:
     thinned([("summed RR", "pairs"), ("local", "margins"), ("local", "pairs")], 2),
 )
 def test_what_is_drawn_errs_as_predicted(how: How, tables: str) -> None:
-    target = target_of(TOWN, tables)
+    target = parse_target(TOWN, tables)
     case = case_of(how, tables, 600, 4.0)
     for error in errors_of(case, target, runs=60, stream=Stream(secret_of(2))):
         assert abs(error.measured - error.predicted) < 4 * error.spread < 0.4 * error.predicted
 
 
 def test_exact_sums_err_about_the_town_alone() -> None:
-    target = target_of(TOWN, "pairs")
+    target = parse_target(TOWN, "pairs")
     case = case_of("exact", "pairs", 500, 1.0)
     assert math.isnan(case.epsilon)
     within, around = errors_of(case, target, runs=80, stream=Stream(secret_of(3)))
@@ -109,7 +109,7 @@ def test_one_seed_draws_one_survey() -> None:
 
 
 def test_the_best_local_protocol_holds_whoever_conspires() -> None:
-    target = target_of(TOWN, "pairs")
+    target = parse_target(TOWN, "pairs")
     found = best_local(Wanted(TOWN, 1.0, target, 1000, delta=DELTA), 1000)
     assert found.among is None
     assert found.variant is not None

@@ -14,7 +14,7 @@ from scenarios.designing.assumed import Uniform
 from scenarios.designing.candidates import Candidate, Wanted
 from scenarios.designing.designing import Designed, Row, Setup, designed
 from scenarios.designing.simulating import RUNS, Simulation
-from scenarios.designing.targets import target_of
+from scenarios.designing.targets import parse_target
 from tests.scenarios.designing.surveys import survey_of
 
 SURVEY = survey_of(2, 3)
@@ -49,7 +49,7 @@ def found(
     factor: float, most: int = MOST, cls: type[Own | Apart] = Own, epsilon: float = 2.0
 ) -> Designed:
     """A variant of a person's own beside others, with an epsilon so many times as large."""
-    setup = Setup(SURVEY, target_of(SURVEY, "pairs"), N, N, Uniform(SURVEY), runs=most)
+    setup = Setup(SURVEY, parse_target(SURVEY, "pairs"), N, N, Uniform(SURVEY), runs=most)
 
     def own(wanted: Wanted) -> Candidate:
         return Candidate(cls.with_epsilon(SURVEY, factor * wanted.epsilon), cls.name, "own")
@@ -98,7 +98,7 @@ def test_a_certain_place_is_that_with_all_runs(factor: float) -> None:
 def test_runs_are_those_of_one_long_simulation() -> None:
     """However they were added, and each time."""
     first, again = (own_row(found(1.0)).prediction for _ in range(2))
-    variant, target = Own.with_epsilon(SURVEY, 2.0), target_of(SURVEY, "pairs")
+    variant, target = Own.with_epsilon(SURVEY, 2.0), parse_target(SURVEY, "pairs")
     at_once = Simulation(variant, N, target, Uniform(SURVEY)).run(MOST)
     assert first == again == at_once
     assert first.tables.keys() == {("q0", "q1")}

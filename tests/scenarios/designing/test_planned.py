@@ -12,7 +12,7 @@ import pytest
 from protocol.surveys.survey import Survey
 from scenarios.designing.candidates import Wanted, candidates
 from scenarios.designing.planned import plan_lines
-from scenarios.designing.targets import target_of
+from scenarios.designing.targets import parse_target
 from scenarios.surveys.survey_plan import read_plan
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.designing.surveys import survey_of
@@ -35,7 +35,7 @@ def plan_of(survey: Survey, *lines: str) -> str:
 def test_every_candidate_is_read_back(tmp_path: Path, epsilon: float, target: str) -> None:
     survey = survey_of(2, 3, 4)
     path = tmp_path / "plan.toml"
-    wanted = Wanted(survey, epsilon, target_of(survey, target), 30, dropout=0.3, delta=1e-6)
+    wanted = Wanted(survey, epsilon, parse_target(survey, target), 30, dropout=0.3, delta=1e-6)
     for each in candidates(wanted):
         if each.variant is not None:
             lines = plan_lines(each.variant, epsilon, each.among)
@@ -46,7 +46,7 @@ def test_every_candidate_is_read_back(tmp_path: Path, epsilon: float, target: st
 
 def test_what_is_usual_is_not_said() -> None:
     survey = survey_of(2, 3, 4)
-    wanted = Wanted(survey, 1.0, target_of(survey, "margins"))
+    wanted = Wanted(survey, 1.0, parse_target(survey, "margins"))
     made = {each.name: each.variant for each in candidates(wanted)}
     expected = {
         "smp:grr": ('variant = "smp"', "epsilon = 1.0", 'oracle = "grr"'),

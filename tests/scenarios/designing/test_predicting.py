@@ -29,16 +29,16 @@ from scenarios.designing import candidates as candidates_module
 from scenarios.designing.assumed import Given, Uniform, Worst
 from scenarios.designing.candidates import Wanted, candidates, of_variant
 from scenarios.designing.comparing.choosing import chosen, named
-from scenarios.designing.costs import traffic_of
+from scenarios.designing.costs import reckon_traffic
 from scenarios.designing.expected import rounded
 from scenarios.designing.predicting import NotEstimatedError, predicted
 from scenarios.designing.simulating import Simulation
-from scenarios.designing.targets import mostly_one, target_of
+from scenarios.designing.targets import mostly_one, parse_target
 from tests.scenarios.designing.surveys import answers, survey_of
 
 
 def rmse(survey: Survey, name: str, epsilon: float, target: str, n: int = 1000) -> float:
-    wanted = target_of(survey, target)
+    wanted = parse_target(survey, target)
     [candidate] = chosen([named(name)], Wanted(survey, epsilon, wanted), {})
     assert candidate.variant is not None
     found = predicted(candidate.variant, n, wanted, Uniform(survey))
@@ -57,7 +57,7 @@ def test_of_one_binary_answer() -> None:
 
 def test_exact_counts_have_no_error() -> None:
     survey = survey_of(3, 2)
-    target = target_of(survey, "margins")
+    target = parse_target(survey, "margins")
     found = predicted(SecureSumVariant(survey=survey), 10, target, Uniform(survey))
     assert found is not None
     assert found.rmse == 0
@@ -66,7 +66,9 @@ def test_exact_counts_have_no_error() -> None:
 def test_what_a_result_does_not_say() -> None:
     survey = survey_of(3, 2)
     with pytest.raises(NotEstimatedError, match="expected one"):
-        predicted(Spl(survey=survey, epsilon=1.0), 10, target_of(survey, "pairs"), Uniform(survey))
+        predicted(
+            Spl(survey=survey, epsilon=1.0), 10, parse_target(survey, "pairs"), Uniform(survey)
+        )
 
 
 @pytest.mark.parametrize(
@@ -82,23 +84,23 @@ def test_what_a_result_does_not_say() -> None:
 )
 def test_targets_that_are_none(text: str, says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        target_of(survey_of(3, 2), text)
+        parse_target(survey_of(3, 2), text)
 
 
 def test_a_table_with_most_of_the_cells_is_said() -> None:
     survey = survey_of(3000, 20, 4)
-    says = mostly_one(survey, target_of(survey, "margins"))
+    says = mostly_one(survey, parse_target(survey, "margins"))
     assert says.startswith("q0 has 3,000 of the 3,024 cells")
-    assert mostly_one(survey, target_of(survey, "q0")) == ""
-    assert mostly_one(survey_of(4, 2, 2), target_of(survey_of(4, 2, 2), "margins")) == ""
-    pairs = mostly_one(survey, target_of(survey, "pairs"))
+    assert mostly_one(survey, parse_target(survey, "q0")) == ""
+    assert mostly_one(survey_of(4, 2, 2), parse_target(survey_of(4, 2, 2), "margins")) == ""
+    pairs = mostly_one(survey, parse_target(survey, "pairs"))
     assert pairs.startswith("q0,q1 has 60,000 of the 72,080 cells")
 
 
 def test_every_candidate_costs_no_more_than_is_allowed() -> None:
     survey = survey_of(3, 2, 4)
     for target in ("margins", "pairs"):
-        for each in candidates(Wanted(survey, 1.5, target_of(survey, target))):
+        for each in candidates(Wanted(survey, 1.5, parse_target(survey, target))):
             if each.variant is not None and each.family not in ("secure-sum", "pair-counts"):
                 assert 1.4999 < each.variant.most() <= 1.5, each
             assert bool(each.why) == (each.variant is None)
@@ -107,7 +109,7 @@ def test_every_candidate_costs_no_more_than_is_allowed() -> None:
 def test_a_domain_that_is_too_large_is_said() -> None:
     survey = survey_of(*(1000,) * 8)
     found = {
-        each.name: each for each in candidates(Wanted(survey, 1.0, target_of(survey, "margins")))
+        each.name: each for each in candidates(Wanted(survey, 1.0, parse_target(survey, "margins")))
     }
     assert "2**64" in found["rr-joint"].why
 
@@ -130,7 +132,7 @@ def test_oue_and_grr_change_places() -> None:
 
 def test_of_extremes_the_worse_counts() -> None:
     survey = survey_of(3, 2)
-    target = target_of(survey, "pairs")
+    target = parse_target(survey, "pairs")
     variant = RRJoint.with_epsilon(survey, 1.0)
     worst = predicted(variant, 10, target, Worst(survey), about="population")
     usual = predicted(variant, 10, target, Uniform(survey), about="population")
@@ -152,7 +154,7 @@ def test_no_population_is_worse_than_the_worst() -> None:
     survey = survey_of(*sizes)
     others = [Given(answers(30, *sizes, seed=seed)) for seed in range(12)]
     for text in ("margins", "pairs"):
-        target = target_of(survey, text)
+        target = parse_target(survey, text)
         for candidate in candidates(Wanted(survey, 1.0, target)):
             if candidate.variant is None:
                 continue
@@ -184,7 +186,7 @@ def test_an_error_is_predicted_at_any_epsilon(
 ) -> None:
     """From an epsilon that says nothing to one by which all say the truth, of extremes too."""
     survey = survey_of(*sizes)
-    target = target_of(survey, text if len(sizes) > 1 else "margins")
+    target = parse_target(survey, text if len(sizes) > 1 else "margins")
     shares = Worst(survey) if worst else Uniform(survey)
     for candidate in candidates(Wanted(survey, 10.0**exponent, target)):
         if candidate.variant is not None:
@@ -205,7 +207,7 @@ def test_expected_counts_are_counts(size: int) -> None:
 
 def test_a_variants_own_way_to_report_has_no_closed_form() -> None:
     survey = survey_of(3, 2)
-    target = target_of(survey, "margins")
+    target = parse_target(survey, "margins")
     variant = Changed.with_epsilon(survey, 1.0)
     assert predicted(variant, 1000, target, Uniform(survey)) is None
 
@@ -222,7 +224,7 @@ class Changed(RRJoint, frozen=True):
 def test_a_new_built_in_variant_needs_nothing_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """A protocol is one file: without an entry of its own it is set up by its parameters."""
     survey = survey_of(2, 3)
-    wanted = Wanted(survey, 1.0, target_of(survey, "margins"))
+    wanted = Wanted(survey, 1.0, parse_target(survey, "margins"))
     known = of_variant(RRIndependent, wanted)
     monkeypatch.setattr(candidates_module, "_MAKERS", {})
     for cls in BUILT_IN.values():
@@ -236,7 +238,7 @@ def test_a_new_built_in_variant_needs_nothing_here(monkeypatch: pytest.MonkeyPat
 def test_a_sample_varies_about_its_population_whatever_is_asked() -> None:
     """Also where counts are exact, and where errors are simulated: ``p (1-p) / n`` is added."""
     survey = survey_of(2, 3, 5)
-    target, shares = target_of(survey, "pairs"), Given(answers(1001, 2, 3, 5))
+    target, shares = parse_target(survey, "pairs"), Given(answers(1001, 2, 3, 5))
     cells = [shares.margin(names).reshape(-1) for names in target.tables]
     true = np.concatenate(cells)
     sampled = math.sqrt(float(np.mean(true * (1 - true))) / 500)
@@ -269,7 +271,7 @@ def test_sums_are_set_up_for_more_than_the_expected_dropouts(
     parties: int, dropout: float, missing: int
 ) -> None:
     survey = survey_of(3, 2)
-    wanted = Wanted(survey, 1.0, target_of(survey, "margins"), parties=parties, dropout=dropout)
+    wanted = Wanted(survey, 1.0, parse_target(survey, "margins"), parties=parties, dropout=dropout)
     [candidate] = of_variant(SecureSumVariant, wanted)
     assert isinstance(candidate.variant, SecureSumVariant)
     assert candidate.variant.sums.withstands(parties).missing == missing
@@ -278,12 +280,14 @@ def test_sums_are_set_up_for_more_than_the_expected_dropouts(
 def test_large_parties_send_less_for_each_respondent() -> None:
     survey = survey_of(3, 2)
     variant = RRIndependent.with_epsilon(survey, 1.0)
-    alone, together = (traffic_of(variant, 400, parties, Uniform(survey)) for parties in (400, 20))
+    alone, together = (
+        reckon_traffic(variant, 400, parties, Uniform(survey)) for parties in (400, 20)
+    )
     assert together.messages == pytest.approx(alone.messages / 20)
 
 
 def test_tables_of_too_many_combinations_are_not_designed() -> None:
     survey = survey_of(*[8] * 7)
-    [candidate] = of_variant(InpPS, Wanted(survey, 1.0, target_of(survey, "margins")))
+    [candidate] = of_variant(InpPS, Wanted(survey, 1.0, parse_target(survey, "margins")))
     assert candidate.variant is None
     assert candidate.why == "21 bits have 2**21 combinations, expected at most 1,048,576"

@@ -9,7 +9,7 @@ from protocol.variants import RRIndependent, RRIndJoint, RRJoint
 from scenarios.designing.assumed import Uniform, Worst
 from scenarios.designing.candidates import Wanted, of_variant, own_candidate
 from scenarios.designing.designing import Setup, row_of
-from scenarios.designing.targets import target_of
+from scenarios.designing.targets import parse_target
 from scenarios.statement.designs.values import row_values
 from tests.scenarios.designing.surveys import survey_of
 
@@ -26,7 +26,7 @@ SURVEY = survey_of(3, 2, 2)
     ],
 )
 def test_attributes_of_one_table_can_be_asked_together(target: str, names: list[str]) -> None:
-    found = of_variant(RRIndJoint, Wanted(SURVEY, 1.0, target_of(SURVEY, target)))
+    found = of_variant(RRIndJoint, Wanted(SURVEY, 1.0, parse_target(SURVEY, target)))
     assert [each.name for each in found] == names
 
 
@@ -38,7 +38,7 @@ def test_halves_are_alike_at_the_two_ends() -> None:
 
 
 def test_parameters_of_a_plan_are_kept_but_for_what_the_epsilon_decides() -> None:
-    wanted = Wanted(SURVEY, 1.0, target_of(SURVEY, "margins"))
+    wanted = Wanted(SURVEY, 1.0, parse_target(SURVEY, "margins"))
     given = {"max_records": 7, "epsilon": 3.0, "unknown": 1}
     found = own_candidate(RRJoint, given, wanted)
     assert found.variant is not None, found.why
@@ -47,7 +47,7 @@ def test_parameters_of_a_plan_are_kept_but_for_what_the_epsilon_decides() -> Non
 
 
 def test_what_could_not_be_tried_has_no_traffic() -> None:
-    target = target_of(SURVEY, "margins")
+    target = parse_target(SURVEY, "margins")
     setup = Setup(SURVEY, target, 100, 100, Uniform(SURVEY))
     [candidate] = of_variant(RRIndependent, Wanted(SURVEY, 1.0, target))
     row = row_of(setup, 1.0, candidate)

@@ -15,7 +15,7 @@ from rich.console import Console
 from protocol.errors import UsageError
 from protocol.variants import RRIndependent
 from scenarios.data.town import town
-from scenarios.papers.driver import scenarios_of
+from scenarios.papers.driver import experiment_scenarios
 from scenarios.papers.experiment import Asked, Experiment, Found, Sample, grid
 from scenarios.papers.printed import Printed
 from scenarios.report.terminal.statement import statement_report
@@ -82,7 +82,7 @@ EXPERIMENT = Experiment(
     notes=("a note",),
     observed=observed,
 )
-[SCENARIO] = scenarios_of(EXPERIMENT)
+[SCENARIO] = experiment_scenarios(EXPERIMENT)
 
 
 def run(context: Context | None = None, **given: object) -> Reproduced:
@@ -120,7 +120,7 @@ def test_a_cell_has_the_same_figures_whatever_else_is_run() -> None:
 
 def test_of_the_cells_that_are_left_the_values_are_listed() -> None:
     cells = ({"figure": 1}, *grid(figure=(2,), v=(0.1, 0.2)), *grid(figure=(3,), v=(0.2, 0.3)))
-    [scenario] = scenarios_of(dataclasses.replace(EXPERIMENT, cells=cells, observed=None))
+    [scenario] = experiment_scenarios(dataclasses.replace(EXPERIMENT, cells=cells, observed=None))
     for given, said in (
         ({"figure": 3, "v": 0.1}, "parameter 'v' = 0.1: expected one of 0.2, 0.3 where figure = 3"),
         ({"figure": 1, "v": 0.1}, "parameter 'v' = 0.1: expected no 'v' where figure = 1"),
@@ -134,7 +134,7 @@ def test_of_the_cells_that_are_left_the_values_are_listed() -> None:
 def test_the_figures_are_the_same_on_an_engine_and_from_kept_pieces(tmp_path: Path) -> None:
     plain = run(shift=1.0).result()
     context = Context(by_messages=True, transport="local")
-    [scenario] = scenarios_of(dataclasses.replace(EXPERIMENT, measure=remarked))
+    [scenario] = experiment_scenarios(dataclasses.replace(EXPERIMENT, measure=remarked))
     given = scenario.configure({"repeats": 3, "p": 0.9, "the-town": "far"})
 
     def by_messages(context: Context) -> object:
@@ -195,7 +195,7 @@ def test_by_messages_a_cell_has_the_same_figures_whatever_else_is_run() -> None:
 FAILING = """
 from pathlib import Path
 
-from scenarios.papers.driver import scenarios_of
+from scenarios.papers.driver import experiment_scenarios
 from scenarios.papers.experiment import Experiment
 from tests.scenarios.papers.test_driver import EXPERIMENT, measure
 
@@ -208,7 +208,7 @@ def failing(asked):
     return measure(asked)
 
 
-SCENARIOS = scenarios_of(
+SCENARIOS = experiment_scenarios(
     Experiment(
         name="failing",
         summary="Fails until it may go.",
@@ -245,7 +245,7 @@ def test_an_engine_carries_runs_by_messages() -> None:
 
 def test_what_runs_have_in_common_is_said_of_all_and_the_rest_of_the_first() -> None:
     context = Context(by_messages=True, transport="local")
-    [scenario] = scenarios_of(dataclasses.replace(EXPERIMENT, measure=remarked))
+    [scenario] = experiment_scenarios(dataclasses.replace(EXPERIMENT, measure=remarked))
 
     def row(**given: object) -> Row:
         found = scenario.run(scenario.configure({"the-town": "far", **given}), context)
@@ -279,7 +279,7 @@ def test_figures_have_names_of_their_own() -> None:
         parameters=Own,
     )
     with pytest.raises(TypeError, match="two parameters of one name"):
-        scenarios_of(clash)
+        experiment_scenarios(clash)
 
 
 def test_a_seed_is_the_cells_own() -> None:

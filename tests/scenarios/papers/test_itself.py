@@ -46,9 +46,9 @@ def as_printed(done: Reproduced) -> Printed:
 def test_at_most_eight_in_a_thousand_are_starred(monkeypatch: pytest.MonkeyPatch) -> None:
     cells, starred = 0, []
     for name, given in SMALL.items():
-        monkeypatch.setattr(driver, "printed_of", lambda name: None)
+        monkeypatch.setattr(driver, "printed_figures", lambda name: None)
         known = as_printed(reproduce(name, Context(seed=3), **given))
-        monkeypatch.setattr(driver, "printed_of", lambda name, known=known: known)
+        monkeypatch.setattr(driver, "printed_figures", lambda name, known=known: known)
         for row in reproduce(name, Context(seed=4), **given).rows:
             for figure in row.figures():
                 if figure.printed is not None and figure.standard_error:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from protocol.errors import UsageError
 from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS, PrivKV, PrivKVM
 from protocol.variants.keyvalue.moments import em, moment, tally
-from protocol.variants.keyvalue.records import values_of
+from protocol.variants.keyvalue.records import key_values
 from scenarios.data import ratings as data
 from scenarios.data.key_populations import SYNTHETIC, KeyPopulation, synthetic
 from scenarios.data.ratings import movielens
@@ -52,7 +52,7 @@ TOWN = KeyPopulation(
 def clients_of(n: int, *, seed: int) -> NDArray[np.float64]:
     """What clients of the town hold, NaN where a key is missing."""
     records = TOWN.records(n, np.random.default_rng(seed))
-    return values_of(records.survey)[np.arange(2), records.codes]
+    return key_values(records.survey)[np.arange(2), records.codes]
 
 
 def test_law_is_that_of_live_clients() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from scenarios.papers.rr.shared import (
-    population_of,
+    adult_population,
     product_of_blocks,
     report,
     single_blocks,
@@ -69,7 +69,7 @@ def test_relative_errors_grow_with_the_combinations() -> None:
 
 
 def test_products_of_any_attributes_are_those_of_pairs() -> None:
-    population = population_of(None)
+    population = adult_population(None)
     estimate = report(population.records, single_blocks(population.survey, 0.7), seeded(3))
     product = product_of_blocks(estimate)
     names = population.survey.names

@@ -26,7 +26,7 @@ from protocol.variants import RRClusters, RRIndependent
 from scenarios.data.town import town
 from scenarios.report.page.association import association, branches, row_percentages
 from scenarios.report.page.run import run_page
-from scenarios.report.pictures.triangle import notes_of
+from scenarios.report.pictures.triangle import triangle_notes
 from scenarios.running.loading import find_scenario
 from scenarios.running.scenario import Context, Finished
 from scenarios.statement.statement import Section
@@ -192,7 +192,7 @@ def test_pairs_that_were_not_looked_at_are_named() -> None:
     assert "Not looked at: 2 pairs without a table." in section.notes
     seen = glance(of("ab", "ac", "bc"))
     assert seen is not None
-    assert notes_of(seen)[-1] == "not looked at: 1 pair of more than 400 cells"
+    assert triangle_notes(seen)[-1] == "not looked at: 1 pair of more than 400 cells"
 
 
 def test_what_was_not_found_may_have_been_missed() -> None:
@@ -238,7 +238,7 @@ def test_attributes_that_were_randomized_together_are_neighbours_in_an_outline()
     extra = drawn(found)[1]
     assert str(extra["triangle"]).count('class="cluster"') == 1
     assert ">a cluster</text>" in str(extra["key"])
-    assert "outlined: clusters" in notes_of(seen)
+    assert "outlined: clusters" in triangle_notes(seen)
     assert "a cluster" not in str(drawn(estimate_of(town(4_000, seed=1)))[1]["key"])
 
 

@@ -68,7 +68,7 @@ class Outspoken(RRIndependent, frozen=True):
 
 
 @functools.cache
-def run_of(
+def finished_run(
     variant: Variant = SIMPLE,
     *,
     seed: int = 1,
@@ -83,7 +83,7 @@ def run_of(
 
 def file_of(variant: Variant = SIMPLE, **options: Any) -> bytes:
     """A run's file."""
-    return run_of(variant, **options).content
+    return finished_run(variant, **options).content
 
 
 def unpackable() -> bytes:
@@ -96,7 +96,7 @@ def unpackable() -> bytes:
 
 def failed() -> bytes:
     """The file of a run that did not come to its end."""
-    run = run_of()
+    run = finished_run()
     signer = run.setting.identities[AGGREGATOR]
     header = TranscriptReader(run.content).header
     return written(header, run.entries, signer=signer, complete=False, reason="QuorumError").content
@@ -104,7 +104,7 @@ def failed() -> bytes:
 
 def later() -> bytes:
     """The same run, as it says a moment later."""
-    run = run_of()
+    run = finished_run()
     entries = [msgspec.structs.replace(entry, at=entry.at + 1) for entry in run.entries]
     signer = run.setting.identities[AGGREGATOR]
     return written(TranscriptReader(run.content).header, entries, signer=signer).content
@@ -123,7 +123,7 @@ def announced(*change: Callable[[Forgery], object]) -> bytes:
 
 def begun_before_a_witness() -> bytes:
     """A run whose first checkpoint a witness has cosigned."""
-    run = run_of()
+    run = finished_run()
     signer = run.setting.identities[AGGREGATOR]
     header = TranscriptReader(run.content).header
     return written(
@@ -373,7 +373,7 @@ CASES = {
         {"Signed by parties": "care", "Privacy of the unsigned": "care"},
     ),
     "no signature at all": Case(
-        lambda: file_of(unsigned=tuple(run_of().setting.identities)),
+        lambda: file_of(unsigned=tuple(finished_run().setting.identities)),
         {
             "Signed by parties": "care",
             "Privacy of the unsigned": "care",

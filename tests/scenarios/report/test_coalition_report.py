@@ -24,7 +24,7 @@ from scenarios.statement.audits.coalitions import alike, coalition, how_found, l
 from scenarios.statement.audits.values import LISTED_NAMES, coalition_values, linkage_values
 from scenarios.statement.statement import Section
 from scenarios.wording.formatting import as_json, epsilon
-from tests.protocol.sessions import SURVEY, answers, charter_of, holdings_of, rehearsed, roster_of
+from tests.protocol.sessions import SURVEY, answers, charter_of, holdings_of, read_roster, rehearsed
 from tests.protocol.sharing.test_sums import vanishing
 
 PARTIES = tuple(PartyId(f"party-{i}") for i in range(1, 8))
@@ -153,7 +153,7 @@ def test_without_a_sum() -> None:
 
 def test_differences_are_named() -> None:
     charter = charter_of(SecureSumVariant(survey=SURVEY, sums=SecureSum(dropped=0.2)), 7)
-    other = Charter(variant=charter.variant, roster=roster_of(7))
+    other = Charter(variant=charter.variant, roster=read_roster(7))
     holdings = holdings_of(charter, answers(SURVEY, 7))
     sessions = [
         (c, rehearsed(c, holdings, fate=vanishing({PARTIES[i]: "Upload"})).entries, {})

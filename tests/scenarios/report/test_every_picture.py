@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from scenarios.data import DatasetError
 from scenarios.report.pictures.curves import Curve, Point, leader, plot_curves
 from scenarios.report.pictures.drawing import Plot
-from scenarios.report.pictures.results import plot_of
+from scenarios.report.pictures.results import result_plot
 from scenarios.report.pictures.style import frame
 from scenarios.running.loading import all_scenarios, find_scenario
 from scenarios.running.scenario import Context
@@ -39,7 +39,7 @@ def picture_of(name: str) -> Plot:
     fields = {field.name for field in msgspec.structs.fields(scenario.parameters)}
     given = {"runs": RUNS} if "runs" in fields else {}
     done = scenario.run(scenario.configure({**given, **SMALL.get(name, {})}), Context())
-    return plot_of(name, done)
+    return result_plot(name, done)
 
 
 @pytest.mark.parametrize(

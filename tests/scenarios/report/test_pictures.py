@@ -24,7 +24,7 @@ from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRIndependent
 from scenarios.data.town import town
 from scenarios.report.pictures.drawing import drawn, rendered
-from scenarios.report.pictures.results import plot_of
+from scenarios.report.pictures.results import result_plot
 from scenarios.report.pictures.rows import finding, plot_rows
 from scenarios.report.pictures.shares import draw_intervals, plot_finished
 from scenarios.report.pictures.style import DPI, spread
@@ -57,7 +57,7 @@ def legend_of(figure: Figure) -> list[str]:
     return [text.get_text() for text in legend.get_texts()]
 
 
-def notes_of(figure: Figure) -> str:
+def triangle_notes(figure: Figure) -> str:
     """What stands below the title."""
     notes = figure.texts[-1]
     return notes.get_text().replace("\n", " ")
@@ -87,7 +87,7 @@ def test_curves_by_panel_and_colour() -> None:
     assert [axes.get_title() for axes in (left, right)] == ["T_d = 0.1", "T_d = 0.2"]
     assert (left.get_xlabel(), left.get_ylabel()) == ("keep probability p", "relative error")
     assert figure.get_suptitle() == "Errors fall with p"
-    assert notes_of(figure) == "7 runs; whiskers: 95 % intervals over the runs"
+    assert triangle_notes(figure) == "7 runs; whiskers: 95 % intervals over the runs"
     assert legend_of(figure) == ["measured", "printed in the paper"]
     assert {text.get_text() for text in right.texts} == {"T_v = 50", "T_v = 100"}
     lines = {
@@ -114,7 +114,7 @@ def test_whiskers_are_as_long_as_the_level_says() -> None:
     bars: Any = figure.axes[0].collections
     lengths = [np.ptp(segment[:, 1]) for some in bars for segment in some.get_segments()]
     assert lengths == pytest.approx([2 * 0.6745 * 0.01] * 6, rel=1e-3)
-    assert "whiskers: 50 % intervals" in notes_of(figure)
+    assert "whiskers: 50 % intervals" in triangle_notes(figure)
 
 
 def test_curves_do_not_hide_each_other() -> None:
@@ -262,7 +262,7 @@ def test_many_colours_or_panels_become_lines() -> None:
         assert (len(drawn(plot).axes[0].get_yticklabels()) > 30) == (len(tvs) > 7)
     panels = drawn(plot_rows(table(tvs=range(1, 20)), Picture(x="p", by=("tv", "td"))))
     assert len(panels.axes[0].get_yticklabels()) == 44
-    assert "the first 44 of 114 rows" in notes_of(panels)
+    assert "the first 44 of 114 rows" in triangle_notes(panels)
     assert panels.get_figheight() * DPI < 2_000
 
 
@@ -293,7 +293,7 @@ def test_marginals_beside_the_truth() -> None:
     )
     title = f"Town: {held} of 13 intervals of 95 % hold the true share"
     assert figure.get_suptitle() == title
-    assert notes_of(figure).startswith("60 respondents; ε ")
+    assert triangle_notes(figure).startswith("60 respondents; ε ")
 
 
 @pytest.mark.slow
@@ -322,8 +322,8 @@ def test_many_attributes_have_columns_and_what_has_no_room_is_named() -> None:
     assert figure.get_figheight() * DPI < 2_000
     drawn_names = [text.get_text() for axes in figure.axes for text in axes.texts]
     assert drawn_names == names[: len(drawn_names)]
-    assert f"the first {len(drawn_names)} of 20 attributes" in notes_of(figure)
-    assert "at most 20 categories each" in notes_of(figure)
+    assert f"the first {len(drawn_names)} of 20 attributes" in triangle_notes(figure)
+    assert "at most 20 categories each" in triangle_notes(figure)
 
 
 def test_how_attributes_depend_on_each_other_stands_beside_their_shares() -> None:
@@ -337,10 +337,10 @@ def test_how_attributes_depend_on_each_other_stands_beside_their_shares() -> Non
     for pair in seen.dependent:
         assert f"{pair.strength:.2f}".removeprefix("0") in texts
     assert len(texts) == 4 + len(seen.dependent)
-    assert "framed: the Chow-Liu tree" in notes_of(figure)
+    assert "framed: the Chow-Liu tree" in triangle_notes(figure)
     noisy = drawn(plot_finished(finished(town(30, seed=1), parties=4)))
     assert len(noisy.axes) == 1
-    assert "depend on each other is too noisy to show" in notes_of(noisy)
+    assert "depend on each other is too noisy to show" in triangle_notes(noisy)
 
 
 def test_intervals_are_those_that_were_asked_for() -> None:
@@ -398,7 +398,7 @@ def ends_in(axes: Axes) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
 
 
 def test_labels_are_in_the_file() -> None:
-    texts = texts_of(rendered(plot_of("quickstart", finished()), ".svg"))
+    texts = texts_of(rendered(result_plot("quickstart", finished()), ".svg"))
     assert {"share of respondents (%)", "district", "clinic", "heart disease", "truth"} <= texts
     assert "intervals of 95 % hold" in " ".join(texts)
 
@@ -428,7 +428,7 @@ def test_what_is_reported_is_what_is_drawn() -> None:
 
 def test_nothing_to_draw_is_told() -> None:
     with pytest.raises(UsageError, match="no rows"):
-        plot_of("x", Reproduced(reproduction="x", runs=1, rows=()))
+        result_plot("x", Reproduced(reproduction="x", runs=1, rows=()))
 
 
 @pytest.mark.slow

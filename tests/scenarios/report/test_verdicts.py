@@ -118,7 +118,7 @@ def test_how_sure_one_can_be_is_rounded_up() -> None:
     assert sure(math.log(3)) == "75 %"
 
 
-def known_of(content: bytes) -> tuple[Ledger, CoalitionFinding]:
+def coalition_knowledge(content: bytes) -> tuple[Ledger, CoalitionFinding]:
     """What the aggregator saw, and what it knows of secure sums."""
     judged = audited(content)
     aggregator = Coalition((AGGREGATOR,))
@@ -126,7 +126,7 @@ def known_of(content: bytes) -> tuple[Ledger, CoalitionFinding]:
 
 
 def test_a_sum_is_judged_by_how_many_parties_it_is_over() -> None:
-    ledger, alone = known_of(summed())
+    ledger, alone = coalition_knowledge(summed())
     verdict = on_privacy(ledger, alone=alone, checks=())
     assert (verdict.word, verdict.crowd, verdict.epsilon) == ("moderate", 12, 0.0)
     assert "over 12 parties or more" in verdict.says
@@ -135,7 +135,7 @@ def test_a_sum_is_judged_by_how_many_parties_it_is_over() -> None:
 
 
 def test_a_sum_is_trusted_only_as_far_as_it_was_judged() -> None:
-    ledger, alone = known_of(summed())
+    ledger, alone = coalition_knowledge(summed())
 
     def judged(**other: object) -> PrivacyVerdict:
         return on_privacy(ledger, alone=msgspec.structs.replace(alone, **other), checks=())
@@ -157,7 +157,7 @@ def test_a_sum_is_trusted_only_as_far_as_it_was_judged() -> None:
     assert judged(sums=sums).word == "moderate"
 
 
-def coalition_of(content: bytes, *others: str) -> CoalitionFinding:
+def parse_coalition(content: bytes, *others: str) -> CoalitionFinding:
     """What the aggregator and these parties know of secure sums."""
     members = Coalition((AGGREGATOR, *map(PartyId, others)))
     return judge_coalition(audited(content).charter, TranscriptReader([content]), members)
@@ -167,8 +167,8 @@ OTHERS = tuple(f"party-{place:02}" for place in range(2, 13))
 
 
 def test_a_coalition_that_exposes_somebody_lowers_the_verdict() -> None:
-    ledger, alone = known_of(summed())
-    found = coalition_of(summed(), *OTHERS)
+    ledger, alone = coalition_knowledge(summed())
+    found = parse_coalition(summed(), *OTHERS)
     verdict = on_privacy(ledger, alone=alone, checks=(), conspiring=[found])
     assert (verdict.word, verdict.state, verdict.crowd) == ("none", "bad", 1)
     shown = "aggregator, party-02, party-03, party-04, party-05, party-06, party-07, party-08 and "
@@ -193,9 +193,9 @@ def test_a_coalition_that_exposes_somebody_lowers_the_verdict() -> None:
 def test_a_coalition_is_judged_by_how_many_parties_its_sums_are_over(
     others: int, word: str, crowd: int
 ) -> None:
-    ledger, alone = known_of(summed())
-    found = coalition_of(summed(), *OTHERS[:others])
-    few = coalition_of(summed())
+    ledger, alone = coalition_knowledge(summed())
+    found = parse_coalition(summed(), *OTHERS[:others])
+    few = parse_coalition(summed())
     verdict = on_privacy(ledger, alone=alone, checks=(), conspiring=[few, found])
     assert (verdict.word, verdict.crowd) == (word, crowd)
     named = {1: "aggregator and party-02", 2: "aggregator, party-02 and party-03"}[others]
@@ -213,8 +213,8 @@ def test_randomized_contributions_are_no_worse_for_a_coalition() -> None:
     records = town(24, seed=2)
     variant = PairRR.with_keep(records.survey, 0.3)
     content = recorded(variant, records, parties=12, signed=True).content
-    ledger, alone = known_of(content)
-    found = coalition_of(content, *OTHERS)
+    ledger, alone = coalition_knowledge(content)
+    found = parse_coalition(content, *OTHERS)
     assert found.exposed
     verdict = on_privacy(ledger, alone=alone, checks=(), conspiring=[found])
     assert verdict.word == on_privacy(ledger, alone=alone, checks=()).word
@@ -223,7 +223,7 @@ def test_randomized_contributions_are_no_worse_for_a_coalition() -> None:
 
 
 def test_a_headline_names_who_was_asked_about_where_nothing_is_summed() -> None:
-    judged = judged_of(independent(), coalition=coalition_of(independent(), "party-02"))
+    judged = judged_of(independent(), coalition=parse_coalition(independent(), "party-02"))
     verdict = statement(judged).privacy
     assert "It is no lower against aggregator and party-02 together." in verdict.reasons
     assert verdict.withstands is None
@@ -238,7 +238,7 @@ WITHSTANDS = (
 
 @pytest.mark.slow
 def test_a_headline_says_how_many_may_conspire() -> None:
-    judged = judged_of(summed(), alone=known_of(summed())[1])
+    judged = judged_of(summed(), alone=coalition_knowledge(summed())[1])
     said = statement(judged)
     assert WITHSTANDS in said.privacy.reasons
     assert WITHSTANDS in printed(statement_report(said)).replace("\n", " ")
@@ -258,7 +258,7 @@ def test_a_headline_says_how_many_may_conspire() -> None:
 def test_a_search_is_passive_and_says_what_is_withstood(size: int) -> None:
     content = summed()
     worst = worst_coalition(audited(content).charter, TranscriptReader([content]), size)
-    judged = judged_of(content, alone=known_of(content)[1], worst=worst)
+    judged = judged_of(content, alone=coalition_knowledge(content)[1], worst=worst)
     said = statement(judged)
     [section] = [each for each in said.sections if each.key == "worst"]
     passive = (
@@ -287,7 +287,7 @@ def test_a_search_without_a_sum_has_nothing_to_add() -> None:
 
 
 def test_exact_sums_hide_nothing_else_that_the_unsigned_may_have_told() -> None:
-    ledger, alone = known_of(summed())
+    ledger, alone = coalition_knowledge(summed())
     first, *others = ledger.accounts.values()
 
     def judged(loss: float) -> PrivacyVerdict:
@@ -327,13 +327,13 @@ def test_what_is_bounded_beside_exact_sums_is_said() -> None:
     unsigned = msgspec.structs.replace(ledger, accounts={}, unsigned=ledger.accounts)
     assert bounded_beside_sums(unsigned, alone) is None
     # What some know of sums bounds what they learned, and what nobody else did.
-    some = coalition_of(content, "party-02")
+    some = parse_coalition(content, "party-02")
     assert bounded_beside_sums(ledger, some) is None
     said = statement(judged_of(content, coalition=some, alone=alone))
     [privacy] = [check.says for check in said.checks if check.about == "Privacy"]
     who = "aggregator and party-02 together"
     assert privacy.startswith(f"Beside exact sums, {who} learned {bound}. No ε bounds ")
-    exposing = coalition_of(content, *OTHERS)
+    exposing = parse_coalition(content, *OTHERS)
     said = statement(judged_of(content, coalition=exposing, alone=alone))
     [privacy] = [check.says for check in said.checks if check.about == "Privacy"]
     assert privacy.startswith("No ε bounds what aggregator, party-02, party-03, ")

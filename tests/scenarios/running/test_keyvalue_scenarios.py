@@ -13,7 +13,7 @@ from protocol.errors import UsageError
 from protocol.estimators.inference.intervals import Intervals
 from protocol.variants.keyvalue.estimate import KeyValueTables
 from scenarios.data.key_populations import synthetic
-from scenarios.keyvalue import truth_of
+from scenarios.keyvalue import true_figures
 from scenarios.running.loading import find_scenario
 from scenarios.running.scenario import Context, Finished
 from scenarios.statement.runs import run_values
@@ -78,7 +78,7 @@ def test_an_error_of_one_report_is_unknown(estimator: str) -> None:
 def test_the_truth_is_that_of_the_population() -> None:
     population = synthetic("Linear")
     records = population.records(40_000, np.random.default_rng(1))
-    frequencies, means = truth_of(records)
+    frequencies, means = true_figures(records)
     assert np.abs(frequencies - population.frequencies).max() < 0.02
     np.testing.assert_allclose(means, population.means)
 

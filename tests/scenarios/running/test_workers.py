@@ -19,7 +19,7 @@ from protocol.session.exchange import Exchange
 from protocol.session.fates import Verdict
 from protocol.session.roles import Me
 from protocol.sharing.sums import SecureSum
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.surveys.records import Records
 from protocol.transcript.entries import Entry, Sent
 from protocol.variants import RRBA, RRIndependent
@@ -256,7 +256,7 @@ def test_a_survey_that_fails_says_which_worker_was_lost() -> None:
 
 
 async def test_workers_that_never_come() -> None:
-    setting = setting_of(VARIANT, RECORDS, seed=1)
+    setting = make_setting(VARIANT, RECORDS, seed=1)
     with Hanging() as engine, pytest.raises(QuorumError, match="party-01: never came"):
         await run_in_workers(
             Exchange(setting.charter),
@@ -281,7 +281,7 @@ class Endless(RRIndependent, frozen=True):
 
 
 async def test_who_does_not_end_is_dismissed() -> None:
-    setting = setting_of(Endless.with_keep(TOWN, 0.6), RECORDS, seed=1)
+    setting = make_setting(Endless.with_keep(TOWN, 0.6), RECORDS, seed=1)
     exchange = Exchange(setting.charter)
     run = await run_in_workers(
         exchange, setting, RECORDS, Threads(), workers=2, secured=False, linger=0.1

@@ -42,7 +42,7 @@ from tests.scenarios.linked_surveys import linked_plan, linking, written_links
 from tests.scenarios.programs import Program
 from tests.scenarios.survey_folders import aggregating, make_folders, table
 from tests.scenarios.surveys.test_attempts import silent
-from tests.transports.web.places import State, answer, path_of
+from tests.transports.web.places import State, answer, inclusion_path_at
 from transports.testing import HANGS
 from transports.web.gateway import STATE_PURPOSE
 
@@ -91,7 +91,7 @@ class Place(NamedTuple):
 
     def post(self, body: bytes) -> int:
         """Post this; the status."""
-        return self.ask(path_of(self.identity.name, body), body)[0]
+        return self.ask(inclusion_path_at(self.identity.name, body), body)[0]
 
     def state(self) -> State:
         """What the place is told of itself."""

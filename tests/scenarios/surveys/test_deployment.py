@@ -23,7 +23,7 @@ from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR, Envelope, PartyId
 from protocol.session.variant import build, parameters_of
 from protocol.transcript.entries import Sent
-from protocol.transcript.header import header_of
+from protocol.transcript.header import make_header
 from protocol.transcript.receipts import Acknowledgement
 from protocol.transcript.recorder import Recorder
 from protocol.variants.reports.rr_independent import RRIndependent
@@ -242,7 +242,7 @@ class ScriptedLink:
 
     async def acknowledgement(self) -> Acknowledgement | None:
         identity, charter = self._aggregator.identity, self._aggregator.charter
-        header = header_of(charter.again(self._attempt))
+        header = make_header(charter.again(self._attempt))
         recorder = Recorder(
             lambda _: None, header, signer=identity, secret=bytes(32), acknowledging=True
         )

@@ -26,9 +26,9 @@ from parties.keeping.remembered import (
     session_file,
 )
 from protocol.errors import UsageError
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.transcript.entries import Sent
-from protocol.transcript.header import header_of
+from protocol.transcript.header import make_header
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import RRIndependent
 from protocol.wire.codec import decode_envelope
@@ -61,7 +61,7 @@ VARIANT = RRIndependent.with_keep(RECORDS.survey, 0.6)
 
 def record(*, seed: int | None) -> bytes:
     """The record of a run that failed: of a real survey, if it has no seed."""
-    header = header_of(setting_of(VARIANT, RECORDS, seed=1).charter, seed=seed)
+    header = make_header(make_setting(VARIANT, RECORDS, seed=1).charter, seed=seed)
     return written(header, (), complete=False).content
 
 

@@ -15,7 +15,7 @@ from protocol.crypto.merkle import joint_root, leaf_hash
 from protocol.messages import AGGREGATOR, DONE, RECORD, Closed, Envelope, PartyId
 from protocol.session.charter import Charter
 from protocol.transcript.checkpoints import sign_checkpoint
-from protocol.transcript.header import header_of
+from protocol.transcript.header import make_header
 from protocol.transcript.log import log_leaf
 from protocol.transcript.receipts import Acknowledgement, receipt_for
 from protocol.transcript.recorder import Recorder
@@ -302,7 +302,7 @@ class Told(ScriptedLink):
         charter = self._aggregator.charter.again(self._attempt)
         recorder = Recorder(
             lambda _: None,
-            header_of(charter),
+            make_header(charter),
             signer=identity,
             secret=bytes(32),
             acknowledging=True,

@@ -12,7 +12,7 @@ import pytest
 from protocol.errors import UnsupportedEventError
 from protocol.randomizers import KeepUniform
 from protocol.session.variant import Variant
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.surveys.texts import Group, Texts, Wording
@@ -157,7 +157,7 @@ def test_a_party_that_joins_is_shown_the_boxes(tmp_path: Path) -> None:
 
 def test_an_audit_shows_the_boxes_and_when_the_survey_closed(tmp_path: Path) -> None:
     codes = np.array([[0, 1, 0, 2], [1, 1, 0, 0], [0, 0, 1, 1]], np.uint8)
-    run = Run(setting_of(variant("spl", SURVEY), Records(SURVEY, codes), seed=1))
+    run = Run(make_setting(variant("spl", SURVEY), Records(SURVEY, codes), seed=1))
     assert run.result is not None
     record, page = tmp_path / "a.svt", tmp_path / "a.html"
     record.write_bytes(run.content)

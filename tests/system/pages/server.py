@@ -22,7 +22,7 @@ from protocol.session.machine import Machine
 from protocol.session.run import outcome_of
 from protocol.simulation.setting import Setting
 from protocol.transcript.entries import MAGIC, Ending, Sent
-from protocol.transcript.header import header_of
+from protocol.transcript.header import make_header
 from protocol.transcript.log import LOG_SECRET_BYTES
 from protocol.transcript.reader import Records, TranscriptReader
 from protocol.transcript.receipts import Receipt, encode_receipt
@@ -380,7 +380,7 @@ class _Life:
         charter, disk = self._charter, self._disk
         self._recorder = Recorder(
             self._write,
-            header_of(charter, transport="tls", program="test"),
+            make_header(charter, transport="tls", program="test"),
             signer=self._server.where.identities[AGGREGATOR],
             secret=bytes([charter.attempt]) * 32,
             acknowledging=True,
@@ -454,7 +454,7 @@ class _Life:
                 switch.detach(place, WITHDRAWN)
 
 
-def ending_of(content: bytes) -> Ending | None:
+def machine_ending(content: bytes) -> Ending | None:
     """The last entry of a record, if it has one."""
     reader = TranscriptReader(content)
     for _ in reader:

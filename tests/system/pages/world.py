@@ -16,7 +16,7 @@ import trio.testing
 
 from protocol.messages import IDENTITY_STREAM, PartyId
 from protocol.session.variant import Variant
-from protocol.simulation.setting import Setting, setting_of
+from protocol.simulation.setting import Setting, make_setting
 from protocol.variants import MargHT, RRIndependent, RRJoint, Smp
 from protocol.variants.keyvalue.privkv import PrivKVVariant
 from tests.every_variant import BITS, FILMS
@@ -72,7 +72,7 @@ VARIANTS: tuple[Variant, ...] = tuple(
 def setting_by(number: int) -> Setting:
     """A survey with the variant of this number."""
     variant = VARIANTS[number]
-    return setting_of(variant, answers(variant.survey, PLACES, 1), seed=1)
+    return make_setting(variant, answers(variant.survey, PLACES, 1), seed=1)
 
 
 class GoneError(Exception):
@@ -536,7 +536,7 @@ class World:
         posted = None
         if path.startswith("/answer/"):
             assert body is not None
-            posted = Posted(*own, tab.storage, _attempt_of(body), body)
+            posted = Posted(*own, tab.storage, _find_attempt(body), body)
             self.course.posted.append(posted)
         done = trio.Event()
         replies: list[Any] = []
@@ -569,7 +569,7 @@ class World:
         course.showed.append(Showed(*own, state, len(course.proofs)))
 
 
-def _attempt_of(body: bytes) -> int:
+def _find_attempt(body: bytes) -> int:
     """The attempt whose session a posted body is of."""
     answer = msgspec.msgpack.decode(body, type=list[bytes])[0]
     session: bytes = msgspec.msgpack.decode(answer)[0]

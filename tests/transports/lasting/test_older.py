@@ -17,7 +17,7 @@ from protocol.session.roster import Identity
 from protocol.session.terms import attempt_at
 from protocol.transcript.checkpoints import SignedCheckpoint, sign_checkpoint
 from protocol.transcript.consistency import Consistency, problems_of
-from protocol.transcript.header import header_of
+from protocol.transcript.header import make_header
 from protocol.transcript.log import LOG_SECRET_BYTES
 from protocol.transcript.receipts import Shown
 from protocol.transcript.recorder import Recorder
@@ -98,7 +98,7 @@ async def recorded(attempt: int = 1) -> AsyncGenerator[Recorded]:
     charter = post.charter.again(attempt)
     recorder = Recorder(
         lambda content: None,
-        header_of(charter, transport="check"),
+        make_header(charter, transport="check"),
         signer=identity_of(AGGREGATOR),
         secret=bytes(LOG_SECRET_BYTES),
         acknowledging=True,

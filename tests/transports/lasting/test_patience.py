@@ -289,7 +289,7 @@ async def test_a_name_of_which_one_address_is_silent(monkeypatch: pytest.MonkeyP
         assert host == "aggregator.example"
         return "127.0.0.2", LOOPBACK
 
-    monkeypatch.setattr(lasting_link, "addresses_of", found)
+    monkeypatch.setattr(lasting_link, "resolve_addresses", found)
     with trio.fail_after(HANGS):
         async with (
             open_lasting(post.switch, identity_of(AGGREGATOR)) as (hub, port),

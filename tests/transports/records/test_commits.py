@@ -14,7 +14,7 @@ import trio.testing
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.exchange import Exchange
 from protocol.transcript.entries import Delivered, Entry, Sent
-from protocol.transcript.header import header_of
+from protocol.transcript.header import make_header
 from protocol.transcript.log import LOG_SECRET_BYTES
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.receipts import Acknowledgement, problems_of, receipt_for
@@ -74,7 +74,7 @@ async def durable_hub(disk: Disk) -> AsyncGenerator[tuple[Post, Lasting, Commits
     post = Post(None)
     recorder = Recorder(
         disk.write,
-        header_of(post.charter, transport="check"),
+        make_header(post.charter, transport="check"),
         signer=identity_of(AGGREGATOR),
         secret=bytes(LOG_SECRET_BYTES),
         acknowledging=True,

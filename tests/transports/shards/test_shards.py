@@ -52,7 +52,7 @@ class Workers:
         await self.hub.joined(members, within=within)
 
 
-def shards_of(switch: Switch, count: int) -> list[Shard]:
+def split_shards(switch: Switch, count: int) -> list[Shard]:
     parties = len(switch.exchange.charter.roster.parties)
     ends = [parties * i // count for i in range(count + 1)]
     return [Shard(i + 1, ends[i] + 1, ends[i + 1], os.urandom(SECRET_BYTES)) for i in range(count)]
@@ -62,7 +62,7 @@ def shards_of(switch: Switch, count: int) -> list[Shard]:
 async def workers(
     switch: Switch, count: int, certificates: Certificates | None = None
 ) -> AsyncGenerator[Workers]:
-    shards = shards_of(switch, count)
+    shards = split_shards(switch, count)
     server = certificates.server(identity_of(AGGREGATOR)) if certificates else None
     async with (
         open_shards(switch, shards, tls=server) as (hub, port),
@@ -102,7 +102,7 @@ async def listening(
 ) -> AsyncGenerator[tuple[Post, Shard, ShardHub, int]]:
     """A hub of one shard, whose worker has not come."""
     post = Post(limits)
-    [shard] = shards_of(post.switch, 1)
+    [shard] = split_shards(post.switch, 1)
     tls = certificates.server(identity_of(AGGREGATOR)) if certificates else None
     async with open_shards(post.switch, [shard], tls=tls) as (hub, port):
         yield post, shard, hub, port

@@ -19,7 +19,7 @@ from protocol.session.exchange import Exchange
 from protocol.session.machine import Machine
 from protocol.session.roster import Identity
 from protocol.surveys.records import Records
-from protocol.transcript.header import header_of
+from protocol.transcript.header import make_header
 from protocol.transcript.recorder import Recorder
 from protocol.wire.codec import decode_envelope, encode_envelope
 from tests.recorded.signed import setting
@@ -63,7 +63,7 @@ def answer(
     return _encode([encode_envelope(each) for each in said])
 
 
-def path_of(party: str, body: bytes) -> str:
+def inclusion_path_at(party: str, body: bytes) -> str:
     """The path that a place posts this body to."""
     return f"/answer/{party}/{hashlib.sha256(body).hexdigest()}"
 
@@ -106,7 +106,7 @@ class Post:
 
     async def answer(self, party: str, body: bytes, **options: Any) -> Response:
         """The response to an answer."""
-        return await self(path_of(party, body), body, **options)
+        return await self(inclusion_path_at(party, body), body, **options)
 
     async def question(self, party: str) -> bytes:
         """What a place is asked."""
@@ -135,7 +135,7 @@ class Held:
         self.charter: Charter = self.where.charter
         self.content = bytearray()
         self.said = OnRecord(self.charter.roster.parties)
-        header = header_of(self.charter, transport="tls", program="test")
+        header = make_header(self.charter, transport="tls", program="test")
         self.recorder = Recorder(
             self.content.extend,
             header,

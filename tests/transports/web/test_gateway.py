@@ -37,7 +37,7 @@ from protocol.wire.arrays import encode_message
 from protocol.wire.codec import decode_envelope, encode_envelope
 from tests.every_variant import BITS, FILMS
 from tests.recorded.signed import ONE, THREE, TWO, setting
-from tests.transports.web.places import PAGE, Held, path_of
+from tests.transports.web.places import PAGE, Held, inclusion_path_at
 from transports.records.commits import Commits
 from transports.web.failures import EVERY, LONGEST, MOST
 from transports.web.http import Response
@@ -288,7 +288,7 @@ async def test_what_is_not_a_place_s_own_answer_makes_no_entry() -> None:
             response = await post.answer(ONE, change(body), address=f"192.0.2.{number}")
             assert response.status == 400, what
         assert (await post.answer(ONE, foreign)).status == 400
-        assert (await post(path_of(ONE, body), foreign)).status == 400
+        assert (await post(inclusion_path_at(ONE, body), foreign)).status == 400
         assert (await post.answer("nobody", body)).status == 404
         assert (await post.answer(AGGREGATOR, body)).status == 404
         assert entries(held) == before
@@ -339,7 +339,10 @@ async def test_what_is_told_is_what_a_link_can_be_checked_with() -> None:
         assert (attempt, root, members, note) == (1, roster.root, len(roster), None)
         place, path, key, other, question = _decode((await post(f"/place/{TWO}")).body)
         assert (place, key) == (roster.position[TWO], roster.key(AGGREGATOR))
-        assert (tuple(path), tuple(other)) == (roster.path_of(place), roster.path_of(0))
+        assert (tuple(path), tuple(other)) == (
+            roster.inclusion_path_at(place),
+            roster.inclusion_path_at(0),
+        )
         assert decode_envelope(question).recipient == TWO
         assert (await post("/place/nobody")).status == 404
         assert (await post(f"/place/{AGGREGATOR}")).status == 404

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.crypto.randomness import WORDS, Stream, Streams, nonce_of, secret_of
+from protocol.crypto.randomness import WORDS, Stream, Streams, public_nonce, secret_of
 from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope, PartyId
 from protocol.randomizers import (
     FakeData,
@@ -109,7 +109,7 @@ class Survey(NamedTuple):
         """What ``GET /place/ID`` gives."""
         roster = self.charter.roster
         at = roster.position[self.party]
-        own, asks = roster.path_of(at), roster.path_of(0)
+        own, asks = roster.inclusion_path_at(at), roster.inclusion_path_at(0)
         values = (at, own, roster.key(AGGREGATOR), asks, encode_envelope(self.question))
         return msgspec.msgpack.encode(values)
 
@@ -158,7 +158,7 @@ def begun(case: Case) -> Survey:
     )
     identities = {name: keys[name] for name in (AGGREGATOR, party)}
     secret = secret_of(1)
-    stream = Streams(secret, nonce_of(secret)).stream(AGGREGATOR, ROLE_STREAM)
+    stream = Streams(secret, public_nonce(secret)).stream(AGGREGATOR, ROLE_STREAM)
     asking = Machine(charter, AGGREGATOR, stream, identity=keys[AGGREGATOR])
     asking.start(0.0)
     [question] = [each for each in asking.take() if each.recipient == party]

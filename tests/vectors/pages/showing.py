@@ -78,7 +78,7 @@ def _marginal(variant: Any, said: Any) -> Shown:
     read, plan, encoding = variant.read(said), variant.plan, variant.encoding
     choice = int(read.choices[0])
     names = {encoding.binary.names[place] for place in plan.attributes(choice)}
-    owned = [set(encoding.bits_of(name)) for name in variant.survey.names]
+    owned = [set(encoding.name_bits(name)) for name in variant.survey.names]
     about = [place for place, bits in enumerate(owned) if bits & names]
     nothing = [[[i], "nothing", None] for i in range(len(owned)) if i not in about]
     whole = all(owned[place] <= names for place in about)

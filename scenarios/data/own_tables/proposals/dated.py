@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
 
-from scenarios.data.own_tables.dates import UNITS, USUAL_ORDER, Unit, date_in, orders_of
+from scenarios.data.own_tables.dates import UNITS, USUAL_ORDER, Unit, date_in, date_orders
 from scenarios.data.own_tables.proposals.columns import (
     FEW_TEXTS,
     Answers,
@@ -102,12 +102,12 @@ def _told(
 def _orders(counts: Counter[str]) -> list[str]:
     """Orders in which nearly all cells are dates, those first in which most are."""
     some = [*islice(counts, _TRIED)]
-    tried = {order for cell in some for order in orders_of([cell])}
+    tried = {order for cell in some for order in date_orders([cell])}
     if not tried:
         return []
     fitting = {
         order: sum(times for cell, times in counts.items() if date_in(cell, order) is not None)
-        for order in orders_of(())
+        for order in date_orders(())
         if order in tried
     }
     most = max(fitting.values())

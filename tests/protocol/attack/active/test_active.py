@@ -13,8 +13,8 @@ from protocol.attack.active.active import attack_actively, replay_script
 from protocol.attack.active.charging import Ledgers
 from protocol.attack.active.script import HONEST, Edit, Move, Script, Source
 from protocol.attack.active.second_runs import Word, repeated
-from protocol.attack.active.twins import compared, conduct_of
-from protocol.attack.active.worlds import Library, Study, library_of, play
+from protocol.attack.active.twins import compared, play_conduct
+from protocol.attack.active.worlds import Library, Study, make_library, play
 from protocol.errors import PrivacyError
 from protocol.messages import AGGREGATOR, Head
 from protocol.randomizers.table import KeepElseTable
@@ -113,7 +113,7 @@ def test_a_false_table_that_is_charged_as_the_agreed_one_is_found_by_counting() 
 
 def test_the_target_hears_the_script_and_the_others_what_they_should() -> None:
     study = study_of(RRIndependent.with_keep(BITS, 0.5))
-    library = library_of(study)
+    library = make_library(study)
     script = Script(
         (
             Move("insert", "Ask", before=True, says=Source("Report")),
@@ -139,7 +139,7 @@ def in_rounds() -> Study:
 
 
 def kinds_heard(study: Study, script: Script) -> list[str]:
-    heard = play(study, script, library_of(study)).heard
+    heard = play(study, script, make_library(study)).heard
     return [one.envelope.kind for one in heard if one.envelope is not None]
 
 
@@ -158,7 +158,7 @@ def test_a_role_that_begins_anew_asks_again() -> None:
 def test_the_ledger_of_a_session_is_that_of_its_record() -> None:
     study = study_of(RRIndependent.with_keep(BITS, 0.5))
     heard = play(study, HONEST, Library((), {})).heard
-    conduct = conduct_of(study.machine(study.record(None)), heard)
+    conduct = play_conduct(study.machine(study.record(None)), heard)
     ledgers = Ledgers(study, heard)
     for name in BITS.names:
         assert ledgers.charged(conduct, name) == pytest.approx(np.log(3))
@@ -172,7 +172,7 @@ def test_where_a_role_stands_is_the_calls_that_it_is_in() -> None:
     machine.start(0.0)
     assert [call.partition(":")[0] for call in machine.place[:2]] == ["party", "receive"]
     waiting = machine.place
-    conduct = conduct_of(study.machine(study.record(None)), heard)
+    conduct = play_conduct(study.machine(study.record(None)), heard)
     assert conduct.places[0] == waiting
     assert conduct.places[-1] == ()
     machine.abandon("its link has ended")
@@ -182,11 +182,11 @@ def test_where_a_role_stands_is_the_calls_that_it_is_in() -> None:
 def test_twins_differ_in_charged_bytes_alone() -> None:
     study = study_of(RRIndependent.with_keep(BITS, 0.5))
     heard = play(study, HONEST, Library((), {})).heard
-    one = conduct_of(study.machine(study.record(None)), heard)
+    one = play_conduct(study.machine(study.record(None)), heard)
     assert [e.kind for e in one.said] == ["Report", Head.kind()]
     excused = set()
     for neighbour in study.neighbours:
-        other = conduct_of(study.machine(study.record(neighbour)), heard)
+        other = play_conduct(study.machine(study.record(neighbour)), heard)
         found = compared(one, other, attribute=neighbour.attribute)
         assert found.difference is None
         assert not found.hidden

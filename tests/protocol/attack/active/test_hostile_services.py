@@ -27,8 +27,8 @@ from protocol import (
 from protocol.accounting.events import ExactCounts, Hidden, Sealed
 from protocol.attack.active.active import attack_actively, replay_script
 from protocol.attack.active.script import HONEST, Edit, Move, Script, Source
-from protocol.attack.active.twins import Compared, Conduct, compared, conduct_of, described
-from protocol.attack.active.worlds import Study, library_of, play
+from protocol.attack.active.twins import Compared, Conduct, compared, described, play_conduct
+from protocol.attack.active.worlds import Study, make_library, play
 from protocol.messages import Envelope, Head
 from protocol.simulation.setting import names_of
 from protocol.testing import check_unmoved
@@ -130,21 +130,21 @@ def study_of(variant: Variant, *hostile: PartyId) -> Study:
 
 
 def sent_by(study: Study, sender: PartyId, *moves: Move) -> list[Envelope]:
-    played = play(study, Script(moves), library_of(study))
+    played = play(study, Script(moves), make_library(study))
     return [envelope for envelope in played.sent if envelope.sender == sender]
 
 
 def heard_of(study: Study, *moves: Move) -> list[Envelope]:
-    played = play(study, Script(moves), library_of(study))
+    played = play(study, Script(moves), make_library(study))
     return [one.envelope for one in played.heard if one.envelope is not None]
 
 
 def twins(study: Study, attribute: str = "a") -> tuple[Conduct, Conduct]:
     """What the target does, and what its twin does that differs in one attribute."""
-    heard = play(study, HONEST, library_of(study)).heard
+    heard = play(study, HONEST, make_library(study)).heard
     other = next(one for one in study.neighbours if one.attribute == attribute)
     records = study.record(None), study.record(other)
-    one, twin = (conduct_of(study.machine(each), heard) for each in records)
+    one, twin = (play_conduct(study.machine(each), heard) for each in records)
     return one, twin
 
 

@@ -14,7 +14,7 @@ from protocol.attack.active import choosing
 from protocol.attack.active.edits import array_of, blocks_of, same_words
 from protocol.attack.active.moves import sampled, single_moves, smaller
 from protocol.attack.active.script import HONEST, Does, Edit, Move, Script, Source
-from protocol.attack.active.worlds import Library, Study, library_of
+from protocol.attack.active.worlds import Library, Study, make_library
 from protocol.crypto.randomness import Stream
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR
@@ -40,7 +40,7 @@ def blocks() -> Study:
 
 @pytest.fixture(scope="module")
 def told(blocks: Study) -> Library:
-    return library_of(blocks)
+    return make_library(blocks)
 
 
 def edited(study: Study, library: Library, edit: Edit) -> Question:
@@ -121,7 +121,7 @@ def test_tables_of_one_sum_are_seen_in_their_message() -> None:
 
 def test_rows_are_made_to_sum_to_those_of_another_world() -> None:
     study = study_of(SecureSumVariant(survey=BITS, sums=SecureSum(profile="literal")))
-    library = library_of(study)
+    library = make_library(study)
     bodies = [library.told[world][AGGREGATOR, study.party]["Partials", 0] for world in (0, 1)]
     edit = Edit(("values",), "sums", cells=(1,), world=1)
     changed = study.grammar.edited(

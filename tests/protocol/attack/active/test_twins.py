@@ -21,9 +21,9 @@ from protocol.attack.active.twins import (
     Conduct,
     Difference,
     compared,
-    conduct_of,
     described,
     first_difference,
+    play_conduct,
 )
 from protocol.messages import AGGREGATOR, Declined, Envelope, Head
 from tests.enumeration import keep
@@ -259,6 +259,6 @@ def test_a_twin_hears_all_until_it_is_over_for_all() -> None:
         Heard("abandon", 0.0),
         Heard("expire", 3.0),
     )
-    found = conduct_of(machine, heard)  # type: ignore[arg-type]
+    found = play_conduct(machine, heard)  # type: ignore[arg-type]
     assert machine.happened == ["start 0.0", "Ask 1.0", "expire 2.0"]
     assert len(found.acts) == len(found.places) == 3

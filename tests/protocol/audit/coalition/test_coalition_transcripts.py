@@ -23,7 +23,7 @@ from protocol.audit.coalition import sums as reading_sums
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.finding import CoalitionFinding
 from protocol.audit.coalition.judge import judge_coalition, judge_sessions, worst_coalition
-from protocol.audit.hearing import heads_of
+from protocol.audit.hearing import collect_heads
 from protocol.audit.ledger import LedgerWriter, merged
 from protocol.audit.walk import Walk, steps
 from protocol.errors import SurveyError
@@ -45,8 +45,8 @@ from tests.protocol.sessions import (
     charter_of,
     envelope,
     holdings_of,
+    read_roster,
     rehearsed,
-    roster_of,
     talk,
 )
 from tests.protocol.sharing.test_sums import LITERAL, SPARSE, counted, vanishing
@@ -137,7 +137,7 @@ def test_a_party_with_one_mask_is_exposed_to_whoever_shares_it() -> None:
 
 def test_two_sessions_tell_what_one_of_them_lacks() -> None:
     charter, holdings, entries = run()
-    other = Charter(variant=COUNTS, roster=roster_of(7))
+    other = Charter(variant=COUNTS, roster=read_roster(7))
     again = rehearsed(other, holdings, fate=vanishing({FOUR: "Upload"}))
     finding = judge_sessions(
         [(charter, entries, {}), (other, again.entries, {})], Coalition((RECORD,))
@@ -163,7 +163,7 @@ def test_of_sums_that_overlap_nobody_is_counted_on_to_hide_another() -> None:
     holdings = holdings_of(charter_of(COUNTS, 7), answers(SURVEY, 7))
     sessions = []
     for gone in (FOUR, ONE):
-        charter = Charter(variant=COUNTS, roster=roster_of(7))
+        charter = Charter(variant=COUNTS, roster=read_roster(7))
         again = rehearsed(charter, holdings, fate=vanishing({gone: "Upload"}))
         sessions.append((charter, again.entries, {}))
     finding = judge_sessions(sessions, Coalition((RECORD,)))
@@ -322,7 +322,7 @@ def test_what_is_malformed_is_remarked_and_survived() -> None:
 )
 def test_every_variant_that_sums(variant: Any) -> None:
     charter, _, entries = run(variant)
-    heads = heads_of(entries)
+    heads = collect_heads(entries)
     few = judge_coalition(charter, entries, Coalition((AGGREGATOR, ONE, THREE)), heads=heads)
     assert sets(few) == [set(PARTIES) - {ONE, THREE}]
     everybody_else = Coalition((AGGREGATOR, *PARTIES[1:]))
@@ -381,7 +381,7 @@ def kind_of(entry: Sent) -> str:
 
 def test_a_variant_without_a_sum() -> None:
     charter, _, entries = run(RRIndependent.with_keep(SURVEY, 0.5))
-    heads = heads_of(entries)
+    heads = collect_heads(entries)
     finding = judge_coalition(charter, entries, Coalition((AGGREGATOR, ONE)), heads=heads)
     assert (finding.sums, finding.determined, finding.smallest) == ((), (), None)
     assert ONE not in finding.ledger.accounts
@@ -399,7 +399,7 @@ def test_the_ledger_of_a_coalition_is_that_of_its_members_together() -> None:
     charter, _, entries = run(RRClusters(survey=SURVEY, p=0.6, tv=50, td=0.1, dependence="rr"))
     pair = Coalition((ONE, TWO))
     writer = LedgerWriter(charter)
-    writer.start(heads_of(entries))
+    writer.start(collect_heads(entries))
     for step in steps(charter.codec, entries):
         writer.add(step)
 
@@ -470,7 +470,7 @@ def test_no_session() -> None:
 
 def test_ledgers_of_several_sessions_add_up() -> None:
     charter, _, entries = run(RRIndependent.with_keep(SURVEY, 0.5))
-    heads = heads_of(entries)
+    heads = collect_heads(entries)
     once = judge_coalition(charter, entries, ALONE, heads=heads).ledger
     twice = merged([once, once])
     assert twice.record_epsilon == pytest.approx(2 * once.record_epsilon)

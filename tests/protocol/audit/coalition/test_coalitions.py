@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from protocol.accounting.events import ExactCounts, Merged
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.judge import judge_coalition
-from protocol.audit.coalition.masks import Eyes, SumRecord, flags_of, known_of
+from protocol.audit.coalition.masks import Eyes, SumRecord, coalition_knowledge, place_flags
 from protocol.audit.coalition.row_space import row_space
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
@@ -108,8 +108,10 @@ def check(view: View) -> None:
     for world in sums:
         record = world.record()
         everybody = np.ones(n, np.bool_)
-        eyes = Eyes(flags_of(members, n), flags_of(insiders, n), everybody, everybody, unmasks)
-        known = known_of(record, world.seen(), eyes, world.threshold)
+        eyes = Eyes(
+            place_flags(members, n), place_flags(insiders, n), everybody, everybody, unmasks
+        )
+        known = coalition_knowledge(record, world.seen(), eyes, world.threshold)
         sets += known.sets
         # What contributions tell without a total: the sum over each component that is open.
         alone = replace(world, total_seen=False).equations(members, insiders, unmasks=unmasks)
@@ -135,8 +137,8 @@ def test_a_neighbour_that_is_named_twice_has_one_mask_and_nobody_has_one_with_it
     record = SumRecord(3, 2, profile="literal")
     record.hoods[:] = [[1, 1], [0, 2], [1, 2]]
     record.dealt[:] = record.contributed[:] = True
-    eyes = Eyes.of_aggregator(flags_of((), 3))
-    known = known_of(record, record.seen(eyes), eyes, 2)
+    eyes = Eyes.of_aggregator(place_flags((), 3))
+    known = coalition_knowledge(record, record.seen(eyes), eyes, 2)
     (part,) = known.components
     assert known.is_open(part)
     assert known.links.tolist() == [[0, 1], [1, 2]]

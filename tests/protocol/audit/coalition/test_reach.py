@@ -22,15 +22,15 @@ from protocol.accounting.events import (
     Sealed,
 )
 from protocol.audit import reach
-from protocol.audit.coalition.coalition import Coalition, coalition_of
-from protocol.audit.hearing import heads_of, read_head
+from protocol.audit.coalition.coalition import Coalition, parse_coalition
+from protocol.audit.hearing import collect_heads, read_head
 from protocol.audit.ledger import LedgerWriter
 from protocol.audit.passed import Charge, Passed, Told
 from protocol.audit.reach import learned
 from protocol.messages import AGGREGATOR, NO_ROUND, RECORD, PartyId
 from protocol.session.fates import Fate
 from protocol.simulation.rehearsal import Rehearsal
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from tests.protocol.other_shapes import HOMEPAGES, example, records, shapes
 from tests.tiers import slow
 
@@ -42,8 +42,8 @@ Answers = tuple[int, ...]
 View = tuple[object, ...]
 
 
-def run_of(name: str) -> Rehearsal:
-    run = Rehearsal(setting_of(shapes()[name], records(HOMEPAGES, 4), seed=1))
+def finished_run(name: str) -> Rehearsal:
+    run = Rehearsal(make_setting(shapes()[name], records(HOMEPAGES, 4), seed=1))
     assert run.failure is None
     return run
 
@@ -132,7 +132,7 @@ def crowds_of(view: Callable[[Answers, Answers], View], honest: list[int]) -> di
 def test_values_under_masks_are_charged_as_an_enumeration_finds_them(
     name: str, seen_by: Callable[[Iterable[PartyId]], Callable[[Answers, Answers], View]], step: int
 ) -> None:
-    run = run_of(name)
+    run = finished_run(name)
     for members in itertools.islice(sets_of(run), 0, None, step):
         honest = [i for i, party in enumerate(FOUR) if party not in members]
         expected = {FOUR[i]: n for i, n in crowds_of(seen_by(members), honest).items()}
@@ -147,7 +147,7 @@ def test_values_under_masks_are_charged_as_an_enumeration_finds_them(
 
 def test_a_shuffler_s_parties_are_charged_what_the_order_and_the_tally_tell() -> None:
     """Enumerated with two categories: every set learns the epsilon of a report, and no more."""
-    run = run_of("shuffler")
+    run = finished_run("shuffler")
     local = run.charter.variant.randomizer.epsilon  # type: ignore[attr-defined]
     for members in sets_of(run):
         ledger = run.ledger(Coalition(members))
@@ -179,7 +179,7 @@ def enumerated(epsilon: float, reports: int) -> float:
 
 
 def test_before_anything_is_published_a_shuffler_has_learned_nothing() -> None:
-    run = run_of("shuffler")
+    run = finished_run("shuffler")
     writer = LedgerWriter(run.charter)
     writer.start({})
     for step in run.steps:
@@ -193,7 +193,7 @@ def test_before_anything_is_published_a_shuffler_has_learned_nothing() -> None:
 
 
 def test_keys_of_services_open_what_is_tapped_and_not_what_the_aggregator_carries() -> None:
-    run = run_of("two_servers")
+    run = finished_run("two_servers")
     servers = (PartyId("server-1"), PartyId("server-2"))
 
     def crowds(*taps: tuple[PartyId, PartyId]) -> dict[PartyId, int]:
@@ -209,7 +209,7 @@ def test_keys_of_services_open_what_is_tapped_and_not_what_the_aggregator_carrie
 
 def test_who_tells_alone_is_told_from_who_is_merged() -> None:
     """One honest party among those who conspire has nobody to be merged with."""
-    run = run_of("shuffler")
+    run = finished_run("shuffler")
     account = run.ledger(Coalition((AGGREGATOR, *FOUR[:3]))).everybody[FOUR[3]]
     assert [type(charge.event) for charge in account.trail] == [Randomized]
 
@@ -223,7 +223,7 @@ def test_what_comes_after_a_batch_is_not_merged_with_it() -> None:
         sender = getattr(envelope, "sender", "")
         return Fate(delay=2.0) if sender == FOUR[0] else Fate()
 
-    run = Rehearsal(setting_of(late, records(HOMEPAGES, 4), seed=1), fate=slow)
+    run = Rehearsal(make_setting(late, records(HOMEPAGES, 4), seed=1), fate=slow)
     assert run.failure is None
     events = {
         party: account.trail[0].event for party, account in run.ledger(AGGREGATOR).everybody.items()
@@ -233,7 +233,7 @@ def test_what_comes_after_a_batch_is_not_merged_with_it() -> None:
 
 def test_who_comes_between_two_batches_is_merged_with_the_second_alone() -> None:
     """All of the first are in the second as well, and what is new in it is one report."""
-    run = run_of("shuffler")
+    run = finished_run("shuffler")
     local = Randomized(run.charter.variant.randomizer, ("page",))  # type: ignore[attr-defined]
     shuffler = PartyId("shuffler")
     report = Sealed(shuffler, Sealed(AGGREGATOR, local))
@@ -247,14 +247,14 @@ def test_who_comes_between_two_batches_is_merged_with_the_second_alone() -> None
     passed.add(Told(shuffler, AGGREGATOR, 0, "Batch", 0, batch, None), 10)
     passed.deliver(3)
     passed.add(Told(shuffler, AGGREGATOR, 1, "Batch", 1, batch, None), 11)
-    told = {told.sender: event for told, event in learned(passed, coalition_of(AGGREGATOR))}
+    told = {told.sender: event for told, event in learned(passed, parse_coalition(AGGREGATOR))}
     assert [told[party] for party in FOUR] == [*[Merged(local, 3, linked=True)] * 3, local]
 
 
 def test_what_a_head_does_not_list_is_not_merged() -> None:
     """A message may come after its wait is over: the service's head says what it took."""
-    run = run_of("shuffler")
-    heads = heads_of(run.entries)
+    run = finished_run("shuffler")
+    heads = collect_heads(run.entries)
     head = read_head(heads[PartyId("shuffler")])
     (wait,) = head.waits
     fewer = msgspec.structs.replace(wait, heard=wait.heard[1:])
@@ -274,7 +274,7 @@ def test_what_a_head_does_not_list_is_not_merged() -> None:
 
 def test_what_a_shuffler_cannot_read_it_does_not_add_up() -> None:
     """Masked values in boxes come one by one, and whoever has a mask knows the value by it."""
-    run = run_of("shuffler")
+    run = finished_run("shuffler")
     shuffler, hidden = PartyId("shuffler"), Hidden(ExactCounts(("page",)), (Mask("m"),))
     boxed = Sealed(shuffler, Sealed(AGGREGATOR, hidden))
     charge = Charge(0, "Reports", boxed, PureAccountant().judge(boxed))
@@ -287,7 +287,7 @@ def test_what_a_shuffler_cannot_read_it_does_not_add_up() -> None:
         passed.add(Told(party, AGGREGATOR, 1, "Masks", NO_ROUND, mask, None), entry)
     batch = Sealed(AGGREGATOR, Merging())
     passed.add(Told(shuffler, AGGREGATOR, 0, "Batch", NO_ROUND, batch, None), 10)
-    told = [*learned(passed, coalition_of(AGGREGATOR))]
+    told = [*learned(passed, parse_coalition(AGGREGATOR))]
     for party in FOUR:
         assert ExactCounts(("page",)) in [event for each, event in told if each.sender == party]
 
@@ -295,5 +295,5 @@ def test_what_a_shuffler_cannot_read_it_does_not_add_up() -> None:
 def test_more_rows_than_are_judged_hide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Anybody can write a file: what takes too long to judge is charged as if nothing hid it."""
     monkeypatch.setattr(reach, "CELLS", 10)
-    known = run_of("two_servers").ledger(AGGREGATOR).everybody
+    known = finished_run("two_servers").ledger(AGGREGATOR).everybody
     assert {charge.event for a in known.values() for charge in a.trail} == {ExactCounts(("page",))}

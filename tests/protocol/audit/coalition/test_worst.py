@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 
 from protocol.audit.coalition import search as worst
 from protocol.audit.coalition.elimination import Flags
-from protocol.audit.coalition.masks import Eyes, Known, SumRecord, flags_of, known_of
+from protocol.audit.coalition.masks import Eyes, Known, SumRecord, coalition_knowledge, place_flags
 from protocol.audit.coalition.row_space import row_space
 from protocol.audit.coalition.search import search
-from protocol.sharing.graph import neighbourhoods, order_of
+from protocol.sharing.graph import draw_order, neighbourhoods
 from protocol.sharing.messages import Dealt
 
 
 def finished(n: int, k: int, gone: set[int], *, coin: int = 1) -> SumRecord:
     """A sparse sum without those that are gone after they have dealt, as the aggregator sees it."""
     record = SumRecord(n, k)
-    record.hoods[:] = neighbourhoods(order_of(bytes([coin]) * 32, n), k)
-    stays = ~flags_of(gone, n)
+    record.hoods[:] = neighbourhoods(draw_order(bytes([coin]) * 32, n), k)
+    stays = ~place_flags(gone, n)
     record.joined[:] = record.dealt[:] = True
     record.survivors[:] = stays[record.hoods]
     record.deals[:] = True
@@ -35,13 +35,13 @@ def finished(n: int, k: int, gone: set[int], *, coin: int = 1) -> SumRecord:
 def known_by(record: SumRecord, chosen: Flags, threshold: int) -> Known:
     """What these parties know together with the aggregator."""
     eyes = Eyes.of_aggregator(chosen)
-    return known_of(record, record.seen(eyes), eyes, threshold)
+    return coalition_knowledge(record, record.seen(eyes), eyes, threshold)
 
 
 def smallest_of(records: list[SumRecord], places: tuple[int, ...], threshold: int) -> int | None:
     """The smallest set that follows for these parties and the aggregator."""
     n = records[0].parties
-    chosen = flags_of(places, n)
+    chosen = place_flags(places, n)
     sets = []
     for record in records:
         known = known_by(record, chosen, threshold)
@@ -143,7 +143,7 @@ def searched(record: SumRecord, size: int, threshold: int) -> worst.Choice:
 def test_a_circle_is_cut_where_it_is_thin() -> None:
     """Whoever is gone counts for a run: one more in each of two runs of five cuts off fourteen."""
     n, k = 400, 10
-    order = order_of(bytes([1]) * 32, n)
+    order = draw_order(bytes([1]) * 32, n)
     thin = {int(place) for place in (*order[100:104], *order[120:124])}
     record = finished(n, k, thin)
     for size, left in ((1, 391), (2, 14), (3, 13), (4, 12), (5, 11)):
@@ -156,7 +156,7 @@ def test_a_circle_is_cut_where_it_is_thin() -> None:
 
 def test_a_run_may_go_over_the_end_of_the_order() -> None:
     n, k = 400, 10
-    order = order_of(bytes([1]) * 32, n)
+    order = draw_order(bytes([1]) * 32, n)
     thin = {int(place) for place in (*order[-2:], *order[:2], *order[20:24])}
     record = finished(n, k, thin)
     # From 398 to 1 and from 20 to 23 are gone; with 2 and 19 those from 3 to 18 are cut off.
@@ -170,7 +170,7 @@ def test_shares_expose_before_masks_do(size: int, exposed: int) -> None:
     record = finished(400, 10, set())
     choice = searched(record, size, 8)
     assert choice.exact
-    chosen = flags_of(choice.places, 400)
+    chosen = place_flags(choice.places, 400)
     known = known_by(record, chosen, 8)
     alone = [part for part in known.components if len(part) == 1]
     assert len(alone) >= exposed

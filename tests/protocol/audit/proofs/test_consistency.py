@@ -29,8 +29,8 @@ from tests.recorded.signed import (
     SURVEY,
     TWO,
     changed_report,
+    finished_run,
     rewritten,
-    run_of,
     setting,
     signed_run,
 )
@@ -74,7 +74,7 @@ def test_it_holds_from_its_own_checkpoint_alone() -> None:
 
 def test_records_of_real_runs() -> None:
     where = setting(RRClusters(survey=SURVEY, p=0.6, tv=6, td=0.1, dependence="rr"))
-    for run in (signed_run(), run_of(where)):
+    for run in (signed_run(), finished_run(where)):
         earlier, *_, later = checkpoints_of(run.content)
         proof = prove(run.content, earlier, later)
         assert problems_of(proof, earlier) == ()

@@ -20,7 +20,7 @@ from protocol.sharing.sums import SecureSum
 from protocol.surveys.records import Records
 from protocol.transcript.checkpoints import read_note
 from protocol.transcript.entries import Delivered, Sent
-from protocol.transcript.header import header_of
+from protocol.transcript.header import make_header
 from protocol.transcript.receipts import (
     Counted,
     Receipt,
@@ -49,13 +49,13 @@ from tests.recorded.signed import (
     TWO,
     changed_report,
     envelopes,
+    finished_run,
     rewritten,
-    run_of,
     setting,
     signed_run,
     without,
 )
-from tests.vectors.make import log_leaves, path_of, tree_hash
+from tests.vectors.make import inclusion_path_at, log_leaves, tree_hash
 from transports.faults import Fault
 
 SUM = SecureSumVariant(survey=SURVEY)
@@ -80,7 +80,7 @@ def test_every_party_gets_a_receipt_that_holds() -> None:
 
 def test_the_receipts_of_all_parties_are_those_of_each() -> None:
     slow = Fault(verdict=Verdict.PASS, delay=1000.0, sender=ONE, kind="Report")
-    for run in (signed_run(), run_of(setting(), (slow,))):
+    for run in (signed_run(), finished_run(setting(), (slow,))):
         chunks = functools.partial(Unpacked, run.content)
         each, covering = prove_each(chunks, RRIndependent)
         found = dict(each)
@@ -112,9 +112,9 @@ def test_a_receipt_is_what_the_format_says() -> None:
     for shown in (counted.report, counted.closing):
         assert shown.content == contents[shown.index]
         assert shown.salt == leaves[shown.index][:16]
-        assert list(shown.path) == path_of(shown.index, leaves)
+        assert list(shown.path) == inclusion_path_at(shown.index, leaves)
     roster = [key + name.encode() for name, key in forgery.header["roster"]]
-    assert list(receipt.roster) == path_of(receipt.place, roster)
+    assert list(receipt.roster) == inclusion_path_at(receipt.place, roster)
     bound = msgspec.msgpack.encode([receipt.terms, tree_hash(roster), receipt.members])
     session = hashlib.sha256(b"sottovoce session 3\0" + bound).digest()[:31] + b"\1"
     assert session == forgery.header["session"]
@@ -138,7 +138,7 @@ def test_a_receipt_shows_no_salt_but_its_own() -> None:
 def test_a_receipt_of_a_secure_sum_is_about_the_contribution(profile: Any) -> None:
     """Of many messages the one that bears on the records."""
     sums = msgspec.structs.replace(SUM.sums, profile=profile)
-    run = run_of(setting(SecureSumVariant(survey=SURVEY, sums=sums)))
+    run = finished_run(setting(SecureSumVariant(survey=SURVEY, sums=sums)))
     receipt = receipt_of(run, TWO, SecureSumVariant)
     assert problems_of(receipt, run.checkpoint) == ()
     assert topics_of(receipt) == [("Upload" if profile == "sparse" else "Partial", -1)]
@@ -146,7 +146,7 @@ def test_a_receipt_of_a_secure_sum_is_about_the_contribution(profile: Any) -> No
 
 
 def test_a_party_that_did_not_sign_gets_a_receipt_all_the_same() -> None:
-    run = run_of(setting(), unsigned=(ONE,))
+    run = finished_run(setting(), unsigned=(ONE,))
     receipt = receipt_of(run)
     assert receipt.head is None
     assert problems_of(receipt, run.checkpoint) == ()
@@ -210,10 +210,12 @@ def crashed(kind: str | None = None) -> Sequence[Fault]:
 
 def test_who_was_not_counted_gets_none() -> None:
     where = setting()
-    lost = run_of(where, (Fault(verdict=Verdict.DROP, sender=ONE, kind="Report"),))
+    lost = finished_run(where, (Fault(verdict=Verdict.DROP, sender=ONE, kind="Report"),))
     assert refusal(lost) == "its report came too late to be counted, or never arrived"
-    assert refusal(run_of(where, crashed())) == "it reported nothing: crashed"
-    late = run_of(where, (Fault(verdict=Verdict.PASS, delay=1000.0, sender=ONE, kind="Report"),))
+    assert refusal(finished_run(where, crashed())) == "it reported nothing: crashed"
+    late = finished_run(
+        where, (Fault(verdict=Verdict.PASS, delay=1000.0, sender=ONE, kind="Report"),)
+    )
     assert refusal(late) == "its report came too late to be counted, or never arrived"
     dropped = rewritten(signed_run(), without(sender=ONE, kinds=("Report", "Head")))
     assert refusal(dropped) == "it reported nothing"
@@ -233,7 +235,7 @@ class Choosy(RRIndependent, frozen=True):
 
 
 def test_who_declined_gets_none() -> None:
-    run = run_of(setting(Choosy.with_keep(SURVEY, 0.6)))
+    run = finished_run(setting(Choosy.with_keep(SURVEY, 0.6)))
     assert refusal(run, ONE, Choosy) == "it declined: it did not agree to what it was asked"
     assert problems_of(receipt_of(run, TWO, Choosy), run.checkpoint) == ()
 
@@ -241,7 +243,7 @@ def test_who_declined_gets_none() -> None:
 def test_a_sum_without_the_partys_upload_gives_none() -> None:
     """It was counted among those who join, and that is not enough."""
     where = setting(msgspec.structs.replace(SUM, sums=SecureSum(dropped=0.2)), parties=9)
-    run = run_of(where, crashed("Upload"))
+    run = finished_run(where, crashed("Upload"))
     assert refusal(run, ONE, SecureSumVariant) == "it reported nothing: crashed"
     assert problems_of(receipt_of(run, TWO, SecureSumVariant), run.checkpoint) == ()
 
@@ -253,7 +255,7 @@ CLUSTERS = RRClusters(
 
 def test_of_several_reports_those_that_were_counted_are_shown() -> None:
     """Counted with its report on pairs, gone before it could report by clusters."""
-    receipt = receipt_of(run := run_of(setting(CLUSTERS), crashed("Report")), ONE, RRClusters)
+    receipt = receipt_of(run := finished_run(setting(CLUSTERS), crashed("Report")), ONE, RRClusters)
     assert problems_of(receipt, run.checkpoint) == ()
     assert topics_of(receipt) == [("PilotReport", -1)]
     assert receipt.head is None
@@ -266,7 +268,7 @@ def test_what_comes_after_a_closing_is_not_counted() -> None:
     """It is delivered all the same, while the aggregator waits for somebody else's next report."""
     late = Fault(verdict=Verdict.PASS, delay=70.0, sender=ONE, kind="PilotReport")
     slow = Fault(verdict=Verdict.PASS, delay=30.0, sender=TWO, kind="Report")
-    run = run_of(setting(CLUSTERS), (late, slow))
+    run = finished_run(setting(CLUSTERS), (late, slow))
     # After its number of respondents.
     [came] = [e for e in run.entries if isinstance(e, Delivered) and (e.sender, e.seq) == (ONE, 1)]
     assert came.at == 70_000_000
@@ -302,7 +304,7 @@ def test_a_record_that_proves_nothing_gives_none() -> None:
     broken = Forgery(run.content)
     broken.entries[0][1] = 7
     assert refusal(Written(broken.write())).startswith("the record is not sound: ")
-    unsigned = written(header_of(setting().charter), run.entries)
+    unsigned = written(make_header(setting().charter), run.entries)
     assert refusal(unsigned) == "the record has no checkpoint that is signed"
     damaged = unreadable_after_header(run.content)
     assert refusal(Written(damaged)).startswith("the record could not be read: ")
@@ -355,7 +357,7 @@ def test_a_run_that_failed_has_receipts_too() -> None:
     run = signed_run()
     entries = [e for e in run.entries if not (isinstance(e, Sent) and b"Estimate" in e.envelope)]
     failed = written(
-        header_of(setting().charter), entries, signer=AGGREGATORS, complete=False, reason="x"
+        make_header(setting().charter), entries, signer=AGGREGATORS, complete=False, reason="x"
     )
     assert problems_of(receipt_of(failed), failed.checkpoint) == ()
 

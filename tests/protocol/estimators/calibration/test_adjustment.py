@@ -32,7 +32,7 @@ Codes = NDArray[np.unsignedinteger]
 HALVES = np.array([0.5, 0.5])
 
 
-def codes_of(*rows: Sequence[int]) -> Codes:
+def cells_to_codes(*rows: Sequence[int]) -> Codes:
     return np.array(rows, np.uint8)
 
 
@@ -63,7 +63,7 @@ def margin(codes: Codes, weights: Floats, one: Target) -> Floats:
 
 # Example 1 of section 5
 
-EXAMPLE = codes_of(*[(0, 0)] * 4, *[(1, 0)] * 2, *[(1, 1)] * 4)
+EXAMPLE = cells_to_codes(*[(0, 0)] * 4, *[(1, 0)] * 2, *[(1, 1)] * 4)
 BOTH = (target((0,), HALVES), target((1,), HALVES))
 
 
@@ -188,7 +188,7 @@ def test_the_margin_error_is_the_largest_of_all_groups() -> None:
 
 
 def test_a_category_that_nobody_reported_leaves_its_share_to_the_others() -> None:
-    codes = codes_of((0, 0), (0, 1), (1, 0), (1, 1))
+    codes = cells_to_codes((0, 0), (0, 1), (1, 0), (1, 1))
     targets = [target((0,), [0.2, 0.3, 0.5]), target((1,), HALVES)]
     adjusted = adjust_records(codes, targets)
     assert adjusted.unplaced == pytest.approx(0.5)
@@ -198,7 +198,7 @@ def test_a_category_that_nobody_reported_leaves_its_share_to_the_others() -> Non
 
 def test_a_target_of_zero_takes_all_weight_and_with_it_what_only_its_records_carry() -> None:
     """Category 2 of the first attribute occurs only beside one that is estimated as absent."""
-    codes = codes_of((0, 0), (1, 0), (1, 1), (2, 2))
+    codes = cells_to_codes((0, 0), (1, 0), (1, 1), (2, 2))
     targets = [target((0,), [0.3, 0.3, 0.4]), target((1,), [0.75, 0.25, 0.0])]
     adjusted = adjust_records(codes, targets, sweeps=2000)
     assert adjusted.weights[3] == 0
@@ -208,7 +208,7 @@ def test_a_target_of_zero_takes_all_weight_and_with_it_what_only_its_records_car
 
 
 def test_margins_that_contradict_the_reports_do_not_converge() -> None:
-    codes = codes_of((0, 0), (1, 1))
+    codes = cells_to_codes((0, 0), (1, 1))
     adjusted = adjust_records(codes, [target((0,), [0.9, 0.1]), target((1,), [0.4, 0.6])])
     assert not adjusted.converged
     assert adjusted.sweeps == 100
@@ -218,13 +218,13 @@ def test_margins_that_contradict_the_reports_do_not_converge() -> None:
 
 def test_targets_that_leave_nobody_a_weight_are_refused() -> None:
     with pytest.raises(ValueError, match="every record is in a cell whose target is 0"):
-        adjust_records(codes_of((0, 1), (1, 0)), [target((0,), [1, 0]), target((1,), [1, 0])])
+        adjust_records(cells_to_codes((0, 1), (1, 0)), [target((0,), [1, 0]), target((1,), [1, 0])])
 
 
 def test_other_nonsense_is_refused() -> None:
     for records, targets in (
         (EXAMPLE, []),
-        (codes_of((2, 0)), BOTH),
+        (cells_to_codes((2, 0)), BOTH),
         (EXAMPLE[:0], BOTH),
         (Counts.of(EXAMPLE[:0], (2, 2)), BOTH),
     ):

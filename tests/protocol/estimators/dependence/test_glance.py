@@ -13,7 +13,7 @@ from protocol.crypto.randomness import Stream
 from protocol.estimators.counts import Counts
 from protocol.estimators.dependence.association import TestResult
 from protocol.estimators.dependence.dependence import cramers_v, debiased_dependences
-from protocol.estimators.dependence.glance import STRONG, excess_of, glance
+from protocol.estimators.dependence.glance import STRONG, dependence_excess, glance
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.joint import Block, JointReports
 from protocol.estimators.linear import LinearEstimate
@@ -128,7 +128,10 @@ class TablesAlone(Estimate):
 def test_tables_with_covariances_say_the_same_as_reports() -> None:
     estimate = reported(answers(5_000, 3, linked=LINKED), 0.7, 3)
     for pair in ("ad", "bc", "be"):
-        one, other = excess_of(estimate, *pair), excess_of(TablesAlone(estimate), *pair)
+        one, other = (
+            dependence_excess(estimate, *pair),
+            dependence_excess(TablesAlone(estimate), *pair),
+        )
         assert other.values == pytest.approx(one.values, abs=1e-9)
         assert other.errors == pytest.approx(one.errors, rel=0.02)
         assert other.law.estimate == pytest.approx(

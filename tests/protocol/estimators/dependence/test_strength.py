@@ -61,7 +61,7 @@ def expected_reports(blocks: tuple[Block, ...], answers: Floats) -> LinearEstima
     return LinearEstimate(JointReports(SURVEY, blocks, counts))
 
 
-def excess_of(table: Floats) -> Floats:
+def dependence_excess(table: Floats) -> Floats:
     return table - np.outer(table.sum(axis=1), table.sum(axis=0))
 
 
@@ -90,7 +90,8 @@ def test_traces_are_those_of_the_dense_covariance(design: str, about: About) -> 
     law = dense_law(SURVEY, blocks)
     inverse = np.linalg.inv(law)
     jacobian = slopes(
-        lambda reports: excess_of((reports @ inverse).reshape(3, 4)).ravel(), answers.ravel() @ law
+        lambda reports: dependence_excess((reports @ inverse).reshape(3, 4)).ravel(),
+        answers.ravel() @ law,
     )
     spread = jacobian.T @ covariance_of_reports(law, answers, about) @ jacobian / MANY
     roots = 1 / np.sqrt(answers.ravel())
@@ -136,7 +137,7 @@ def test_rare_categories_count_less_and_the_law_says_how_much_is_seen() -> None:
     law = cramers_law(PairReports.exact(table, n), "population")
     first, second = table.sum(axis=1), table.sum(axis=0)
     weights = [m / (m**2 + 4 * m * (1 - m) / n) for m in (first, second)]
-    form = float(np.sum(excess_of(table) ** 2 * np.outer(*weights)))
+    form = float(np.sum(dependence_excess(table) ** 2 * np.outer(*weights)))
     assert (law.estimate + law.noise).item() == pytest.approx(form, rel=1e-12)
     seen = [w * m @ (1 - m) / (len(m) - 1) for w, m in zip(weights, (first, second), strict=True)]
     assert law.seen.item() == pytest.approx(np.prod(seen), rel=1e-12)

@@ -99,7 +99,7 @@ CASES: dict[str, tuple[Callable[[int], Estimate], tuple[str, ...]]] = {
 }
 
 
-def error_of(estimate: Estimate, names: tuple[str, ...], about: About) -> float:
+def scaled_error(estimate: Estimate, names: tuple[str, ...], about: About) -> float:
     table = estimate.table(*names)
     errors = table.standard_errors if about == "respondents" else table.population_errors
     assert errors is not None
@@ -115,7 +115,7 @@ def test_no_known_error_is_far_too_small(case: str, expected: float) -> None:
     deviation = math.sqrt(expected) / N / gain
     wrong = known = 0.0
     for count in range(30):
-        error = error_of(make(count), names, "population")
+        error = scaled_error(make(count), names, "population")
         chance = float(stats.poisson.pmf(count, expected))
         known += chance * (not math.isnan(error))
         wrong += chance * (error < deviation / 3)
@@ -126,7 +126,7 @@ def test_no_known_error_is_far_too_small(case: str, expected: float) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_two_reports_tell_an_error_and_one_does_not(case: str) -> None:
     make, names = CASES[case]
-    errors = [error_of(make(count), names, "population") for count in range(4)]
+    errors = [scaled_error(make(count), names, "population") for count in range(4)]
     assert np.isnan(errors[:2]).all()
     assert not np.isnan(errors[2:]).any()
     weights = np.zeros([SIZE] * len(names))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from protocol.estimators.inference.interval_words import bracketed, sentences
-from protocol.estimators.inference.intervals import Intervals, Shown, figures_of, level_text
+from protocol.estimators.inference.intervals import Intervals, Shown, interval_figures, level_text
 from protocol.estimators.inference.laws import Interval
 from protocol.estimators.projection import Projection
 
@@ -48,8 +48,8 @@ def test_an_interval_is_written_once() -> None:
 
 def test_figures_stand_beside_their_intervals() -> None:
     ends = Interval(np.array([[0.0, 0.1]]), np.array([[0.2, 0.3]]))
-    assert figures_of([[0.1, 0.2]], ends) == [Shown(0.1, 0.0, 0.2), Shown(0.2, 0.1, 0.3)]
-    assert figures_of(1.0, Interval(np.array(0.5), np.array(2.0))) == [Shown(1.0, 0.5, 2.0)]
+    assert interval_figures([[0.1, 0.2]], ends) == [Shown(0.1, 0.0, 0.2), Shown(0.2, 0.1, 0.3)]
+    assert interval_figures(1.0, Interval(np.array(0.5), np.array(2.0))) == [Shown(1.0, 0.5, 2.0)]
 
 
 @pytest.mark.parametrize(

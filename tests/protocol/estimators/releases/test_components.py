@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from protocol.estimators.releases.components import (
     applied,
-    coefficients_of,
-    entries_of,
+    coefficients_to_entries,
+    component_subsets,
+    entries_to_coefficients,
     meeting,
     spread,
-    subsets_of,
 )
 from tests.enumeration import Floats
 
@@ -60,13 +60,15 @@ def test_components_are_projections(shape: tuple[int, ...], seed: int) -> None:
 def test_entries_follow_from_where_row_and_column_agree(shape: tuple[int, ...], seed: int) -> None:
     several = np.random.default_rng(seed).normal(size=(3, *(2,) * len(shape)))
     cells = list(np.ndindex(*shape))
-    for coefficients, entries in zip(several, entries_of(several, shape), strict=True):
+    for coefficients, entries in zip(several, coefficients_to_entries(several, shape), strict=True):
         found = [
             [entries[tuple(int(a == b) for a, b in zip(x, y, strict=True))] for y in cells]
             for x in cells
         ]
         assert np.allclose(found, dense(coefficients, shape), atol=1e-12)
-    assert np.allclose(coefficients_of(entries_of(several, shape), shape), several, atol=1e-12)
+    assert np.allclose(
+        entries_to_coefficients(coefficients_to_entries(several, shape), shape), several, atol=1e-12
+    )
 
 
 def test_components_by_the_attributes_in_them() -> None:
@@ -74,7 +76,7 @@ def test_components_by_the_attributes_in_them() -> None:
     for inside in itertools.product((0, 1), repeat=3):
         assert factor[inside] == (0.3 if inside[0] or inside[2] else 1.0)
     known = np.zeros((2, 2, 2))
-    known[subsets_of([True, False, True])] = 1
+    known[component_subsets([True, False, True])] = 1
     assert {place for place in itertools.product((0, 1), repeat=3) if known[place]} == {
         (0, 0, 0),
         (1, 0, 0),

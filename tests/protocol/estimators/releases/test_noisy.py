@@ -14,7 +14,7 @@ from scipy import stats
 
 from protocol.errors import SurveyError
 from protocol.estimators.dependence.dependence import cramers_v, debiased_dependences, pearson
-from protocol.estimators.dependence.glance import excess_of
+from protocol.estimators.dependence.glance import dependence_excess
 from protocol.estimators.dependence.strength import cramers_law, pearsons_law
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.laws import SIDES, About
@@ -397,7 +397,10 @@ def test_the_noise_of_a_dependence_is_that_of_the_table() -> None:
     counts = drawn.counted(drawn.codes(rng, 4_000))
     estimate = drawn.noisy(rng, counts, trials=4_000, chance=20_000)
     for pair in (("a", "b"), ("b", "c"), ("d", "a")):
-        one, other = excess_of(estimate, *pair), excess_of(TablesAlone(estimate), *pair)
+        one, other = (
+            dependence_excess(estimate, *pair),
+            dependence_excess(TablesAlone(estimate), *pair),
+        )
         assert one.values == pytest.approx(other.values, abs=1e-12)
         assert one.errors == pytest.approx(other.errors, rel=0.01)
         assert one.law.estimate == pytest.approx(other.law.estimate, rel=1e-6)

@@ -22,9 +22,9 @@ from protocol.simulation.populations.cohorts import (
     Counted,
     Job,
     count_cohort,
-    loss_of,
-    parties_of,
+    count_parties,
     parts_of,
+    respondent_loss,
 )
 from protocol.simulation.populations.population import Resampled, TableLaw
 from protocol.simulation.populations.tally import Tally
@@ -98,7 +98,7 @@ def test_coins_are_those_of_the_parties_of_a_live_run(
     check_alike(result, published_live(job, stages, cohort=COHORT))
     # Everybody is one party, or so many are.
     for parties, known in ((None, 275), (40, 40), (0, 0)):
-        shares = [parties_of(parties, start, start + 55, 275) for start in range(0, 275, 55)]
+        shares = [count_parties(parties, start, start + 55, 275) for start in range(0, 275, 55)]
         counted = sum(
             job.variant.count(stages[0], parts_of(job, stages[0], place, 55, share))
             for place, share in enumerate(shares)
@@ -117,7 +117,7 @@ def test_what_is_told_in_a_sum_is_no_message_and_is_charged() -> None:
         (PairRR.with_keep(BITS, 0.6), PairRR.with_keep(BITS, 0.6).most()),
     ):
         job = Job(variant, Resampled(answers(BITS, 9)), SEED)
-        assert loss_of(job, next(variant.stages(9))).record == record
+        assert respondent_loss(job, next(variant.stages(9))).record == record
 
 
 @pytest.mark.parametrize("example", REFUSED, ids=lambda example: example.name)
@@ -270,7 +270,7 @@ def test_what_people_tell_is_what_the_ledger_says() -> None:
         job = Job(example.variant, Resampled(example.records), SEED)
         parties = 6 if isinstance(job.variant, Tallied) else 2
         stages, _ = counted_by_law(job, people=6, cohort=6 // parties)
-        found = max(loss_of(job, stage).record for stage in stages)
+        found = max(respondent_loss(job, stage).record for stage in stages)
         assert 0 < found <= example.variant.most() * (1 + 1e-12), example.name
         if not isinstance(example.variant, RRBA | RRIndependent):
             assert found == pytest.approx(example.variant.most()), example.name
@@ -282,9 +282,9 @@ def test_people_who_are_not_judged_may_have_been_asked_what_costs_more(
     for example in BY_LAW:
         job = Job(example.variant, Resampled(example.records), SEED)
         stage = next(job.variant.stages(500))
-        whole = loss_of(job, stage)
+        whole = respondent_loss(job, stage)
         monkeypatch.setattr(cohorts, "JUDGED", 8)
-        some = loss_of(job, stage)
+        some = respondent_loss(job, stage)
         monkeypatch.undo()
         assert some.record >= whole.record, example.name
         assert all(some.attributes.get(n, 0.0) >= e for n, e in whole.attributes.items()), (
@@ -298,7 +298,7 @@ def test_what_nobody_can_judge_is_taken_for_the_answers() -> None:
             raise KeyError("never thought of it")
 
     job = Job(Odd.with_keep(BITS, 0.5), TableLaw(BITS, LAW), SEED)
-    loss = loss_of(job, next(job.variant.stages(10)))
+    loss = respondent_loss(job, next(job.variant.stages(10)))
     assert loss.unbounded == (f"the true answers to {', '.join(BITS.names)}",)
 
 

@@ -32,7 +32,7 @@ from tests.protocol.variants.clusters.test_rr_clusters import (
     TWO,
     WAYS,
     dependent,
-    result_of,
+    kernel_result,
     session,
     variant_of,
 )
@@ -112,7 +112,7 @@ def test_a_proposal_that_does_not_follow_is_refused(way: Dependence, what: str) 
     trial = session(variant_of(way, p=SURE), rewrite=change("Proposal", None, ONE, **fields))
     assert says in trial.refusals()[ONE]
     assert trial.messages("Report", ONE) == []
-    assert result_of(trial).counts.sum() == 7
+    assert kernel_result(trial).counts.sum() == 7
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_who_alone_is_shown_other_tables_does_not_report(way: Dependence, sums: 
     if sums is WARY:
         # The others take it for one of the two that may be missing.
         assert set(trial.refusals()) == {FOUR}
-        assert result_of(trial).counts.sum() == 7
+        assert kernel_result(trial).counts.sum() == 7
     else:
         assert trial.messages("Report") == []
 
@@ -196,8 +196,8 @@ def test_whoever_hears_one_proposal_reports(way: Dependence) -> None:
     gone = {TWO: "PilotReport", THREE: "Tags"}
     trial = session(variant_of(way, p=SURE), gone=gone)
     assert trial.refusals() == {}
-    assert result_of(trial).learned == 7
-    assert result_of(trial).counts.sum() == 6
+    assert kernel_result(trial).learned == 7
+    assert kernel_result(trial).counts.sum() == 6
 
 
 def test_who_reports_for_others_than_it_said_is_left_out() -> None:
@@ -205,8 +205,8 @@ def test_who_reports_for_others_than_it_said_is_left_out() -> None:
     variant = variant_of("rr", p=SURE, max_records=2)
     twice = change("PilotReport", TWO, codes=lambda old: np.vstack([old, old]))
     trial = session(variant, rewrite=twice)
-    assert trial.names(result_of(trial).accused) == [TWO]
-    assert result_of(trial).learned == 7
+    assert trial.names(kernel_result(trial).accused) == [TWO]
+    assert kernel_result(trial).learned == 7
     assert trial.refusals() == {}
 
 

@@ -105,7 +105,7 @@ def session(
     return rehearsed(charter, holdings, exchange=exchange, fate=vanishing(gone or {}))
 
 
-def result_of(trial: Run) -> Clustered:
+def kernel_result(trial: Run) -> Clustered:
     if trial.failure is not None:
         raise trial.failure
     assert isinstance(trial.result, Clustered)
@@ -186,7 +186,7 @@ def test_clusters_that_were_not_negotiated_are_refused(way: Dependence) -> None:
         why = "asked to randomize other clusters than negotiated"
         assert trial.refusals() == {TWO: why}
         assert trial.messages("Report", TWO) == []
-        assert result_of(trial).counts.sum() == 7
+        assert kernel_result(trial).counts.sum() == 7
         trial = session(variant, rewrite=change("Ask", None, TWO, survey=bytes(32)))
         assert "another survey" in trial.refusals()[TWO]
 
@@ -216,7 +216,7 @@ def test_a_report_that_does_not_fit_the_clusters_is_left_out(
     """Two clusters of 6 and 2 cells: three columns, one column, a cell that there is not."""
     rewrite = change("Report", TWO, codes=np.array(codes, np.uint8))
     trial = session(variant_of(way, p=SURE), rewrite=rewrite)
-    result = result_of(trial)
+    result = kernel_result(trial)
     assert trial.names(result.accused) == [TWO]
     assert int(result.counts.sum()) == 7
     others = np.delete(dependent(8).codes, 1, axis=0)
@@ -244,7 +244,7 @@ def test_whoever_vanishes_is_counted_out(way: Dependence, gone: dict[PartyId, st
     trial = session(variant_of(way, p=SURE), 8, gone=gone)
     spoken = {"PilotReport"} if way in WAYS[:2] else {"Upload", "Unmask"}
     left = {name for name, kind in gone.items() if kind in spoken | {"Join", "Tags", "Report"}}
-    result = result_of(trial)
+    result = kernel_result(trial)
     kept = [i for i, name in enumerate(trial.charter.roster.parties) if name not in left]
     rows, counts = np.unique(dependent(8).codes[kept], axis=0, return_counts=True)
     assert (result.codes.tolist(), result.counts.tolist()) == (rows.tolist(), counts.tolist())
@@ -333,7 +333,7 @@ def test_clusters_take_two_attributes_and_a_result_of_their_own() -> None:
         RRClusters(survey=alone, p=0.5, tv=4, td=0.1)
     with pytest.raises(LocalProtocolError, match="not a result"):
         variant_of("rr").estimate(Declined("terms"))
-    result = result_of(session(variant_of("secure-sum")))
+    result = kernel_result(session(variant_of("secure-sum")))
     short = msgspec.structs.replace(result, totals=result.totals[1:])
     with pytest.raises(ValueError, match="totals: table 0 sums to"):
         variant_of("secure-sum").estimate(short)

@@ -18,7 +18,7 @@ from protocol.variants.keyvalue.records import (
     held_records,
     key_records,
     key_survey,
-    values_of,
+    key_values,
 )
 
 NAN = math.nan
@@ -27,7 +27,7 @@ SURVEY = key_survey("films", ("heat", "ran"), LEVELS)
 
 
 def test_codes_stand_for_the_values_that_were_given() -> None:
-    np.testing.assert_array_equal(values_of(SURVEY), [[NAN, -1, 0.1, 1], [NAN, 0.3, NAN, NAN]])
+    np.testing.assert_array_equal(key_values(SURVEY), [[NAN, -1, 0.1, 1], [NAN, 0.3, NAN, NAN]])
     assert SURVEY.attributes[0].missing == MISSING
 
 
@@ -80,4 +80,4 @@ def test_a_survey_of_what_is_no_key_is_refused(keys: Any, levels: Any, message: 
 )
 def test_other_attributes_are_no_keys(attribute: Attribute) -> None:
     with pytest.raises(SurveyError, match=r"'a'.*expected"):
-        values_of(Survey("x", (attribute,)))
+        key_values(Survey("x", (attribute,)))

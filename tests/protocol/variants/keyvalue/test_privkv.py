@@ -29,7 +29,7 @@ from protocol.variants.keyvalue.privkv import (
     Request,
     SymbolCounts,
 )
-from protocol.variants.keyvalue.records import held_records, key_survey, values_of
+from protocol.variants.keyvalue.records import held_records, key_survey, key_values
 from protocol.wire.codec import decode_envelope
 from scenarios import EXECUTORS
 from tests.protocol.sessions import (
@@ -40,7 +40,7 @@ from tests.protocol.sessions import (
     holdings_of,
     machine_of,
     rehearsed,
-    words_of,
+    words_sent,
 )
 from tests.recorded.runs import fate_of, recorded
 
@@ -75,7 +75,7 @@ def test_privkv_comes_near_the_truth(estimator: Any) -> None:
     assert estimate.n == n
     held = held_records(records)
     true = held.codes.mean(axis=0)
-    values = values_of(FILMS)[np.arange(3), records.codes]
+    values = key_values(FILMS)[np.arange(3), records.codes]
     means = np.nanmean(values, axis=0)
     # Fakes are a twentieth of what is reported with a key: these two count them as values.
     slack = 0.07 if estimator in ("moment", "em") else 0.0
@@ -111,7 +111,7 @@ def test_privkvm_takes_frequencies_of_the_first_round_and_means_of_the_last() ->
     np.testing.assert_array_equal(
         estimate.frequencies, maximum_likelihood(estimate.counts[0], each).frequencies
     )
-    means = np.nanmean(values_of(FILMS)[np.arange(3), records.codes], axis=0)
+    means = np.nanmean(key_values(FILMS)[np.arange(3), records.codes], axis=0)
     assert (np.abs(estimate.means - means) < 6 * estimate.mean_errors).all()
     assert outcome.follows()
     np.testing.assert_array_equal(
@@ -246,9 +246,9 @@ def test_a_party_refuses_another_survey_and_what_exceeds_its_budget() -> None:
     machine = asked(variant, Request(FILMS.digest), budget=1.9)
     assert isinstance(machine.failure, PrivacyError)
     # It is refused before the first round, not in the last.
-    assert [item.kind for item in words_of(machine)] == ["Declined"]
+    assert [item.kind for item in words_sent(machine)] == ["Declined"]
     fitting = asked(variant, Request(FILMS.digest), Fakes(1, np.zeros(1)), budget=2.0)
-    assert [item.kind for item in words_of(fitting)] == ["KeyReport", "KeyReport"]
+    assert [item.kind for item in words_sent(fitting)] == ["KeyReport", "KeyReport"]
     assert fitting.failure is None
 
 

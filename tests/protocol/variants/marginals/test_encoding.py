@@ -33,7 +33,7 @@ def test_bits_of_a_survey() -> None:
     )
     assert ENCODING.binary.attribute("b") == SURVEY.attribute("b")
     assert set(ENCODING.binary.sizes) == {2}
-    assert ENCODING.bits_of("c", "b") == ("c bit 2", "c bit 1", "c bit 0", "b")
+    assert ENCODING.name_bits("c", "b") == ("c bit 2", "c bit 1", "c bit 0", "b")
     # Powers of two and what is beside them.
     assert binary_encoding(survey_of(2, 4, 8, 9, 16, 17)).bits == (1, 2, 3, 4, 4, 5)
 

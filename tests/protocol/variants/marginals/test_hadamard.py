@@ -15,9 +15,9 @@ from protocol.randomizers.walsh import wht
 from protocol.variants.marginals.hadamard import (
     Coefficients,
     Noise,
+    coefficient_places,
     from_coefficients,
     low_transform,
-    places_of,
     tables_of,
 )
 
@@ -91,7 +91,7 @@ def test_marginals_from_coefficients_and_back(d: int, k: int) -> None:
 def test_sets_that_have_no_coefficient_are_refused() -> None:
     for mask in (0b111, 0b1000):
         with pytest.raises(ValueError, match="at most 2 of 3"):
-            places_of(np.array([mask], np.uint32), d=3, k=2)
+            coefficient_places(np.array([mask], np.uint32), d=3, k=2)
     with pytest.raises(ValueError, match="at most 2 of 3"):
         tables_of(np.ones(7), subsets(3, 3), d=3, k=2)
 

@@ -18,7 +18,7 @@ from protocol.randomizers.means.one_bit import OneBitMean
 from protocol.randomizers.means.piecewise import PiecewiseMean
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants.numeric.estimate import NumericMeans, mean_law
-from protocol.variants.numeric.scales import scale_of
+from protocol.variants.numeric.scales import attribute_scale
 from tests.tiers import thinned
 
 SIZE = 9
@@ -114,7 +114,7 @@ def test_intervals_are_on_the_scale_of_the_attribute() -> None:
     totals[::40] = 3
     means = NumericMeans(
         Survey("ages", (attribute,)),
-        (scale_of(attribute),),
+        (attribute_scale(attribute),),
         (randomizer,),
         (totals,),
         int(totals.sum()),

@@ -22,7 +22,7 @@ from protocol.surveys.survey import Attribute, Survey
 from protocol.testing import contract
 from protocol.variants import NumericMean
 from protocol.variants.numeric.numeric_mean import Mechanism
-from protocol.variants.numeric.scales import Scale, scale_of
+from protocol.variants.numeric.scales import Scale, attribute_scale
 from protocol.variants.oracles.attributes import AttributeReports, AttributeTallies
 from protocol.variants.reports.one_report import Request
 from scenarios import EXECUTORS
@@ -169,8 +169,8 @@ def test_other_categories_are_refused(categories: tuple[str, ...], why: str) -> 
 
 def test_the_scale_of_decimal_numbers_is_exact() -> None:
     tenths = Attribute(name="x", categories=tuple(f"{i / 10:.1f}" for i in range(-3, 8)))
-    assert scale_of(tenths) == Scale(Fraction(1, 5), Fraction(1, 2))
-    assert scale_of(tenths).mean(1.0) == pytest.approx(0.7)
+    assert attribute_scale(tenths) == Scale(Fraction(1, 5), Fraction(1, 2))
+    assert attribute_scale(tenths).mean(1.0) == pytest.approx(0.7)
 
 
 def test_tables_are_refused() -> None:

@@ -14,8 +14,8 @@ from protocol.variants.rrba.blocks import (
     Cells,
     Running,
     Update,
+    integer_weights,
     least_weight,
-    weights_of,
 )
 from protocol.variants.rrba.stopping import printed_width, settled
 from tests.statistical import ALPHA, WRONG, mean_p_value
@@ -95,7 +95,7 @@ def test_weights_sum_to_one_exactly_and_keep_the_least(seed: int, mix: float) ->
     generator = np.random.default_rng(seed)
     tables = (1 - mix) * CELLS.projected(generator.normal(0.2, 1.0, CELLS.group.size))
     tables += mix * CELLS.uniform()
-    weights = weights_of(CELLS, tables)
+    weights = integer_weights(CELLS, tables)
     for part, table in zip(np.split(weights, CELLS.starts[1:]), split(tables), strict=True):
         assert sum(part.tolist()) == WORDS
         assert min(part.tolist()) >= least_weight(len(part), mix)
@@ -103,7 +103,7 @@ def test_weights_sum_to_one_exactly_and_keep_the_least(seed: int, mix: float) ->
 
 
 def test_a_table_of_one_category_alone_still_fits() -> None:
-    weights = weights_of(Cells.of((2, 3)), np.array([0.0, 1.0, 1.0, 0.0, 0.0]))
+    weights = integer_weights(Cells.of((2, 3)), np.array([0.0, 1.0, 1.0, 0.0, 0.0]))
     assert weights.tolist() == [1, WORDS - 1, WORDS - 1, 1, 0]
 
 

@@ -14,7 +14,7 @@ from protocol.estimators.inference.cumulants import CumulantLaw, Cumulants
 from protocol.estimators.inference.laws import About
 from protocol.estimators.linear import LinearEstimate
 from protocol.surveys.survey import Attribute, Survey
-from protocol.variants.rrba.blocks import ReportLaw, Running, weights_of
+from protocol.variants.rrba.blocks import ReportLaw, Running, integer_weights
 from protocol.variants.rrba.grouped import GroupTables
 from protocol.variants.rrba.rrba import RRBA
 from tests.tiers import thinned
@@ -41,7 +41,7 @@ def asked(
     keep = np.array(plan.thresholds)[plan.cells.group] / WORDS
     truth, groups = np.concatenate(truths), len(truths)
     for size in blocks:
-        tables = weights_of(plan.cells, running.tables(variant.mix)) / WORDS
+        tables = integer_weights(plan.cells, running.tables(variant.mix)) / WORDS
         reported = np.split(keep * truth + (1 - keep) * tables, plan.cells.starts[1:])
         about = generator.multinomial(size, np.full(groups, 1 / groups))
         counts = [generator.multinomial(n, part) for n, part in zip(about, reported, strict=True)]

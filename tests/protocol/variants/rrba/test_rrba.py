@@ -17,7 +17,7 @@ from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.testing import contract
 from protocol.transcript.entries import Delivered, Sent
-from protocol.variants.rrba.blocks import Running, weights_of
+from protocol.variants.rrba.blocks import Running, integer_weights
 from protocol.variants.rrba.grouped import GroupTables
 from protocol.variants.rrba.rrba import RRBA, Answers, Block, Question, Released
 from protocol.wire.codec import decode_envelope
@@ -31,7 +31,7 @@ from tests.protocol.sessions import (
     holdings_of,
     machine_of,
     rehearsed,
-    words_of,
+    words_sent,
 )
 from tests.protocol.sharing.test_sums import vanishing
 from tests.recorded.runs import Run, fate_of, recorded
@@ -65,7 +65,7 @@ def run(variant: RRBA, respondents: int, parties: int | None = None) -> Run:
     return recorded(fitted, answers(variant.survey, respondents), parties=holders)
 
 
-def result_of(outcome: Run) -> Released:
+def kernel_result(outcome: Run) -> Released:
     result = outcome.published
     assert isinstance(result, Released)
     return result
@@ -78,7 +78,7 @@ def said(outcome: Run, kind: str) -> list[Envelope]:
 
 def test_blocks_are_asked_one_after_the_other_with_tables_of_those_before() -> None:
     outcome = run(ADAPTIVE, 10)
-    assert result_of(outcome).blocks == 3
+    assert kernel_result(outcome).blocks == 3
     assert outcome.follows()
     delivered = 0
     answered: set[PartyId] = set()
@@ -94,13 +94,13 @@ def test_blocks_are_asked_one_after_the_other_with_tables_of_those_before() -> N
         if isinstance(message, Question):
             assert len(answered) >= 4 * message.block
             running = running or Running(plan.cells, np.array(plan.thresholds) / WORDS)
-            expected = weights_of(plan.cells, running.tables(0.3))
+            expected = integer_weights(plan.cells, running.tables(0.3))
             groups = tuple(message.groups.tolist())
             assert groups == plan.asked(outcome.charter.session, item.recipient, 1)
             assert np.array_equal(message.weights, expected[plan.places(groups)])
             delivered += 1
         elif isinstance(message, Block) and running is not None:
-            tables = weights_of(plan.cells, running.tables(0.3)) / WORDS
+            tables = integer_weights(plan.cells, running.tables(0.3)) / WORDS
             running.add(message.counts.astype(np.int64), tables)
     assert delivered == 10
     # One encoding serves all of a block that have the same view.
@@ -184,7 +184,7 @@ def test_estimates_come_near_the_truth_and_know_their_errors() -> None:
 def test_em_takes_a_report_for_one_of_a_block_drawn_by_lot() -> None:
     variant = msgspec.structs.replace(ADAPTIVE, block=10)
     outcome = run(variant, 120, parties=30)
-    estimate, released = variant.estimate(outcome.published), result_of(outcome)
+    estimate, released = variant.estimate(outcome.published), kernel_result(outcome)
     group = variant.plan.group_names.index(("a0", "a3"))
     start, cells = int(variant.plan.cells.starts[group]), 6
     counts = released.counts[start : start + cells]
@@ -208,7 +208,7 @@ def test_a_pooled_interval_that_is_narrow_enough_ends_the_survey() -> None:
         UNIFORM, stopping="pooled", width=0.9, max_records=20, block=2
     )
     outcome = recorded(variant, answers(SURVEY, 200), parties=10)
-    result = result_of(outcome)
+    result = kernel_result(outcome)
     assert result.blocks < 5
     assert result.answered == 40 * result.blocks
     assert set(outcome.endings.values()) == {DONE}
@@ -219,15 +219,15 @@ def test_two_blocks_that_differ_little_end_the_survey(stopping: str) -> None:
     # At p near 1 neighbouring blocks agree but for sampling, which both intervals allow for.
     variant = RRBA(survey=SURVEY, k=1, p=0.95, stopping=stopping, block=2, max_records=100)
     outcome = run(variant, 2000, parties=20)
-    assert 2 <= result_of(outcome).blocks < 10
+    assert 2 <= kernel_result(outcome).blocks < 10
     surer = msgspec.structs.replace(variant, alpha=1 - 1e-9)
-    assert result_of(run(surer, 2000, parties=20)).blocks == 10
+    assert kernel_result(run(surer, 2000, parties=20)).blocks == 10
 
 
 @pytest.mark.parametrize(("tail", "blocks"), [("keep", 3), ("drop", 2)])
 def test_a_last_block_that_is_not_full(tail: str, blocks: int) -> None:
     variant = msgspec.structs.replace(UNIFORM, tail=tail)
-    assert result_of(run(variant, 7)).blocks == blocks
+    assert kernel_result(run(variant, 7)).blocks == blocks
 
 
 def test_who_vanishes_is_not_counted_and_the_others_go_on() -> None:
@@ -235,7 +235,7 @@ def test_who_vanishes_is_not_counted_and_the_others_go_on() -> None:
 
     crash = vanishing({ONE: "Answers", PartyId("party-6"): "Answers"})
     outcome = everywhere(charter, holdings_of(charter, answers(WIDE, 10)), fate=crash)
-    result = result_of(outcome)
+    result = kernel_result(outcome)
     assert (result.answered, result.blocks) == (8, 3)
     assert int(result.counts.sum()) == 8
     assert outcome.follows()
@@ -246,14 +246,14 @@ def answered(variant: RRBA, question: Question) -> list[str]:
     machine.start(0.0)
     machine.receive(envelope(machine.charter, AGGREGATOR, 0, question, to=ONE), 0.0)
     assert machine.failure is None or isinstance(machine.failure, PrivacyError)
-    return [item.kind for item in words_of(machine)]
+    return [item.kind for item in words_sent(machine)]
 
 
 def test_a_table_with_less_than_the_mix_is_declined() -> None:
     plan = ADAPTIVE.plan
     groups = plan.asked(charter_of(ADAPTIVE).session, ONE, 1)
     numbers = np.array(groups, np.uint8)
-    good = weights_of(plan.cells, plan.cells.uniform())[plan.places(groups)]
+    good = integer_weights(plan.cells, plan.cells.uniform())[plan.places(groups)]
 
     def asked(weights: NDArray[np.uint64], about: NDArray[np.uint8] = numbers) -> list[str]:
         return answered(ADAPTIVE, Question(0, False, about, weights))
@@ -267,7 +267,7 @@ def test_a_table_with_less_than_the_mix_is_declined() -> None:
     assert asked(odd) == ["Declined"]
     assert asked(good[:-1]) == ["Declined"]
     foreign = [g for g in range(len(plan.group_names)) if g not in groups]
-    others = weights_of(plan.cells, plan.cells.uniform())[plan.places(tuple(foreign))]
+    others = integer_weights(plan.cells, plan.cells.uniform())[plan.places(tuple(foreign))]
     assert asked(others, np.array(foreign, np.uint8)) == ["Declined"]
     assert asked(good, numbers[::-1].copy()) == ["Declined"]
     assert answered(ADAPTIVE, Question(0, True, numbers[:0], good[:0])) == []

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.variants.rrba.views import View, lower_bound, views_of
+from protocol.variants.rrba.views import View, design_views, lower_bound
 
 PAPER_6 = ("AR EO ST", "AE RS OT", "AT RE OS", "AO RT ES", "AS RO ET")
 PAPER_5 = ("AR EO", "RE OS", "AE RS", "AO ES", "AS RO")
@@ -41,7 +41,7 @@ def test_the_paper_s_views_up_to_the_names_of_attributes(
 ) -> None:
     """The decomposition of K6 into perfect matchings is unique up to isomorphism; so that of K5."""
     wanted = {frozenset(frozenset(pair) for pair in view.split()) for view in paper}
-    views = views_of(list(letters), 2)
+    views = design_views(list(letters), 2)
     assert any(renamed(views, "".join(order)) == wanted for order in permutations(letters))
     left_out = [set(range(len(letters))) - {p for pair in view for p in pair} for view in views]
     if len(letters) == 5:
@@ -68,7 +68,7 @@ def test_the_paper_s_views_up_to_the_names_of_attributes(
     ],
 )
 def test_as_few_views_as_the_sizes_allow(d: int, k: int, number: int) -> None:
-    views = views_of(d, k)
+    views = design_views(d, k)
     assert len(views) == number == lower_bound(d, k)
     assert_partition(views, d, k)
 
@@ -77,26 +77,26 @@ def test_as_few_views_as_the_sizes_allow(d: int, k: int, number: int) -> None:
 @given(st.integers(1, 11).flatmap(lambda d: st.tuples(st.just(d), st.integers(1, d))))
 def test_every_subset_is_in_exactly_one_view(sizes: tuple[int, int]) -> None:
     d, k = sizes
-    views = views_of(d, k)
+    views = design_views(d, k)
     assert len(views) == lower_bound(d, k) == -(-comb(d, k) // (d // k))
     assert_partition(views, d, k)
 
 
 def test_where_k_divides_d_every_view_uses_all_attributes() -> None:
     for d, k in [(8, 2), (9, 3), (12, 3), (12, 4)]:
-        assert len(views_of(d, k)) == comb(d - 1, k - 1)
-        assert all(len(view) * k == d for view in views_of(d, k))
+        assert len(design_views(d, k)) == comb(d - 1, k - 1)
+        assert all(len(view) * k == d for view in design_views(d, k))
 
 
 def test_alarm_pairs_leave_one_attribute_out_each_time() -> None:
-    views = views_of(37, 2)
+    views = design_views(37, 2)
     assert {len(view) for view in views} == {18}
     left_out = [set(range(37)) - {place for pair in view for place in pair} for view in views]
     assert sorted(place for (place,) in left_out) == list(range(37))
 
 
 def test_views_are_the_same_on_every_machine() -> None:
-    text = repr([views_of(9, 4), views_of(10, 5), views_of(7, 2)])
+    text = repr([design_views(9, 4), design_views(10, 5), design_views(7, 2)])
     assert (
         hashlib.sha256(text.encode()).hexdigest()
         == "5ce03bd766039029182c31d57e40870668e901da925318df87f7c18feec9c89b"
@@ -104,20 +104,20 @@ def test_views_are_the_same_on_every_machine() -> None:
 
 
 def test_names_count_and_nothing_else() -> None:
-    assert views_of(("x", "y", "z", "u", "v"), 3) == views_of(5, 3)
+    assert design_views(("x", "y", "z", "u", "v"), 3) == design_views(5, 3)
 
 
 @pytest.mark.parametrize(("d", "k"), [(3, 4), (3, 0), (0, 0), (0, 1), (3, -1)])
 def test_groups_need_attributes(d: int, k: int) -> None:
-    for refuse in (lambda: views_of(d, k), lambda: lower_bound(d, k)):
+    for refuse in (lambda: design_views(d, k), lambda: lower_bound(d, k)):
         with pytest.raises(ValueError, match="expected 1 <= k <= d"):
             refuse()
 
 
 def test_other_inputs_are_refused() -> None:
     with pytest.raises(ValueError, match="a sequence of names"):
-        views_of("abc", 2)
+        design_views("abc", 2)
     with pytest.raises(ValueError, match="repeated"):
-        views_of(["a", "b", "a"], 2)
+        design_views(["a", "b", "a"], 2)
     with pytest.raises(ValueError, match=f"{comb(60, 30)} groups of 30 of 60 .* 131072"):
-        views_of(60, 30)
+        design_views(60, 30)

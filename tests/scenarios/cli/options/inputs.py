@@ -16,7 +16,7 @@ from protocol.session.roster import Identity
 from protocol.transcript.checkpoints import origin_of
 from protocol.transcript.cosignatures import WitnessKey, cosign, with_lines
 from protocol.variants import RRIndependent
-from scenarios.cli.example_variants import HABITS, respondents_of
+from scenarios.cli.example_variants import HABITS, varied_respondents
 from scenarios.running.outcomes import Outcome
 from scenarios.running.simulation import simulate
 from scenarios.surveys.holding.aggregating import aggregate_survey
@@ -341,7 +341,9 @@ class Inputs:
     @cached_property
     def outcome(self) -> Outcome:
         """A larger survey's, to be published."""
-        return simulate(RRIndependent.with_keep(HABITS, 0.6), respondents_of(HABITS, 30), seed=1)
+        return simulate(
+            RRIndependent.with_keep(HABITS, 0.6), varied_respondents(HABITS, 30), seed=1
+        )
 
     @cached_property
     def receipt(self) -> Path:

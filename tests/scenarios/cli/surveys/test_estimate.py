@@ -23,7 +23,7 @@ from protocol.variants import RRBA, RRIndependent
 from scenarios import simulate, town
 from scenarios.cli.surveys.estimating import _figures
 from scenarios.errors import install_command
-from scenarios.files.parquet import parquet_of
+from scenarios.files.parquet import encode_parquet
 from scenarios.report.beside import write_synthetic
 from scenarios.running.outcomes import Outcome
 from scenarios.statement.tables import rows_values
@@ -128,7 +128,7 @@ def test_a_parquet_file_has_what_a_csv_file_has(
 
 def test_what_is_unknown_is_null_in_parquet() -> None:
     columns = {"a": np.array(["x", None], np.object_), "value": np.array([math.nan, 0.5])}
-    found = pyarrow.parquet.read_table(io.BytesIO(parquet_of(columns, {})))
+    found = pyarrow.parquet.read_table(io.BytesIO(encode_parquet(columns, {})))
     assert found.to_pydict() == {"a": ["x", None], "value": [None, 0.5]}
 
 

@@ -16,7 +16,7 @@ from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.roster import Roster
 from protocol.session.variant import Variant, parameters_of
 from protocol.sharing.sums import SecureSum
-from protocol.simulation.setting import Setting, setting_of
+from protocol.simulation.setting import Setting, make_setting
 from protocol.variants import BUILT_IN, RRBA, PairRR, RRClusters, RRIndependent, SecureSumVariant
 from scenarios import simulate
 from scenarios.cli.transcripts.observer import ObserverOptions
@@ -322,13 +322,13 @@ def test_what_is_refused(
     assert says in complaint(sottovoce("audit", quick.path, *options))
 
 
-def roster_of(*names: str) -> Roster:
+def read_roster(*names: str) -> Roster:
     members = (AGGREGATOR, *map(PartyId, names))
     return Roster(tuple((name, bytes([i]) * 32) for i, name in enumerate(members, 1)))
 
 
 def test_wires_between_names_with_hyphens() -> None:
-    roster = roster_of("a", "a-b", "b", "b-c", "c")
+    roster = read_roster("a", "a-b", "b", "b-c", "c")
 
     def wire(text: str) -> tuple[str, str]:
         found = ObserverOptions(names=(), taps=(text,), keys=()).observer(roster)
@@ -426,7 +426,7 @@ def folder_of(setting: Setting, member: PartyId, folder: Path) -> Path:
 def test_a_result_that_takes_the_aggregators_folder(tmp_path: Path) -> None:
     """Of a sum whose opening is withheld."""
     variant = SecureSumVariant(survey=BITS, sums=SecureSum(opening="withheld"))
-    setting = setting_of(variant, answers(BITS, PARTIES), seed=1)
+    setting = make_setting(variant, answers(BITS, PARTIES), seed=1)
     charter = msgspec.structs.replace(setting.charter, enrolled=(("folder", PARTIES),))
     run = Run(msgspec.structs.replace(setting, charter=charter), seeded=False)
     path = tmp_path / "transcript.svt.zst"
@@ -447,7 +447,7 @@ def test_a_result_that_takes_the_aggregators_folder(tmp_path: Path) -> None:
 
 
 def test_an_audit_says_what_whoever_made_the_links_could_do(tmp_path: Path) -> None:
-    setting = setting_of(RRIndependent.with_keep(BITS, 0.6), answers(BITS, PARTIES), seed=1)
+    setting = make_setting(RRIndependent.with_keep(BITS, 0.6), answers(BITS, PARTIES), seed=1)
     ways = (("link", PARTIES - 1), ("folder", 1))
     charter = msgspec.structs.replace(setting.charter, enrolled=ways)
     run = Run(msgspec.structs.replace(setting, charter=charter), seeded=False)

@@ -12,7 +12,7 @@ from parties.keeping.checkpoints import read_checkpoint, write_checkpoints
 from parties.keeping.packing import Unpacked
 from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR, RECORD, Envelope
-from protocol.transcript.header import header_of
+from protocol.transcript.header import make_header
 from scenarios.surveys.members import read_member
 from tests.recorded.checkpointed import checkpoints_of, record, spoken
 from tests.recorded.forgeries import Forgery
@@ -213,7 +213,7 @@ def test_whose_aggregators_it_is(tmp_path: Path) -> None:
     keys = make_folders(tmp_path)
     aggregator = read_member(keys / "aggregator")
     closed = Envelope(aggregator.charter.session, AGGREGATOR, RECORD, 0, "Closed", b"")
-    header = header_of(aggregator.charter)
+    header = make_header(aggregator.charter)
     path, proof = tmp_path / "transcript.svt.zst", tmp_path / "x"
     path.write_bytes(written(header, (sent(0, closed),), signer=aggregator.identity).content)
     _, first, last = write_checkpoints(

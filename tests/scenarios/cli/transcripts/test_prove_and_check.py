@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from parties.keeping.checkpoints import (
-    evidence_of,
     read_checkpoint,
+    read_evidence,
     write_checkpoint,
     write_evidence,
 )
@@ -24,7 +24,7 @@ from protocol.variants import BUILT_IN
 from scenarios.cli.example_variants import example
 from scenarios.running.simulation import simulate
 from tests.recorded.forgeries import Forgery
-from tests.recorded.signed import TWO, changed_report, rewritten, run_of, setting, signed_run
+from tests.recorded.signed import TWO, changed_report, finished_run, rewritten, setting, signed_run
 from tests.scenarios.command import OWN, complaint, sottovoce
 from tests.tiers import thinned
 
@@ -209,7 +209,7 @@ def test_checkpoints_and_evidence_come_back_as_they_were(tmp_path: Path) -> None
     evidence = two_checkpoints(run.checkpoint, rewritten(run, changed_report(TWO)).checkpoint)
     assert evidence is not None
     write_evidence(evidence, tmp_path / "e")
-    assert evidence_of((tmp_path / "e").read_bytes(), tmp_path / "e") == evidence
+    assert read_evidence((tmp_path / "e").read_bytes(), tmp_path / "e") == evidence
     write_checkpoint(None, transcript)
     assert not path.exists()
 
@@ -320,7 +320,7 @@ def test_a_round_that_no_class_is_known_for_is_the_receipts_word(
 
 
 def test_without_a_head_nothing_is_signed(tmp_path: Path) -> None:
-    run = run_of(setting(), unsigned=(TWO,))
+    run = finished_run(setting(), unsigned=(TWO,))
     transcript = tmp_path / "a.svt"
     transcript.write_bytes(run.content)
     write_checkpoint(run.checkpoint, transcript)

@@ -10,7 +10,7 @@ import pytest
 
 from protocol.errors import UsageError
 from scenarios.data.own_tables.coding import Coding
-from scenarios.data.own_tables.dates import date_in, orders_of
+from scenarios.data.own_tables.dates import date_in, date_orders
 from scenarios.data.own_tables.proposing import propose
 from scenarios.surveys.respondents import coding_for, read_respondents
 from scenarios.surveys.survey_plan import read_plan
@@ -131,10 +131,10 @@ def test_dates_are_read_as_people_write_them(
 
 
 def test_the_order_of_dates_is_found() -> None:
-    assert orders_of(["01/02/2024", "13/02/2024"]) == ["d/m/y"]
-    assert orders_of(["01/02/2024"])[:2] == ["d/m/y", "m/d/y"]
-    assert orders_of(["2024-05-06"])[0] == "y-m-d"
-    assert orders_of(["13/02/2024", "02/13/2024"]) == []
+    assert date_orders(["01/02/2024", "13/02/2024"]) == ["d/m/y"]
+    assert date_orders(["01/02/2024"])[:2] == ["d/m/y", "m/d/y"]
+    assert date_orders(["2024-05-06"])[0] == "y-m-d"
+    assert date_orders(["13/02/2024", "02/13/2024"]) == []
 
 
 @pytest.mark.parametrize(

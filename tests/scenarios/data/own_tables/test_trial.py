@@ -50,7 +50,7 @@ def plan(tmp_path: Path) -> Path:
     return path
 
 
-def header_of(path: Path) -> Header:
+def make_header(path: Path) -> Header:
     return TranscriptReader(Unpacked(path.read_bytes())).header
 
 
@@ -74,14 +74,14 @@ def test_a_plan_is_tried_on_own_answers(plan: Path, tmp_path: Path) -> None:
     assert "This was a trial" in said.out
     assert "that of the answers, so it tells about them" in " ".join(said.out.split())
     assert "seed is in the transcript" not in said.out
-    assert header_of(out / "transcript.svt.zst").seed == WITHHELD
+    assert make_header(out / "transcript.svt.zst").seed == WITHHELD
     values = json.loads((out / "result.json").read_text())
     assert values["seed"] == WITHHELD
     first = (out / "transcript.svt.zst").read_bytes()
     # Drawn anew, and a trial may be replaced as a simulation may.
     assert sottovoce(*run, "--set", "parties=10").code == 0
     assert (
-        header_of(out / "transcript.svt.zst").nonce
+        make_header(out / "transcript.svt.zst").nonce
         != TranscriptReader(Unpacked(first)).header.nonce
     )
     audited = sottovoce("audit", out / "transcript.svt.zst", "--json").json
@@ -97,7 +97,7 @@ def test_a_seed_that_is_asked_for_is_in_the_transcript(plan: Path, tmp_path: Pat
     assert (one["seed"], one["transcript"]) == (5, two["transcript"])
     assert sottovoce(*run, "--out", tmp_path / "out").code == 0
     transcript = tmp_path / "out" / "transcript.svt.zst"
-    assert header_of(transcript).seed == 5
+    assert make_header(transcript).seed == 5
     audit = ("audit", transcript, "--records", tmp_path / "own.csv", "--json")
     assert "unknown category '20'" in complaint(sottovoce(*audit))
     replayed = sottovoce(*audit, "--plan", plan).json

@@ -66,13 +66,13 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def result_of(folder: Path) -> dict[str, Any]:
+def kernel_result(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((folder / "out" / "result.json").read_text())
     return found
 
 
 def test_a_trial_shows_the_weighted_truth_and_the_effective_sample_size(ran: Path) -> None:
-    values = result_of(ran)
+    values = kernel_result(ran)
     assert values["truth"]["marginals"]["smokes"]["yes"] == pytest.approx(TRUE)
     assert values["estimate"]["respondents"] == N
     assert values["estimate"]["effective_sample_size"] == pytest.approx(EFFECTIVE)
@@ -88,7 +88,7 @@ def test_the_audit_computes_the_weighted_estimate_from_the_transcript(ran: Path)
     found = json.loads(audited.out)["result"]
     assert found["follows"] is True
     assert found["effective_sample_size"] == pytest.approx(EFFECTIVE)
-    values = result_of(ran)["estimate"]["marginals"]
+    values = kernel_result(ran)["estimate"]["marginals"]
     for name, shares in found["marginals"].items():
         assert shares == pytest.approx(values[name])
     assert "200 respondents, weighted (effective sample size" in sottovoce("audit", transcript).out
@@ -102,7 +102,7 @@ def test_an_estimate_is_weighted_and_its_announced_interval_too(ran: Path) -> No
     estimate = json.loads(said.out)
     assert estimate["effective_sample_size"] == pytest.approx(EFFECTIVE)
     [_, row] = estimate["rows"]
-    values = result_of(ran)
+    values = kernel_result(ran)
     [table] = values["analysis"]["tables"]
     cell = table["cells"][1]
     assert (row["value"], row["low"], row["high"]) == (cell["value"], cell["low"], cell["high"])

@@ -16,8 +16,8 @@ from scenarios.designing.candidates import Wanted
 from scenarios.designing.comparing import comparison
 from scenarios.designing.comparing.choosing import chosen, named
 from scenarios.designing.comparing.comparison import Compared, Comparison, Figure, Measured, compare
-from scenarios.designing.targets import target_of
-from scenarios.designing.trying import Missed, Piece, Setup, missed_in, pieces_of
+from scenarios.designing.targets import parse_target
+from scenarios.designing.trying import Missed, Piece, Setup, missed_in, split_runs
 from scenarios.statement.comparisons import state_comparison
 from scenarios.wording.formatting import NONE
 from tests.tiers import thinned
@@ -47,7 +47,7 @@ def compared(
     delta: float | None = None,
     **given: object,
 ) -> Comparison:
-    found = target_of(SURVEY, target)
+    found = parse_target(SURVEY, target)
     settings: dict[str, Any] = {"runs": 40, "seed": 11, "parties": 10, "dropout": 0.0, **given}
     wanted = Wanted(SURVEY, epsilon, found, settings["parties"], settings["dropout"], delta)
     meant = [named(name) for name in names.split(",")]
@@ -147,7 +147,7 @@ def test_runs_without_enough_answers_are_left_out_and_told(names: str, dropout: 
 
 
 def test_what_is_the_same_at_each_epsilon_is_run_once() -> None:
-    target = target_of(SURVEY, "margins")
+    target = parse_target(SURVEY, "margins")
     what = [
         Compared(epsilon, each)
         for epsilon in (1.0, 2.0)
@@ -200,7 +200,7 @@ def test_chance_seldom_makes_a_difference(runs: int) -> None:
 
 
 def test_each_run_has_the_truth_of_those_who_answered_it() -> None:
-    target = target_of(SURVEY, "margins")
+    target = parse_target(SURVEY, "margins")
     records = records_of(60)
     setup = Setup(tables=target.tables, parties=10, dropout=0.4)
     [candidate] = chosen([named("rr-independent")], Wanted(SURVEY, 1.0, target), {})
@@ -208,7 +208,7 @@ def test_each_run_has_the_truth_of_those_who_answered_it() -> None:
     assert variant is not None
 
     def missed(*seeds: int) -> list[Missed]:
-        [piece] = pieces_of(variant, records, setup, by_law=True, seeds=seeds)
+        [piece] = split_runs(variant, records, setup, by_law=True, seeds=seeds)
         return missed_in(piece)
 
     together = missed(3, 4)

@@ -28,7 +28,7 @@ from scenarios.papers.rr.shared import (
     Project,
     cluster_tables,
     learn,
-    methods_of,
+    method_tables,
     pair_tables,
     product_of_blocks,
     repeated,
@@ -162,8 +162,8 @@ def test_the_methods_differ_as_they_should() -> None:
     records = people(3000)
     alone = report(records, blocks_of(0.6, "a", "b", "c"), Stream(bytes(32)))
     together = report(records, blocks_of(0.6, "ca", "b"), Stream(bytes(32)))
-    assert list(methods_of(alone)) == [RANDOMIZED, INDEPENDENT]
-    methods = methods_of(alone, together)
+    assert list(method_tables(alone)) == [RANDOMIZED, INDEPENDENT]
+    methods = method_tables(alone, together)
     assert tuple(methods) == METHODS
     true = records.counts(("a", "c"))
     error = {name: np.abs(method((0, 2)) - true).sum() for name, method in methods.items()}

@@ -18,7 +18,7 @@ from protocol.variants import RRIndependent, RRJoint
 from scenarios.cli.example_variants import HABITS, example
 from scenarios.files.pieces import PIECES, growing_pieces
 from scenarios.running.engines.processes import Processes
-from scenarios.running.engines.sweep import Sweep, about_of
+from scenarios.running.engines.sweep import Sweep, sweep_description
 from scenarios.running.reproduction import Row
 from scenarios.running.scenario import Context
 from tests.scenarios.command import OWN as OWN_VARIANTS
@@ -468,7 +468,7 @@ def test_fault_schedules_fail_alike_wherever_they_are_run() -> None:
 
 
 def test_what_a_sweep_is_about() -> None:
-    about = about_of("run", reproduce, seed=3)
+    about = sweep_description("run", reproduce, seed=3)
     assert about["command"] == "run"
     assert about["seed"] == 3
     assert about["own file"] is None

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from protocol import Population, Stream, secret_of
-from protocol.variants.keyvalue.records import values_of
+from protocol.variants.keyvalue.records import key_values
 from scenarios.data.key_populations import KeyPopulation
 from scenarios.data.networks import survey_network
 from scenarios.data.taxi import taxi, taxi_distribution, taxi_population
@@ -62,7 +62,7 @@ def test_people_follow_the_law(population: Population, law: np.ndarray) -> None:
 def test_holders_of_keys_follow_the_law() -> None:
     law = pickle.loads(pickle.dumps(KEYS.law()))
     drawn = law.draw(K, STREAM)
-    held = values_of(drawn.survey)[np.arange(2), drawn.codes]
+    held = key_values(drawn.survey)[np.arange(2), drawn.codes]
     assert (held[:, 1] == 0.0).all()
     counts = [np.isnan(held[:, 0]).sum(), (held[:, 0] == -1.0).sum(), (held[:, 0] == 0.5).sum()]
     assert chi_square_p_value(counts, [0.5, 0.2, 0.3]) > ALPHA

@@ -15,7 +15,7 @@ from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import BUILT_IN
 from protocol.variants.keyvalue.records import key_survey
-from scenarios.keyvalue import truth_of
+from scenarios.keyvalue import true_figures
 from scenarios.running.making import make_variant
 from scenarios.running.tabulating import tabulate
 from tests.enumeration import survey_of
@@ -89,7 +89,7 @@ def farthest(found: Estimate, margin: MarginOfError, held: Records) -> float:
     (name,) = margin.names
     if found.keyed is not None:
         place = found.survey.index(name)
-        return abs(found.keyed.means[place] - truth_of(held)[1][place]) / 2
+        return abs(found.keyed.means[place] - true_figures(held)[1][place]) / 2
     mean = found.attribute_means()[name]
     return abs(mean.value - found.true_means(held)[name]) / mean.span
 

@@ -24,7 +24,7 @@ from parties.keeping.remembered import KEY_BYTES
 from protocol.accounting.spending import Cost
 from protocol.messages import AGGREGATOR, RECORD, Closed, Envelope, PartyId
 from protocol.session.exchange import Exchange
-from protocol.transcript.header import header_of
+from protocol.transcript.header import make_header
 from protocol.transcript.recorder import Recorder
 from scenarios.surveys import answering
 from scenarios.surveys.endings import (
@@ -104,7 +104,7 @@ async def _listening(
     found = Aggregator(asks)
     recorder = found.recorder = Recorder(
         lambda _: None,
-        header_of(member.charter),
+        make_header(member.charter),
         signer=member.identity,
         secret=bytes(32),
         acknowledging=True,

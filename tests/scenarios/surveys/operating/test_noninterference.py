@@ -17,10 +17,10 @@ from parties.session import start_members
 from protocol.messages import AGGREGATOR, Envelope
 from protocol.session.exchange import Exchange
 from protocol.session.fates import Fate
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import make_setting
 from protocol.surveys.records import Records
 from protocol.transcript.entries import Sent
-from protocol.transcript.header import header_of
+from protocol.transcript.header import make_header
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 from scenarios.surveys.operating.live_line import line_of
@@ -58,7 +58,7 @@ def hold(example: Example, records: Records, seed: int, folder: Path) -> Told:
     """Hold a survey over memory, in virtual time, and look whenever messages are under way."""
     seen: list[str] = []
     parts: list[bytes] = []
-    where = setting_of(example.variant, records, seed=seed, parties=PARTIES)
+    where = make_setting(example.variant, records, seed=seed, parties=PARTIES)
     charter = where.charter
 
     def late(envelope: Envelope) -> Fate:
@@ -76,7 +76,7 @@ def hold(example: Example, records: Records, seed: int, folder: Path) -> Told:
             await progress.tell_changes()
 
         watch = progress.follow(charter)
-        recorder = Recorder(parts.append, header_of(charter, seed=where.seed), watch=watch)
+        recorder = Recorder(parts.append, make_header(charter, seed=where.seed), watch=watch)
         exchange = Exchange(charter, recorder=recorder, fate=late)
         switch = Switch(exchange)
         async with open_memory(switch) as hub, trio.open_nursery() as nursery:

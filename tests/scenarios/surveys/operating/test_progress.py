@@ -12,8 +12,8 @@ import trio.testing
 
 from protocol.messages import AGGREGATOR, LINK_CLOSED, NO_ROUND, RECORD, Closed, Declined, Envelope
 from protocol.session.exchange import Delivery, Exchange
-from protocol.simulation.setting import Setting, setting_of
-from protocol.transcript.header import header_of
+from protocol.simulation.setting import Setting, make_setting
+from protocol.transcript.header import make_header
 from protocol.transcript.reader import Records
 from protocol.transcript.receipts import Acknowledgement
 from protocol.transcript.recorder import Recorder
@@ -33,13 +33,13 @@ class Watched:
 
     def __init__(self) -> None:
         [example, *_] = examples()
-        self.where: Setting = setting_of(example.variant, example.records, seed=1, parties=6)
+        self.where: Setting = make_setting(example.variant, example.records, seed=1, parties=6)
         self.events: list[tuple[str, Mapping[str, Field]]] = []
         self.progress = Progress(lambda event, fields: self.events.append((event, fields)))
         charter = self.where.charter
         self.record = b""
         watch = self.progress.follow(charter)
-        self.recorder = Recorder(self._write, header_of(charter, seed=1), watch=watch)
+        self.recorder = Recorder(self._write, make_header(charter, seed=1), watch=watch)
         self.switch = Switch(Exchange(charter, recorder=self.recorder))
         self.progress.opened(self.switch)
         self._said: dict[str, int] = {}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from parties.keeping.attempts import counting
-from parties.keeping.packing import start_of
+from parties.keeping.packing import record_start
 from parties.keeping.record_names import partial_path
 from parties.keeping.records import make_way
 from protocol.messages import AGGREGATOR
@@ -18,7 +18,7 @@ from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.survey_folders import make_folders
 
 SECRET = bytes(range(32))
-OTHER = start_of(SECRET)
+OTHER = record_start(SECRET)
 """The first bytes of another record."""
 
 
@@ -28,7 +28,7 @@ def taken(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
     folder = make_folders(tmp_path_factory.mktemp("survey")) / AGGREGATOR
     with counting(folder) as counter:
         counter.take(lambda number: b"header %d" % number)
-        return folder, start_of(counter.secret())
+        return folder, record_start(counter.secret())
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from protocol.crypto.randomness import Streams
 from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR, DONE, ROLE_STREAM
 from protocol.session.machine import Machine
-from protocol.session.run import ending_of
+from protocol.session.run import machine_ending
 from protocol.transcript.checkpoints import read_note
 from protocol.transcript.entries import Sent
 from protocol.transcript.reader import TranscriptReader
@@ -238,7 +238,7 @@ class Survey:
             if acknowledgement is not None:
                 self.acknowledged.add(name)
                 self.roots.setdefault(acknowledgement.size, set()).add(acknowledgement.root)
-        self.endings[name] = ending_of(machine)
+        self.endings[name] = machine_ending(machine)
 
     def check(self, outcome: Outcome, signing: Signing) -> None:
         """One accepted record, with everybody in it; nothing signed twice."""

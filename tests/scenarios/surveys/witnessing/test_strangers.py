@@ -17,7 +17,7 @@ import trio.testing
 
 from protocol.messages import AGGREGATOR
 from protocol.transcript.checkpoints import origin_of, split_note
-from protocol.transcript.header import header_of
+from protocol.transcript.header import make_header
 from protocol.transcript.log import LOG_SECRET_BYTES
 from protocol.transcript.recorder import Recorder
 from scenarios.errors import WitnessError
@@ -246,7 +246,7 @@ Tell = Callable[[str, Mapping[str, Field]], None]
 @pytest.fixture
 def recorder(tmp_path: Path) -> Recorder:
     member = read_member(make_folders(tmp_path) / AGGREGATOR)
-    header = header_of(member.charter, transport="tls")
+    header = make_header(member.charter, transport="tls")
     secret = bytes(LOG_SECRET_BYTES)
     return Recorder(lambda content: None, header, signer=member.identity, secret=secret)
 

@@ -165,12 +165,18 @@ WRONG: dict[str, tuple[str, Callable[[], tuple[str, bytes, bytes]]]] = {
     "attempt 0": ("malformed", lambda: given(terms={1: 0})),
     "attempt 101": ("malformed", lambda: given(terms={1: 101})),
     "another place": ("place", lambda: given(place={0: other_member()})),
-    "another place's proof": ("place", lambda: given(place={1: ROSTER.path_of(other_member())})),
+    "another place's proof": (
+        "place",
+        lambda: given(place={1: ROSTER.inclusion_path_at(other_member())}),
+    ),
     "another place and its proof": (
         "place",
-        lambda: given(place={0: other_member(), 1: ROSTER.path_of(other_member())}),
+        lambda: given(place={0: other_member(), 1: ROSTER.inclusion_path_at(other_member())}),
     ),
-    "the aggregator's place": ("place", lambda: given(place={0: 0, 1: ROSTER.path_of(0)})),
+    "the aggregator's place": (
+        "place",
+        lambda: given(place={0: 0, 1: ROSTER.inclusion_path_at(0)}),
+    ),
     "a place beyond the roster": ("place", lambda: given(place={0: len(ROSTER)})),
     "another aggregator": ("place", lambda: given(place={2: STRANGER.public})),
     "the party as the aggregator": ("place", lambda: given(place={2: OWN_KEY})),

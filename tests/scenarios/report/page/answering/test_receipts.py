@@ -65,7 +65,7 @@ def declined() -> tuple[bytes, SaidHead, bytes]:
         at=1,
         salt=shown.salt,
         path=shown.path,
-        roster=CHARTER.roster.path_of(CHARTER.roster.position[ONE]),
+        roster=CHARTER.roster.inclusion_path_at(CHARTER.roster.position[ONE]),
     )
     assert machine.head is not None
     return posted([first, last]), machine.head, msgspec.msgpack.encode(given)
