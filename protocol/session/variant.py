@@ -34,6 +34,7 @@ from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 from protocol.surveys.weights import check_weights, stratum_of
 from protocol.wire.codec import Kind
+from protocol.wire.undecoded import Undecoded
 
 V = TypeVar("V", bound="Variant")
 M = TypeVar("M", bound=Message)
@@ -417,7 +418,8 @@ def build(cls: type[V], *, parameters: dict[str, Any], survey: dict[str, Any]) -
     try:
         return msgspec.convert({**parameters, "survey": survey}, cls)
     except (ProtocolError, msgspec.ValidationError, ValueError) as error:
-        raise SurveyError(f"the header does not fit variant {cls.name!r}: {error}") from error
+        why = str(Undecoded.of(error))
+        raise SurveyError(f"the header does not fit variant {cls.name!r}: {why}") from error
     except Exception as error:
         # A variant of a user's own may not have reckoned with anybody's parameters.
         why = f"{type(error).__name__}: {error}"

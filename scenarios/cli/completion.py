@@ -11,6 +11,9 @@ from click.shell_completion import CompletionItem
 from protocol.variants import BUILT_IN
 from scenarios.running.names import SCENARIOS
 
+NO_TEXT = ("survey", "weights")
+"""Fields of a variant that no text on a command line can be."""
+
 
 def complete_scenario(
     ctx: click.Context, param: click.Parameter, incomplete: str
@@ -63,7 +66,7 @@ def complete_variant_setting(
     cls = BUILT_IN.get(_named_before(ctx, "variant"))
     if cls is None:
         return []
-    fields = [info.name for info in msgspec.structs.fields(cls) if info.name != "survey"]
+    fields = [info.name for info in msgspec.structs.fields(cls) if info.name not in NO_TEXT]
     makers = {"p": "with_keep", "epsilon": "with_epsilon"}
     made = [name for name, maker in makers.items() if hasattr(cls, maker)]
     known = sorted({*fields, *made})

@@ -413,6 +413,9 @@ OUTPUTS = {
 }
 """Commands that write a file that a person names, in a folder with a record."""
 
+ENDINGS = {"audit": ".html", "synthetic": ".csv", "plot": ".svg"}
+"""How the name of such a file has to end, where it does."""
+
 
 @pytest.mark.parametrize("output", thinned(OUTPUTS, 3))
 def test_no_output_replaces_what_is_kept(
@@ -425,11 +428,11 @@ def test_no_output_replaces_what_is_kept(
     shutil.copytree(out, kept / "out", ignore=shutil.ignore_patterns("size-*", FIRST))
     shutil.copy(RECORD, kept / "out" / PARTIAL)
     shutil.copytree(keys / "anna", kept / "anna")
-    if output == "plot":
-        for path in [path for path in kept.rglob("*") if path.is_file()]:
-            path.rename(path.with_name(f"{path.name}.svg"))
+    ending = ENDINGS.get(output, "")
+    for path in [path for path in kept.rglob("*") if path.is_file()]:
+        path.rename(path.with_name(f"{path.name}{ending}"))
     before = contents(kept)
-    names = {name.removesuffix(".svg").partition("/")[2].partition("-")[0] for name in before}
+    names = {name.removesuffix(ending).partition("/")[2].partition("-")[0] for name in before}
     assert names == FILES | {PARTIAL, "secret", "heard", "said", "notices", "identity.key"} | {
         "attempts",
         "authority.pem",
@@ -451,12 +454,12 @@ def test_no_output_replaces_what_is_kept(
     ("name", "content", "why"),
     thinned(
         [
-            ("t.svt", b"damaged", "is a transcript"),
-            ("t.svt.partial", b"", "is a transcript"),
-            ("x", REAL, "is a transcript"),
-            ("x", REAL[:5], "is a transcript"),
-            ("x", b"", None),
-            ("x", b"another table", None),
+            ("t.svt", b"damaged", "expected a name that ends in .csv"),
+            ("t.svt.csv", b"damaged", None),
+            ("x.csv", REAL, "is a transcript"),
+            ("x.csv", REAL[:5], "is a transcript"),
+            ("x.csv", b"", None),
+            ("x.csv", b"another table", None),
         ],
         4,
     ),
@@ -473,7 +476,7 @@ def test_an_output_replaces_ordinary_files_alone(
         assert sottovoce(*QUICK, "--synthetic", path).code == 0
         assert len(path.read_text().splitlines()) == 21
     else:
-        assert complaint(said).startswith(f"{path}: {why}")
+        assert complaint(said).removeprefix("--synthetic ").startswith(f"{path}: {why}")
         assert path.read_bytes() == content
 
 

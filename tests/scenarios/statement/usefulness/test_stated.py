@@ -98,7 +98,10 @@ def test_a_headline_is_short_whatever_attributes_are_called() -> None:
 def test_its_brief_form_has_the_largest_margin_and_what_is_bad() -> None:
     good, fair = MarginOfError(("a",), 2, 0.02), MarginOfError(("b",), 3, 0.08)
     pair = MarginOfError(("a", "b"), 6, 0.3)
-    first = "Each attribute's shares are within 8.0 percentage points in 95 of 100 surveys."
+    first = (
+        "In 95 of 100 surveys shares of b are off by at most 8.0 points; 1 of 2 estimates are "
+        "better."
+    )
     assert verdict_of(good, fair).brief == (first,)
     assert verdict_of(good, fair, pairs=(MarginOfError(("a", "b"), 6, 0.09),)).brief == (first,)
     warned = verdict_of(good, fair, pairs=(pair,)).brief
@@ -107,8 +110,8 @@ def test_its_brief_form_has_the_largest_margin_and_what_is_bad() -> None:
         "The 1 pair of attributes is poor; the least exact is a by b, off by up to 30.0 points.",
     )
     assert verdict_of(pair).brief == (
-        "Only very large differences between shares can be told: shares of a by b are within "
-        "30.0 percentage points in 95 of 100 surveys.",
+        "In 95 of 100 surveys shares of a by b are off by at most 30.0 points. Only very large "
+        "differences between estimates are reliable.",
     )
 
 

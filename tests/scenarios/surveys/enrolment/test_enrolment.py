@@ -461,7 +461,7 @@ def test_an_invitation_that_cannot_be(change: dict[str, Any], says: str, tmp_pat
     [
         ({"variant": "no-such"}, "no-such"),
         ({"parameters": {"more": 1}}, "unknown field 'more'"),
-        ({"survey": {}}, "missing required field `title`"),
+        ({"survey": {}}, "survey: 'title' is missing"),
         ({"analysis": {"tables": [["sex"]], "level": 0.9, "projection": "clip"}}, "'sex'"),
     ],
 )
