@@ -31,7 +31,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "independent": full_page_of(independent(), 1),
         "summed": full_page_of(summed(), 9),
         "broken": page_of(bytes(broken)),
-        "run": run_page_of("quickstart", (("residents", "60"),)),
+        "run": run_page_of("quickstart", (("parties", "25"),)),
         "replay": replay_page_of(independent()),
     }
     folder = tmp_path_factory.mktemp("pages")
