@@ -244,7 +244,7 @@ def test_a_headline_says_how_many_may_conspire() -> None:
     assert WITHSTANDS in printed(statement_report(said)).replace("\n", " ")
     assert WITHSTANDS in Page(audit_page(judged, [])).said
     figures = {"parties": 12, "colluders": 9, "adaptive": 9, "honest": 2, "missing": 1}
-    figures["readers"] = True
+    figures |= {"readers": True, "witnesses": 0, "trusted": 0, "unwitnessed": 9}
     values = as_json(statement_values(statement(judged)))
     assert values["statement"]["privacy"]["withstands"] == figures
     assert "worst" not in values
