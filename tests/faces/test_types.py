@@ -15,13 +15,14 @@ from tests.verifier.javascript import needs_node
 
 pytestmark = pytest.mark.slow  # without a cache, each checker takes some 18 seconds of a processor
 
-NOT_OF_THE_PAGES = ("multi_freq_ldpy", "opendp", "pure_ldp")
-"""What docs/attacking-others.md attacks: not installed, and without types."""
+NOT_OF_THE_PAGES = ("multi_freq_ldpy", "opendp", "pure_ldp", "shuffler", "two_servers")
+"""What docs/attacking-others.md attacks, which is not installed, and files beside examples."""
 
 INFERRED = """
 from typing import assert_type
 
-from protocol import ExactTables, GroupTables, JointReports, LinearEstimate, Records
+from protocol import GroupTables, JointReports, LinearEstimate, Records
+from protocol.estimators.releases.noisy import NoisyTables
 from protocol.variants import RRBA, PrivKVVariant, RRJoint, SecureSumVariant
 from protocol.variants.keyvalue.estimate import KeyValueTables
 from scenarios import Context, simulate, simulate_async, tabulate
@@ -37,7 +38,7 @@ def of_the_variant(
 ) -> None:
     assert_type(simulate(joint, records).estimate, LinearEstimate[JointReports])
     assert_type(simulate(joint, records).variant, RRJoint)
-    assert_type(simulate(sums, records).estimate, LinearEstimate[ExactTables])
+    assert_type(simulate(sums, records).estimate, LinearEstimate[NoisyTables])
     assert_type(simulate(views, records).estimate, LinearEstimate[GroupTables])
     assert_type(simulate(keys, records).estimate, KeyValueTables)
     assert_type(context.simulate(joint, records).estimate, LinearEstimate[JointReports])
