@@ -5,14 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.timing import Benchmark, Side, elapsed
-from protocol.crypto.randomness import WORDS, Stream, secret_of
-from protocol.randomizers import KeepUniform
-from protocol.randomizers.table import KeepElseTable
+from protocol import KeepElseTable, KeepUniform, Stream, secret_of
+from protocol.crypto.randomness import WORDS
 from protocol.variants import RRBA
 from protocol.variants.rrba.blocks import Cells, Running, integer_weights
-from scenarios.data.networks import alarm_network
+from scenarios import alarm_network, simulate
 from scenarios.papers.rrba.block_laws import Trials, sampled_blocks
-from scenarios.running.simulation import simulate
 
 BLOCKS = 200
 BLOCK = 8_000

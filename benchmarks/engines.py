@@ -10,10 +10,9 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.timing import Benchmark, Side, elapsed
-from protocol.crypto.randomness import Stream, secret_of
-from protocol.randomizers import KeepUniform
+from protocol import KeepUniform, Stream, secret_of
+from scenarios import open_engine
 from scenarios.running.engines.engine import Engine, EngineName, in_order
-from scenarios.running.engines.opening import open_engine
 
 TASKS = 500
 COHORTS = 20

@@ -9,19 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.timing import Benchmark, Side, elapsed
-from protocol.crypto.randomness import Stream, secret_of
-from protocol.estimators.calibration.adjustment import AdjustedEstimate
-from protocol.estimators.counts import Counts
+from protocol import (
+    AdjustedEstimate,
+    Block,
+    Counts,
+    JointReports,
+    LinearEstimate,
+    Records,
+    Stream,
+    Table,
+    randomize_columns,
+    secret_of,
+)
 from protocol.estimators.dependence.dependence import raw_dependences
-from protocol.estimators.joint import Block, JointReports
 from protocol.estimators.likelihood import GAP, STEPS
-from protocol.estimators.linear import LinearEstimate
-from protocol.estimators.tables import Table
-from protocol.randomizers import randomize_columns
-from protocol.surveys.records import Records
 from protocol.variants.clusters.clustering import cluster, matched_blocks
 from protocol.variants.reports.reports import cells_of, cells_to_codes
-from scenarios.data.adult import adult
+from scenarios import adult
 
 KEEP = 0.7
 LOW_KEEP = 0.3

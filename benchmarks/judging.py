@@ -8,25 +8,28 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from benchmarks.timing import Benchmark, Side, elapsed
+from protocol import (
+    AGGREGATOR,
+    RECORD,
+    Array,
+    Attribute,
+    Coalition,
+    KeepUniform,
+    Message,
+    PartyId,
+    Records,
+    Stream,
+    Survey,
+    judge_coalition,
+    secret_of,
+    worst_coalition,
+)
 from protocol.attack.attack import attack
-from protocol.attack.draws import attack_randomizer
-from protocol.audit.coalition.coalition import Coalition
-from protocol.audit.coalition.judge import judge_coalition, worst_coalition
 from protocol.audit.ledger import LedgerWriter
 from protocol.audit.walk import steps
 from protocol.crypto.merkle import HASH_BYTES
-from protocol.crypto.randomness import Stream, secret_of
 from protocol.crypto.sealing import SALT_BYTES, SEAL_BYTES, TAG_BYTES
-from protocol.messages import (
-    AGGREGATOR,
-    NO_ROUND,
-    NONCE_BYTES,
-    RECORD,
-    Envelope,
-    Message,
-    PartyId,
-)
-from protocol.randomizers import KeepUniform
+from protocol.messages import NO_ROUND, NONCE_BYTES, Envelope
 from protocol.session.charter import Charter
 from protocol.session.closings import make_closings
 from protocol.session.roster import KEY_BYTES, Identity, Roster, Signed, are_signatures
@@ -47,17 +50,15 @@ from protocol.sharing.messages import (
     Unmask,
     Upload,
 )
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
+from protocol.testing import attack_randomizer
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.variants import PairCounts, RRIndependent, RRJoint
 from protocol.variants.sums.tallies import Tally
-from protocol.wire.arrays import Array, encode_message
+from protocol.wire.arrays import encode_message
 from protocol.wire.codec import encode_envelope
-from scenarios.data.adult import ADULT, adult
-from scenarios.files.transcripts import Transcript
+from scenarios import Transcript, adult, simulate
+from scenarios.data.adult import ADULT
 from scenarios.running.engines.checking import ChecksMeanwhile
-from scenarios.running.simulation import simulate
 
 SESSION = bytes(16)
 COIN = bytes(32)

@@ -7,11 +7,9 @@ import functools
 import numpy as np
 
 from benchmarks.timing import Benchmark, Side, elapsed
-from protocol.crypto.randomness import Stream, secret_of
+from protocol import Attribute, PrivKV, Stream, Survey, secret_of
 from protocol.randomizers.exact import Floats
-from protocol.randomizers.keyvalue import PrivKV
 from protocol.randomizers.marginals import MarginalPlan, Method
-from protocol.surveys.survey import Attribute, Survey
 from protocol.variants.keyvalue.moments import TOLERANCE, em, maximum_likelihood, moment, table_1
 from protocol.variants.marginals.counts import MarginalCounts
 from protocol.variants.marginals.estimate import ReleasedMarginals

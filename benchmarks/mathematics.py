@@ -7,11 +7,7 @@ import math
 import numpy as np
 
 from benchmarks.timing import Benchmark, Side, elapsed
-from protocol.crypto.randomness import Stream, secret_of
-from protocol.estimators.counts import Counts
-from protocol.estimators.joint import JointReports
-from protocol.estimators.linear import LinearEstimate
-from protocol.randomizers import KeepUniform
+from protocol import Counts, JointReports, KeepUniform, LinearEstimate, Stream, secret_of
 from protocol.variants import RRJoint
 from scenarios.data.adult import ADULT
 

@@ -15,19 +15,17 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from benchmarks.timing import Benchmark, Side, elapsed
 from parties.session import run_session
+from protocol import Records, randomize_columns
 from protocol.messages import ROLE_STREAM
-from protocol.randomizers import randomize_columns
 from protocol.session.exchange import Exchange
 from protocol.session.local import run_locally
 from protocol.session.roster import Identity
 from protocol.simulation.setting import Setting, make_setting, simulated_identity
-from protocol.surveys.records import Records
 from protocol.transcript.header import make_header
 from protocol.transcript.recorder import Recorder
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Report
-from scenarios.data.town import town
-from scenarios.running.simulation import simulate
+from scenarios import simulate, town
 from scenarios.surveys.enrolment.letters import Invitation, read_letter, written
 from transports.memory import open_memory
 from transports.switch import Switch

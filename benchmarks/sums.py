@@ -10,16 +10,15 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from benchmarks.timing import Benchmark, Side, elapsed
-from protocol.crypto.randomness import Streams, secret_of
-from protocol.messages import AGGREGATOR, ROLE_STREAM, PartyId
+from protocol import AGGREGATOR, PartyId, Records, SecureSum, secret_of
+from protocol.crypto.randomness import Streams
+from protocol.messages import ROLE_STREAM
 from protocol.session.charter import Charter
 from protocol.session.machine import Machine
 from protocol.session.roster import Identity, Roster
-from protocol.sharing.sums import SecureSum
-from protocol.surveys.records import Records
 from protocol.variants import PairCounts
+from scenarios import simulate
 from scenarios.data.adult import ADULT
-from scenarios.running.simulation import simulate
 
 PARTIES = 100
 SEED = 1

@@ -5,13 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.timing import Benchmark, Side, elapsed
-from protocol.session.variant import Variant
+from protocol import Attribute, Population, Resampled, Survey, TableLaw, Variant
 from protocol.simulation.populations.cohorts import Job, count_cohort
-from protocol.simulation.populations.population import Population, Resampled, TableLaw
-from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRIndependent
-from scenarios.data.adult import adult
-from scenarios.running.tabulating import tabulate
+from scenarios import adult, tabulate
 
 COHORT = 1_000_000
 SEED = 1

@@ -22,7 +22,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from benchmarks.timing import Benchmark, Side
 from parties.actor import run_aggregator, run_machine
-from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope, PartyId
+from protocol import AGGREGATOR, PartyId
+from protocol.messages import ROLE_STREAM, Envelope
 from protocol.session.exchange import Exchange
 from protocol.session.machine import Machine
 from protocol.session.run import outcome_of
@@ -32,7 +33,7 @@ from protocol.transcript.log import LOG_SECRET_BYTES
 from protocol.transcript.recorder import Recorder
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Report
-from scenarios.data.town import town
+from scenarios import town
 from scenarios.running.loopback import LOOPBACK
 from transports.base import Limits, Link
 from transports.certificates import Authority, private_pem

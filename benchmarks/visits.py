@@ -25,9 +25,10 @@ from benchmarks.transport import files_of, issue
 from parties.actor import run_aggregator, run_machine
 from parties.keeping.packing import Unpacked
 from parties.session import LINGER
+from protocol import AGGREGATOR, PartyId
 from protocol.audit.proofs.making_receipts import prove_each
 from protocol.crypto.randomness import Streams
-from protocol.messages import AGGREGATOR, ROLE_STREAM, PartyId
+from protocol.messages import ROLE_STREAM
 from protocol.session.exchange import Exchange
 from protocol.session.machine import Machine
 from protocol.simulation.setting import Setting, make_setting
@@ -37,7 +38,7 @@ from protocol.transcript.receipts import Receipt
 from protocol.transcript.recorder import Recorder
 from protocol.variants import RRIndependent
 from protocol.wire.codec import decode_envelope, encode_envelope
-from scenarios.data.town import town
+from scenarios import town
 from scenarios.report.page.collecting import collecting_page
 from scenarios.running.loopback import LOOPBACK, allow_connections
 from transports.background import running

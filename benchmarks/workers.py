@@ -5,15 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from benchmarks.timing import Benchmark, Side, elapsed
-from protocol.session.variant import Variant
-from protocol.sharing.sums import SecureSum
-from protocol.surveys.records import Records
+from protocol import Records, SecureSum, Variant
 from protocol.variants import RRBA, PairCounts, RRIndependent
-from scenarios.data.town import town
+from scenarios import open_engine, simulate, town
 from scenarios.running.engines.engine import EngineName
-from scenarios.running.engines.opening import open_engine
 from scenarios.running.engines.processes import processors
-from scenarios.running.simulation import simulate
 
 KEEP = 0.7
 SEED = 1

@@ -9,10 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.estimators.counts import Counts
-from protocol.estimators.joint import Block
-from protocol.randomizers import KeepUniform, MatrixRandomizer, split_codes
-from protocol.surveys.survey import Attribute, Survey
+from protocol import Attribute, Block, Counts, KeepUniform, MatrixRandomizer, Survey, split_codes
 
 Floats = NDArray[np.float64]
 

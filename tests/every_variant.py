@@ -5,15 +5,20 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
-from protocol.session.variant import Variant
-from protocol.sharing.sums import SecureSum
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
-from protocol.variants import BUILT_IN, RRBA, PairRR, RRClusters, RRIndependent, RRIndJoint, RRJoint
+from protocol import Attribute, Records, SecureSum, Survey, Variant, key_survey
+from protocol.variants import (
+    BUILT_IN,
+    RRBA,
+    NumericMean,
+    PairRR,
+    RRClusters,
+    RRIndependent,
+    RRIndJoint,
+    RRJoint,
+)
 from protocol.variants.keyvalue.privkv import KeyValueCollection
-from protocol.variants.keyvalue.records import key_survey
 from protocol.variants.marginals.variant import MarginalRelease
-from protocol.variants.numeric.numeric_mean import Mechanism, NumericMean
+from protocol.variants.numeric.numeric_mean import Mechanism
 from protocol.variants.oracles.attributes import AttributeOracles
 from protocol.variants.oracles.names import ORACLES
 from protocol.variants.sums.tallies import Tallied

@@ -17,13 +17,12 @@ import trio.testing
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from parties.session import run_session
-from protocol.messages import AGGREGATOR, PartyId
+from protocol import AGGREGATOR, PartyId, Variant
 from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
 from protocol.session.fates import FateRule
 from protocol.session.roster import Identity
 from protocol.session.run import Run
-from protocol.session.variant import Variant
 from protocol.simulation.setting import Setting, make_setting
 from protocol.transcript.entries import Departed, Entry, Refused
 from protocol.transcript.header import make_header

@@ -7,24 +7,28 @@ import re
 from html.parser import HTMLParser
 from typing import Any
 
+from protocol import (
+    AGGREGATOR,
+    Attribute,
+    Coalition,
+    PartyId,
+    Survey,
+    judge_coalition,
+    worst_coalition,
+)
 from protocol.accounting.composition import Composition, DominatingPairs
 from protocol.audit.at_delta import WorstRespondent, worst_respondent
 from protocol.audit.audit import Audit, audit
-from protocol.audit.coalition.coalition import Coalition, Observer
-from protocol.audit.coalition.judge import judge_coalition, worst_coalition
+from protocol.audit.coalition.coalition import Observer
 from protocol.audit.linkage import link
 from protocol.estimators.inference.intervals import USUAL, Intervals
-from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.roster import Roster
-from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.header import charter_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import BUILT_IN, RRIndependent, SecureSumVariant
-from scenarios.data.town import town
+from scenarios import Context, find_scenario, town
 from scenarios.report.page.audit import audit_page
 from scenarios.report.page.run import run_page
-from scenarios.running.loading import find_scenario
-from scenarios.running.scenario import Context
 from scenarios.statement.audits.judged import Judged
 from scenarios.surveys.watching.rounds import Round, split_rounds
 from scenarios.surveys.watching.standings import StandingWriter

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.crypto.randomness import Stream, secret_of
-from protocol.randomizers import Randomizer
+from protocol import Randomizer, Stream, secret_of
 
 
 class Scripted(Stream):

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from protocol.crypto.randomness import Stream, secret_of
-from protocol.randomizers import MeanRandomizer, Randomizer
+from protocol import MeanRandomizer, Randomizer, Stream, secret_of
 from protocol.wire.arrays import smallest_dtype
 
 ALPHA = 1e-9

@@ -32,16 +32,13 @@ from protocol.testing import check_variant
 from protocol.transcript import entries, reader
 from protocol.transcript.entries import Header
 from protocol.variants.reports.oracle import Tallied
-from scenarios import EXECUTORS, Outcome
+from scenarios import EXECUTORS, Context, Outcome, find_scenario, find_variant, read_plan
 from scenarios.cli import COMMANDS, main
 from scenarios.report.record_tables import TABLES
 from scenarios.report.sql import LOADED_BYTES
-from scenarios.running.loading import find_scenario, find_variant
-from scenarios.running.scenario import Context
 from scenarios.statement.runs import run_values
 from scenarios.surveys.answering import SILENCE
 from scenarios.surveys.endings import ENDINGS
-from scenarios.surveys.survey_plan import read_plan
 from tests.scenarios.command import command_of
 from transports.base import Limits
 from transports.dialing import BESIDE

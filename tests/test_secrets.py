@@ -30,23 +30,30 @@ from parties.keeping.paying.questions import Question
 from parties.keeping.remembered import Memory
 from parties.keeping.repeating import Given
 from parties.keeping.writing import GrowingFile
+from protocol import (
+    AGGREGATOR,
+    Attribute,
+    Me,
+    Message,
+    PartyId,
+    Records,
+    RemoteProtocolError,
+    SecureSum,
+    Stream,
+    Survey,
+    secret_of,
+)
 from protocol.accounting.spending import Cost
 from protocol.audit.disclosure import Disclosure
 from protocol.crypto.key_agreement import AgreementKey
-from protocol.crypto.randomness import Stream, Streams, secret_of
+from protocol.crypto.randomness import Streams
 from protocol.crypto.sealing import Edge
 from protocol.crypto.shamir import reconstruct, share
-from protocol.errors import RemoteProtocolError
-from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.session.machine import Machine
-from protocol.session.roles import Me
 from protocol.session.roster import Identity
 from protocol.sharing.dealing import Received
 from protocol.sharing.meeting import Hood
-from protocol.sharing.sums import SecureSum
 from protocol.simulation.setting import make_setting
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import SecureSumVariant
 from scenarios.surveys.answering import Sitting, _Attempt
 from scenarios.surveys.enrolment.agreed import Agreed

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from parties.keeping.remembered import HEARD
+from protocol import SecureSum
 from protocol.session.exchange import STRANGERS
 from protocol.session.inbox import KEPT
 from protocol.session.roles import EARLY_PER_SENDER
 from protocol.session.terms import MOST_ATTEMPTS
 from protocol.sharing.graph import COMPLETE, MANY
-from protocol.sharing.sums import MAX_LITERAL, SecureSum
+from protocol.sharing.sums import MAX_LITERAL
 from protocol.variants import BUILT_IN
 from protocol.wire.codec import ENVELOPE_BYTES
 from scenarios.files.budget import BYTES_PER_BYTE, BYTES_PER_SECOND, MEGABYTES, SECONDS, SMALL

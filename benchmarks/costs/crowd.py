@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from protocol.surveys.survey import Survey
+from protocol import Survey
 from protocol.variants import RRIndependent
 from scenarios import Scenario
 from scenarios.quickstart import residents

@@ -14,13 +14,10 @@ from typing import Literal
 import numpy as np
 
 from benchmarks.timing import Benchmark, Side, elapsed, measure, report
-from protocol.sharing.sums import SecureSum
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
+from protocol import Attribute, Records, SecureSum, Survey
 from protocol.variants import PairCounts
+from scenarios import open_engine, simulate
 from scenarios.running.engines.engine import Engine
-from scenarios.running.engines.opening import open_engine
-from scenarios.running.simulation import simulate
 
 PARTIES = 10
 SIDE = 100

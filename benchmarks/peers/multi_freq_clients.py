@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.peers.rates import heading, measure_rates
-from protocol.crypto.randomness import Stream, secret_of
-from protocol.randomizers import KeepUniform, LocalHashing, Randomizer, UnaryEncoding
+from protocol import KeepUniform, LocalHashing, Randomizer, Stream, UnaryEncoding, secret_of
 
 EPSILON = 1.0
 SIZE = 100

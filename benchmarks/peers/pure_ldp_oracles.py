@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.peers.rates import heading, measure_rates
-from protocol.crypto.randomness import Stream, secret_of
-from protocol.randomizers import (
+from protocol import (
     HadamardResponse,
     KeepUniform,
     LocalHashing,
     Randomizer,
+    Stream,
     UnaryEncoding,
+    secret_of,
 )
 
 EPSILON = 1.0

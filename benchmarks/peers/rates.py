@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.timing import Spread, spread_of
-from protocol.crypto.randomness import Stream
-from protocol.randomizers import Randomizer
+from protocol import Randomizer, Stream
 
 TOGETHER = 40
 """How many times as many reports the project makes together, to be timed well."""

@@ -10,8 +10,7 @@ import pytest
 from benchmarks.peers.beside import PEERS
 from benchmarks.peers.rates import heading, measure_rates
 from benchmarks.timing import Benchmark, Side, measure, report
-from protocol.crypto.randomness import Stream, secret_of
-from protocol.randomizers import KeepUniform
+from protocol import KeepUniform, Stream, secret_of
 
 
 def test_every_peer_has_its_module() -> None:

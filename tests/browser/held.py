@@ -12,13 +12,11 @@ import trio
 
 from parties.actor import aggregator, run_machine
 from parties.keeping.packing import Unpacked
+from protocol import AGGREGATOR, Attribute, PartyId, Survey, Variant
 from protocol.audit.proofs.making_receipts import NotCountedError, prove_each
 from protocol.crypto.randomness import Streams
-from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.exchange import Exchange
-from protocol.session.variant import Variant
 from protocol.simulation.setting import make_setting
-from protocol.surveys.survey import Attribute, Survey
 from protocol.surveys.texts import Group, Texts, Wording
 from protocol.transcript.header import make_header
 from protocol.transcript.receipts import encode_receipt

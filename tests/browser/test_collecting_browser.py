@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from protocol.session.variant import Variant
-from protocol.surveys.survey import Attribute, Survey
+from protocol import Attribute, Survey, Variant
 from protocol.transcript.checkpoints import read_note
 from protocol.transcript.receipts import decode_receipt, problems_of
 from protocol.transcript.verification import verify

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from protocol.estimators.inference.laws import About, Interval
-from protocol.estimators.tables import Table
+from protocol import Interval, Table
+from protocol.estimators.inference.laws import About
 from tests.coverage_gate.grid import Point
 from tests.coverage_gate.laws import Law
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from protocol.estimators.inference.laws import About, Interval
-from protocol.estimators.tables import Table
+from protocol import Interval, Table
+from protocol.estimators.inference.laws import About
 from tests.coverage_gate.cases import Answer, Drawn, Estimator, Reader, Said, read
 from tests.coverage_gate.estimators import reports
 from tests.coverage_gate.grid import Point

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import zstandard
 
+from protocol import AGGREGATOR, RECORD, PartyId, ProtocolError
 from protocol.crypto.merkle import Tree
-from protocol.errors import ProtocolError
-from protocol.messages import AGGREGATOR, MAX_NUMBER, RECORD, Envelope, PartyId
+from protocol.messages import MAX_NUMBER, Envelope
 from protocol.session.charter import Charter
 from protocol.session.heads import head_statement
 from protocol.session.roster import Identity, Roster

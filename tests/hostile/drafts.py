@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import msgspec
 import zstandard
 
+from protocol import AGGREGATOR, RECORD, PartyId, TranscriptError
 from protocol.crypto.merkle import Tree, leaf_hash, root_of
-from protocol.errors import TranscriptError
-from protocol.messages import AGGREGATOR, RECORD, Closed, Head, PartyId
+from protocol.messages import Closed, Head
 from protocol.session.heads import head_statement, heard_leaf
 from protocol.session.roster import Identity
 from protocol.transcript.checkpoints import sign_checkpoint

@@ -9,8 +9,7 @@ from typing import Any
 
 import msgspec
 
-from protocol.errors import ProtocolError
-from protocol.messages import AGGREGATOR, RECORD
+from protocol import AGGREGATOR, RECORD, ProtocolError
 from protocol.session.charter import Charter
 from protocol.session.roster import Roster
 from protocol.session.variant import build

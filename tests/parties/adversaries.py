@@ -13,7 +13,8 @@ import trio
 
 from parties.actor import Channel
 from parties.session import Hub
-from protocol.messages import AGGREGATOR, Envelope, Head, Left, PartyId
+from protocol import AGGREGATOR, PartyId
+from protocol.messages import Envelope, Head, Left
 
 
 class Adversary:

@@ -9,13 +9,20 @@ import pytest
 import trio
 
 from parties.actor import run_aggregator, run_machine
-from protocol.accounting.events import PrivacyEvent, Public
-from protocol.messages import AGGREGATOR, DONE, ROLE_STREAM, Envelope, Message, PartyId
+from protocol import (
+    AGGREGATOR,
+    Kind,
+    Me,
+    Message,
+    PartyId,
+    PrivacyEvent,
+    Public,
+    Records,
+    Seen,
+    Variant,
+)
+from protocol.messages import DONE, ROLE_STREAM, Envelope
 from protocol.session.machine import Machine
-from protocol.session.roles import Me, Seen
-from protocol.session.variant import Variant
-from protocol.surveys.records import Records
-from protocol.wire.codec import Kind
 from tests.live import run_live, town
 from tests.protocol.sessions import SURVEY
 from tests.recorded.runs import Run

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 import trio
 
-from protocol.messages import AGGREGATOR, DONE, RECORD, Closed, Envelope, Head, PartyId
+from protocol import AGGREGATOR, RECORD, PartyId
+from protocol.messages import DONE, Closed, Envelope, Head
 from protocol.simulation.setting import Setting
 from protocol.transcript.entries import Sent
 from tests.live import Live, run_live, town

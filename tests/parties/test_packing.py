@@ -22,7 +22,8 @@ from parties.keeping.packing import (
     Unpacked,
     whole_length,
 )
-from protocol.errors import TranscriptError, UnopenedError
+from protocol import TranscriptError
+from protocol.errors import UnopenedError
 from protocol.transcript.entries import MAGIC
 from protocol.transcript.log import LOG_SECRET_BYTES
 from protocol.transcript.reader import TranscriptReader

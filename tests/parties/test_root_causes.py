@@ -7,13 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from protocol.errors import LocalProtocolError
-from protocol.session.variant import Variant
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
+from protocol import Attribute, LocalProtocolError, Records, Survey, Variant
 from protocol.testing import check_variant
-from scenarios import simulate
-from scenarios.running.loading import find_variant
+from scenarios import find_variant, simulate
 from scenarios.running.simulation import TransportName
 from tests.scenarios.command import complaint, sottovoce
 

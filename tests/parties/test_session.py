@@ -12,12 +12,10 @@ import trio
 
 from parties.actor import run_aggregator, run_machine
 from parties.session import run_session
-from protocol.errors import LocalProtocolError, QuorumError
-from protocol.messages import AGGREGATOR, DONE, ROLE_STREAM, Message, PartyId
+from protocol import AGGREGATOR, LocalProtocolError, Me, Message, PartyId, QuorumError, Records
+from protocol.messages import DONE, ROLE_STREAM
 from protocol.session.exchange import Exchange
 from protocol.session.machine import Machine
-from protocol.session.roles import Me
-from protocol.surveys.records import Records
 from protocol.variants import RRIndependent
 from tests.live import Sockets, entered, hub_of, run_live, town
 from tests.parties.adversaries import Mute

@@ -14,14 +14,12 @@ import pytest
 import trio
 
 from parties.actor import Channel
+from protocol import AGGREGATOR, Attribute, Me, Message, PartyId, Survey, Variant
 from protocol.audit.audit import audit
 from protocol.audit.completeness import Closing, CompletenessWriter
 from protocol.audit.walk import steps
-from protocol.messages import AGGREGATOR, Envelope, Message, PartyId
+from protocol.messages import Envelope
 from protocol.session.exchange import Delivery, Exchange, Ruling
-from protocol.session.roles import Me
-from protocol.session.variant import Variant
-from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRIndependent
 from tests.live import Live, run_live, town
 from tests.parties.adversaries import Adversary

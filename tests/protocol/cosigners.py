@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from protocol.messages import PartyId
+from protocol import PartyId, Witnesses
 from protocol.session.charter import Charter
 from protocol.session.roles import Gather
 from protocol.session.roster import Identity
-from protocol.transcript.certifying import Certificate, Witnesses, log_of, to_cosign
+from protocol.transcript.certifying import Certificate, log_of, to_cosign
 from protocol.transcript.checkpoints import SignedCheckpoint, origin_of
 from protocol.transcript.cosignatures import WitnessKey, cosign, with_lines
 from protocol.transcript.witnessing import decide

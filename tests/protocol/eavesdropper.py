@@ -11,14 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.audit.coalition.coalition import Coalition
+from protocol import AGGREGATOR, Coalition, Me, Message, PartyId, RemoteProtocolError
 from protocol.crypto.randomness import Streams
 from protocol.crypto.sealing import Edge, edge_key
 from protocol.crypto.shamir import reconstruct
-from protocol.errors import RemoteProtocolError
-from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope, Message, PartyId
+from protocol.messages import ROLE_STREAM, Envelope
 from protocol.session.charter import Charter
-from protocol.session.roles import Me
 from protocol.session.roster import Identity
 from protocol.sharing.masks import encrypt_seeds, expand_mask, mask_seed, modulus_bits, zero_shares
 from protocol.sharing.messages import (

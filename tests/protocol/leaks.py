@@ -6,29 +6,38 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from protocol.accounting.events import (
+from protocol import (
+    AGGREGATOR,
+    Array,
+    ArraySpec,
+    Attribute,
+    Bounds,
     Derived,
     ExactCounts,
+    ExactTables,
+    KeepUniform,
+    Kind,
+    LinearEstimate,
+    LocalProtocolError,
     Masked,
+    MatrixRandomizer,
+    Me,
+    Message,
+    PartyId,
     Plain,
     PrivacyEvent,
     Public,
     Randomized,
+    Records,
+    Seen,
+    Stream,
+    Survey,
+    randomize_columns,
 )
-from protocol.crypto.randomness import WORDS, Stream, expand
-from protocol.errors import LocalProtocolError
-from protocol.estimators.linear import LinearEstimate
-from protocol.estimators.releases.exact import ExactTables
-from protocol.messages import AGGREGATOR, Message, PartyId
-from protocol.randomizers import KeepUniform, MatrixRandomizer, randomize_columns
-from protocol.session.roles import Me, Seen
+from protocol.crypto.randomness import WORDS, expand
 from protocol.sharing.masks import expand_mask
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Ask, Pooled, Report, consent, event_of, randomized
-from protocol.wire.arrays import Array, ArraySpec, Bounds
-from protocol.wire.codec import Kind
 
 THREE = Survey("three", (Attribute(name="mood", categories=("low", "even", "high")),))
 MATRIX = MatrixRandomizer.from_probabilities([[0.7, 0.2, 0.1], [0.3, 0.4, 0.3], [0.05, 0.15, 0.8]])

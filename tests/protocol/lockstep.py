@@ -6,18 +6,26 @@ from typing import Any
 
 import msgspec
 
-from protocol.accounting.events import PrivacyEvent, Public
+from protocol import (
+    ArraySpec,
+    Bounds,
+    Kind,
+    Me,
+    Message,
+    PartyId,
+    PrivacyEvent,
+    Public,
+    Records,
+    Seen,
+    Variant,
+)
 from protocol.audit.disclosure import Disclosure
 from protocol.audit.hearing import collect_heads
 from protocol.audit.ledger import LedgerWriter
 from protocol.audit.walk import steps
-from protocol.messages import ROLE_STREAM, Envelope, Message, PartyId
-from protocol.session.roles import Me, Seen
-from protocol.session.variant import Variant
-from protocol.surveys.records import Records
+from protocol.messages import ROLE_STREAM, Envelope
 from protocol.transcript.entries import Delivered, Entry, Sent
-from protocol.wire.arrays import ArraySpec, Bounds
-from protocol.wire.codec import Kind, decode_envelope, encode_envelope
+from protocol.wire.codec import decode_envelope, encode_envelope
 from tests.protocol.sessions import (
     STREAMS,
     SURVEY,

@@ -9,9 +9,7 @@ from types import ModuleType
 
 import numpy as np
 
-from protocol.session.variant import Variant
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
+from protocol import Attribute, Records, Survey, Variant
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 HOMEPAGES = Survey("Homepages", (Attribute(name="page", categories=("a", "b", "c", "d")),))

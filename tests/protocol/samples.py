@@ -8,14 +8,21 @@ import msgspec
 import numpy as np
 from hypothesis import strategies as st
 
-from protocol.estimators.joint import Block
-from protocol.messages import Closed, Declined, Head, Left, Message, PartyId, Wait
-from protocol.randomizers import KeepUniform
-from protocol.session.variant import Probability
+from protocol import (
+    Array,
+    ArraySpec,
+    Block,
+    Bounds,
+    KeepUniform,
+    Kind,
+    Message,
+    PartyId,
+    Probability,
+)
+from protocol.messages import Closed, Declined, Head, Left, Wait
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Ask, Pooled, Report
-from protocol.wire.arrays import Array, ArraySpec, Bounds
-from protocol.wire.codec import Codec, Kind
+from protocol.wire.codec import Codec
 from tests.protocol.sessions import SURVEY
 
 pack = msgspec.msgpack.encode

@@ -5,20 +5,30 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from protocol.accounting.events import PrivacyEvent, Public
+from protocol import (
+    AGGREGATOR,
+    Array,
+    ArraySpec,
+    Bounds,
+    Kind,
+    Me,
+    Message,
+    PartyId,
+    PrivacyEvent,
+    Public,
+    Records,
+    Seen,
+    Variant,
+    secret_of,
+)
 from protocol.accounting.spending import DELTA
-from protocol.crypto.randomness import Streams, public_nonce, secret_of
-from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope, Head, Message, PartyId
+from protocol.crypto.randomness import Streams, public_nonce
+from protocol.messages import ROLE_STREAM, Envelope, Head
 from protocol.session.charter import Charter
 from protocol.session.machine import Machine
-from protocol.session.roles import Me, Seen
 from protocol.session.roster import Identity, Roster
-from protocol.session.variant import Variant
 from protocol.simulation.setting import Setting
-from protocol.surveys.records import Records
 from protocol.transcript.verification import verify
-from protocol.wire.arrays import Array, ArraySpec, Bounds
-from protocol.wire.codec import Kind
 from tests.live import run_over_memory
 from tests.recorded.runs import SURVEY, Run, answers
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from protocol.accounting.events import PrivacyEvent
-from protocol.messages import AGGREGATOR, Message, PartyId
+from protocol import AGGREGATOR, Me, Message, PartyId, PrivacyEvent
 from protocol.session.machine import Machine
-from protocol.session.roles import Me
 from tests.protocol.sessions import Role, Word, charter_of, envelope, machine_of, talk, words_sent
 
 ONE, TWO, THREE = (PartyId(f"party-{i}") for i in (1, 2, 3))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from protocol.messages import AGGREGATOR, RECORD, PartyId
+from protocol import AGGREGATOR, RECORD, PartyId
 from protocol.session.roster import Identity
 from protocol.transcript.checkpoints import SignedCheckpoint, read_note, sign_checkpoint
 from protocol.transcript.entries import Entry

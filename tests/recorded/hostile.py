@@ -12,12 +12,10 @@ from typing import Any
 import msgspec
 import zstandard
 
-from protocol.messages import AGGREGATOR, PartyId
+from protocol import AGGREGATOR, Attribute, PartyId, Survey, Variant
 from protocol.session.charter import Charter
 from protocol.session.roster import Roster
 from protocol.session.terms import NEIGHBOURS
-from protocol.session.variant import Variant
-from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.entries import Entry, Header, encode_header, encode_item
 from protocol.transcript.header import make_header
 from protocol.variants import RRIndependent

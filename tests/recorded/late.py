@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
+from protocol import AGGREGATOR, RECORD, PartyId
 from protocol.crypto.merkle import consistency_path, inclusion_path, leaf_hash, root_of_hashes
-from protocol.messages import AGGREGATOR, RECORD, Closed, Envelope, PartyId
+from protocol.messages import Closed, Envelope
 from protocol.session.heads import SaidHead
 from protocol.session.roster import Identity
 from protocol.transcript.checkpoints import SignedCheckpoint, sign_checkpoint

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from parties.keeping.packing import Unpacked
+from protocol import AGGREGATOR, RECORD, PartyId
 from protocol.audit.proofs.making_receipts import prove
 from protocol.crypto.merkle import inclusion_path, leaf_hash, tree_levels
-from protocol.messages import AGGREGATOR, RECORD, PartyId
 from protocol.transcript.checkpoints import SignedCheckpoint, sign_checkpoint
 from protocol.transcript.entries import Sent, decode_item, encode_item
 from protocol.transcript.receipts import Counted, Receipt, Shown

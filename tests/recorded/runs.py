@@ -8,21 +8,19 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from protocol import AGGREGATOR, Attribute, Message, PartyId, Records, Survey, Variant
 from protocol.audit.disclosure import Disclosure
 from protocol.audit.replay import Replay, ReplayWriter
 from protocol.audit.walk import steps
 from protocol.crypto.merkle import leaf_hash, root_of
 from protocol.estimators.analysis import Analysis
-from protocol.messages import AGGREGATOR, ROLE_STREAM, Declined, Envelope, Head, Message, PartyId
+from protocol.messages import ROLE_STREAM, Declined, Envelope, Head
 from protocol.session.charter import Charter
 from protocol.session.fates import PASS, Fate, FateRule
 from protocol.session.heads import head_statement
 from protocol.session.roster import Identity
-from protocol.session.variant import Variant
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import Setting, make_setting
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.entries import (
     Delivered,

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from protocol.messages import AGGREGATOR, Head, PartyId
+from protocol import AGGREGATOR, PartyId, Variant
+from protocol.messages import Head
 from protocol.session.roster import Identity
-from protocol.session.variant import Variant
 from protocol.simulation.setting import Setting, make_setting
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.transcript.reader import TranscriptReader

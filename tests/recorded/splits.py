@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import pytest
 
-from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope, PartyId
+from protocol import AGGREGATOR, PartyId, SecureSum
+from protocol.messages import ROLE_STREAM, Envelope
 from protocol.session.machine import Machine
 from protocol.sharing import sparse
-from protocol.sharing.sums import SecureSum
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.header import make_header
 from protocol.transcript.receipts import Confirming, receipt_for

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from protocol import AGGREGATOR, RECORD, Message, PartyId
 from protocol.crypto.merkle import Tree, leaf_hash
-from protocol.messages import AGGREGATOR, KERNEL_KINDS, RECORD, Closed, Envelope, Message, PartyId
+from protocol.messages import KERNEL_KINDS, Closed, Envelope
 from protocol.session.heads import Heard, sign_head
 from protocol.session.roster import Identity
 from protocol.session.terms import NEIGHBOURS

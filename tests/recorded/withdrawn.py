@@ -7,10 +7,8 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
-from protocol.messages import AGGREGATOR, PartyId
+from protocol import AGGREGATOR, Attribute, PartyId, Records, Survey
 from protocol.simulation.setting import make_setting
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.entries import Departed
 from protocol.transcript.header import make_header
 from protocol.variants import RRIndependent

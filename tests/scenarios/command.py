@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 
-from protocol.crypto.randomness import Stream, secret_of
-from protocol.surveys.records import Records
+from protocol import Records, Stream, secret_of
 from scenarios.cli import commands, main
 from scenarios.data.adult import ADULT, HEADER
 from transports.testing import HANGS

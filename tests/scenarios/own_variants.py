@@ -10,7 +10,10 @@ import msgspec
 
 from protocol import (
     AGGREGATOR,
+    Cells,
+    JointReports,
     Kind,
+    LinearEstimate,
     Me,
     Message,
     PartyId,
@@ -19,11 +22,8 @@ from protocol import (
     Public,
     Records,
     Seen,
+    Stream,
 )
-from protocol.crypto.randomness import Stream
-from protocol.estimators.joint import JointReports
-from protocol.estimators.linear import LinearEstimate
-from protocol.estimators.tables import Cells
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Ask, Pooled, Report
 from scenarios import Context, Finished, Scenario, crash, delay, duplicate, town

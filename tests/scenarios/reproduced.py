@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from scenarios.running.loading import find_scenario
-from scenarios.running.reproduction import Reproduced, Row
-from scenarios.running.scenario import Context
+from scenarios import Context, Reproduced, Row, find_scenario
 
 
 def reproduce(name: str, context: Context | None = None, **given: Any) -> Reproduced:

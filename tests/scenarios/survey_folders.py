@@ -14,8 +14,8 @@ import trio
 
 from parties.keeping.attempts import counting
 from parties.keeping.members import Member
-from protocol.messages import AGGREGATOR
-from scenarios.running.outcomes import Outcome
+from protocol import AGGREGATOR
+from scenarios import Outcome
 from scenarios.surveys.answering import Answered, Answering, answer_survey
 from scenarios.surveys.holding.aggregating import aggregate_survey
 from scenarios.surveys.members import read_member

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import pytest
 
-from protocol.messages import AGGREGATOR
+from protocol import AGGREGATOR
 from protocol.transcript.entries import Departed
 from scenarios.running.making import ANSWERED_BY_PAGES
 from tests.scenarios.command import ROOT, sottovoce

@@ -10,20 +10,15 @@ import pytest
 from scipy import stats
 
 from parties.keeping.record_names import TRANSCRIPT
+from protocol import Attribute, PartyId, Records, SecureSum, Survey
 from protocol.accounting.coins import epsilon_of
-from protocol.messages import PartyId
 from protocol.randomizers.coins import FAIR
-from protocol.sharing.sums import SecureSum
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.entries import Sent
 from protocol.transcript.header import charter_of
-from protocol.variants.sums.pair_counts import PairCounts
-from protocol.variants.sums.secure_sum import SecureSumVariant
+from protocol.variants import PairCounts, SecureSumVariant
 from protocol.variants.sums.tallies import Tally
 from protocol.wire.codec import decode_envelope
-from scenarios import simulate
-from scenarios.files.transcripts import open_transcript
+from scenarios import open_transcript, simulate
 from scenarios.wording.formatting import epsilon as shown
 from tests.scenarios.command import python, sottovoce
 from tests.scenarios.programs import Program

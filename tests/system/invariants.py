@@ -14,21 +14,13 @@ import msgspec
 
 from parties.keeping.packing import Unpacked
 from parties.keeping.record_names import PARTIAL, RESULT, TRANSCRIPT
+from protocol import AGGREGATOR, RECORD, PartyId, ProtocolError, TranscriptError
 from protocol.audit.audit import Audit, audit
 from protocol.audit.disclosure import Disclosure
 from protocol.audit.proofs.making_receipts import TOO_LATE, NotCountedError, prove
 from protocol.audit.walk import steps
-from protocol.errors import ProtocolError, TranscriptError, UnopenedError, UsageError
-from protocol.messages import (
-    AGGREGATOR,
-    DONE,
-    RECORD,
-    SWITCH,
-    Closed,
-    Declined,
-    Envelope,
-    PartyId,
-)
+from protocol.errors import UnopenedError, UsageError
+from protocol.messages import DONE, SWITCH, Closed, Declined, Envelope
 from protocol.session.roles import Topic, message_topic
 from protocol.sharing.messages import Deal, Join, Survivors, Unmask, Upload
 from protocol.transcript.checkpoints import SignedCheckpoint, read_note

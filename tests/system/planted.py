@@ -20,12 +20,10 @@ from parties.keeping.purse import OpenPurse, Purse
 from parties.keeping.records import GrowingTranscript
 from parties.keeping.remembered import Memory
 from parties.session import LINGER
-from protocol.crypto.randomness import Stream
+from protocol import AGGREGATOR, Me, Stream
 from protocol.errors import UnopenedError, WithheldError
-from protocol.messages import AGGREGATOR
 from protocol.session.exchange import Exchange
 from protocol.session.naming import Naming
-from protocol.session.roles import Me
 from protocol.sharing.messages import Survivors
 from protocol.transcript.recorder import Recorder
 from scenarios.statement import runs

@@ -13,8 +13,8 @@ from typing import Literal
 
 import msgspec
 
-from protocol.errors import ProtocolError, UsageError
-from protocol.messages import AGGREGATOR
+from protocol import AGGREGATOR, ProtocolError
+from protocol.errors import UsageError
 from protocol.transcript.entries import Restored
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.receipts import COUNTED

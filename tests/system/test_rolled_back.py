@@ -12,8 +12,9 @@ import pytest
 from msgspec.structs import replace
 
 from parties.keeping.receipts import EARLIER, held_in
+from protocol import AGGREGATOR, PartyId
 from protocol.audit.audit import RESTORED, audit
-from protocol.messages import AGGREGATOR, DONE, PartyId
+from protocol.messages import DONE
 from protocol.transcript.checkpoints import read_note
 from scenarios.surveys import answering
 from scenarios.surveys.answering import Sitting

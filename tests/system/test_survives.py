@@ -9,9 +9,9 @@ import pytest
 
 from parties.keeping.record_names import PARTIAL, TRANSCRIPT
 from parties.session import LINGER
-from protocol.messages import AGGREGATOR
+from protocol import AGGREGATOR
 from protocol.variants import BUILT_IN
-from scenarios.running.scenario import Finished
+from scenarios import Finished
 from scenarios.statement.runs import run_values
 from tests.scenarios.command import ROOT
 from tests.system import disk

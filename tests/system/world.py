@@ -29,17 +29,16 @@ from parties.keeping.purse import purse_in
 from parties.keeping.record_names import RESULT, TRANSCRIPT
 from parties.keeping.records import make_way
 from parties.keeping.writing import write_whole
-from protocol.errors import ProtocolError, RemoteProtocolError, UsageError
-from protocol.messages import AGGREGATOR, DONE, Envelope
+from protocol import AGGREGATOR, Kind, ProtocolError, RemoteProtocolError, Variant
+from protocol.errors import UsageError
+from protocol.messages import DONE, Envelope
 from protocol.session import roster
 from protocol.session.charter import Charter
-from protocol.session.variant import Variant
 from protocol.transcript import checkpoints
-from protocol.wire.codec import Kind, decode_envelope
+from protocol.wire.codec import decode_envelope
+from scenarios import Finished, Outcome, read_plan
 from scenarios.cli.options import json_text
 from scenarios.errors import StoppedError
-from scenarios.running.outcomes import Outcome
-from scenarios.running.scenario import Finished
 from scenarios.statement.runs import run_values
 from scenarios.surveys import answering
 from scenarios.surveys.answering import Answered
@@ -56,7 +55,6 @@ from scenarios.surveys.holding.backups import restore_backup, write_backup
 from scenarios.surveys.members import read_member
 from scenarios.surveys.operating import operation
 from scenarios.surveys.operating.operation import Operation
-from scenarios.surveys.survey_plan import read_plan
 from tests.scenarios.survey_folders import PLANS, RECORDS
 from tests.system.disk import Disk, File, Watched, watching
 from tests.system.hosts import HOST, Host, Moments, receiving

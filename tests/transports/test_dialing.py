@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from protocol.messages import AGGREGATOR, PartyId
+from protocol import AGGREGATOR, PartyId
 from tests.live import LOOPBACK, Certificates
 from transports.base import Limits
 from transports.certificates import Authority

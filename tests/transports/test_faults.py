@@ -10,9 +10,9 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.messages import AGGREGATOR, DONE, Envelope, PartyId
+from protocol import AGGREGATOR, PartyId, Variant
+from protocol.messages import DONE, Envelope
 from protocol.session.fates import PASS, Verdict
-from protocol.session.variant import Variant
 from protocol.transcript.entries import Delivered
 from protocol.variants import RRIndependent, RRJoint
 from tests.live import Live, run_live, town

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from parties.session import run_session
-from protocol.errors import RemoteProtocolError
-from protocol.messages import AGGREGATOR, DONE, Envelope, PartyId
+from protocol import AGGREGATOR, PartyId, RemoteProtocolError
+from protocol.messages import DONE, Envelope
 from protocol.session.exchange import Exchange
 from protocol.simulation.setting import Setting
 from protocol.wire.codec import encode_envelope

@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from protocol.messages import AGGREGATOR, PartyId
+from protocol import AGGREGATOR, PartyId
 from protocol.session.exchange import Exchange
 from protocol.session.fates import Fate, Verdict
 from tests.recorded.runs import fate_of

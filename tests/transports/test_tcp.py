@@ -17,8 +17,8 @@ import trio.testing
 import trustme
 
 from parties.session import run_session
-from protocol.errors import RemoteProtocolError
-from protocol.messages import AGGREGATOR, DONE, PartyId
+from protocol import AGGREGATOR, PartyId, RemoteProtocolError
+from protocol.messages import DONE
 from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
 from protocol.session.roster import Identity
@@ -26,7 +26,8 @@ from protocol.simulation.setting import make_setting
 from protocol.transcript.entries import Refused, Sent
 from protocol.variants import RRIndependent
 from protocol.wire.codec import encode_envelope
-from scenarios.data.town import TOWN, town
+from scenarios import town
+from scenarios.data.town import TOWN
 from scenarios.running.loopback import open_loopback
 from tests.live import LOOPBACK, Certificates, Sockets, entered, framed, sockets
 from transports import handshake

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 import trio
 
-from protocol.messages import Envelope, PartyId
+from protocol import PartyId
+from protocol.messages import Envelope
 from protocol.transcript.entries import Sent
 from protocol.wire.codec import decode_envelope
 from tests.live import LOOPBACK, Certificates, Sockets, sockets

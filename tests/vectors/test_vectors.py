@@ -13,24 +13,34 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from protocol import (
+    AGGREGATOR,
+    Array,
+    ArraySpec,
+    Bounds,
+    KeepElseTable,
+    KeepUniform,
+    Kind,
+    MatrixRandomizer,
+    Me,
+    Message,
+    PartyId,
+    PrivKV,
+    ProtocolError,
+    RemoteProtocolError,
+    Stream,
+    UnaryEncoding,
+    randomize_columns,
+    secret_of,
+)
 from protocol.crypto import merkle, shamir
 from protocol.crypto.commitments import commit, opens
 from protocol.crypto.octets import rows_of
-from protocol.crypto.randomness import Stream, Streams, expand, public_nonce, secret_of
+from protocol.crypto.randomness import Streams, expand, public_nonce
 from protocol.crypto.sealing import Edge, edge_key
 from protocol.crypto.sealing import seal as seal_letters
-from protocol.errors import ProtocolError, RemoteProtocolError
-from protocol.messages import AGGREGATOR, KERNEL_KINDS, Message, PartyId
-from protocol.randomizers import (
-    KeepElseTable,
-    KeepUniform,
-    MatrixRandomizer,
-    PrivKV,
-    UnaryEncoding,
-    randomize_columns,
-)
+from protocol.messages import KERNEL_KINDS
 from protocol.randomizers.keyvalue import SYMBOLS
-from protocol.session.roles import Me
 from protocol.session.roster import Identity, Roster, agreement_key, check_keys
 from protocol.sharing.masks import (
     encrypt_seeds,
@@ -45,8 +55,8 @@ from protocol.sharing.masks import (
 from protocol.transcript import log
 from protocol.transcript.checkpoints import read_note, sign_checkpoint
 from protocol.transcript.consistency import decode_consistency, problems_of
-from protocol.wire.arrays import Array, ArraySpec, Bounds, encode_message
-from protocol.wire.codec import Codec, Kind, decode_envelope, encode_envelope
+from protocol.wire.arrays import encode_message
+from protocol.wire.codec import Codec, decode_envelope, encode_envelope
 from protocol.wire.framing import FrameReader, frames
 from tests.scripted import Scripted
 from tests.vectors.make import FOLDER, files, number

@@ -11,17 +11,19 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from protocol import (
+    CombinedReleases,
+    Estimate,
+    Estimated,
+    JointReports,
+    LinearEstimate,
+    Margin,
+    Release,
+    calibrate,
+)
+from protocol import Counts as Histogram
 from protocol.estimators.calibration.calibrated import Method
-from protocol.estimators.calibration.margins import Margin
-from protocol.estimators.calibration.methods import calibrate
-from protocol.estimators.counts import Counts as Histogram
-from protocol.estimators.estimate import Estimate
-from protocol.estimators.joint import JointReports
-from protocol.estimators.linear import LinearEstimate
-from protocol.estimators.releases.combined import CombinedReleases
-from protocol.estimators.releases.release import Release
-from protocol.estimators.tables import Estimated
-from protocol.variants.reports.rr_ind_joint import RRIndJoint
+from protocol.variants import RRIndJoint
 from tests.coverage_gate.cases import Drawn, Estimator, Said
 from tests.coverage_gate.estimators.reports import chance_apart
 from tests.coverage_gate.estimators.surveys import first_cell, numbers, survey_of

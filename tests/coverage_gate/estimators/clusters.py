@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from protocol.estimators.counts import Counts as Histogram
-from protocol.randomizers.coins import Noise
-from protocol.sharing.sums import SecureSum
+from protocol import Counts as Histogram
+from protocol import Noise, SecureSum
+from protocol.variants import RRClusters
 from protocol.variants.clusters.negotiation import Dependence
-from protocol.variants.clusters.rr_clusters import Clustered, RRClusters
+from protocol.variants.clusters.rr_clusters import Clustered
 from tests.coverage_gate.cases import Drawn, Estimator
 from tests.coverage_gate.estimators.surveys import first_cell, numbers, survey_of
 from tests.coverage_gate.grid import Point, fraction

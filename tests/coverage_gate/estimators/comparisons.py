@@ -9,16 +9,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from protocol.estimators.counts import Counts as Histogram
-from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.contrasts import Contrast, difference, odds_ratio, ratio
-from protocol.estimators.inference.laws import About, Interval
-from protocol.estimators.joint import JointReports
-from protocol.estimators.linear import LinearEstimate
-from protocol.estimators.releases.combined import CombinedReleases
-from protocol.estimators.releases.release import Release
-from protocol.estimators.tables import Table
-from protocol.variants.reports.rr_ind_joint import RRIndJoint
+from protocol import (
+    CombinedReleases,
+    Contrast,
+    Estimate,
+    Interval,
+    JointReports,
+    LinearEstimate,
+    Release,
+    Table,
+    difference,
+    odds_ratio,
+    ratio,
+)
+from protocol import Counts as Histogram
+from protocol.estimators.inference.laws import About
+from protocol.variants import RRIndJoint
 from tests.coverage_gate.cases import Drawn, Estimator, Said
 from tests.coverage_gate.estimators.reports import chance_apart
 from tests.coverage_gate.estimators.surveys import survey_of

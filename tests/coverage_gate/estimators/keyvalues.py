@@ -9,16 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from protocol.estimators.inference.laws import About, Interval
+from protocol import Interval, key_survey
+from protocol.estimators.inference.laws import About
+from protocol.variants import PrivKVMVariant, PrivKVVariant
 from protocol.variants.keyvalue.estimate import Estimator as How
 from protocol.variants.keyvalue.estimate import KeyValueTables
-from protocol.variants.keyvalue.privkv import (
-    KeyValueCollection,
-    PrivKVMVariant,
-    PrivKVVariant,
-    SymbolCounts,
-)
-from protocol.variants.keyvalue.records import key_survey
+from protocol.variants.keyvalue.privkv import KeyValueCollection, SymbolCounts
 from tests.coverage_gate.cases import Drawn, Estimator, Said
 from tests.coverage_gate.grid import Point, grid
 from tests.coverage_gate.laws import Counts, Floats

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from protocol.surveys.survey import Attribute, Survey
-from protocol.variants.numeric.numeric_mean import Mechanism, NumericMean
+from protocol import Attribute, Survey
+from protocol.variants import NumericMean
+from protocol.variants.numeric.numeric_mean import Mechanism
 from protocol.variants.oracles.attributes import AttributeTallies
 from tests.coverage_gate.cases import Drawn, Estimator, Said
 from tests.coverage_gate.grid import EXPECTED, Point, grid

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from protocol.estimators.linear import LinearEstimate
-from protocol.randomizers import FakeData, KeepUniform, Randomizer
+from protocol import FakeData, KeepUniform, LinearEstimate, Randomizer
 from protocol.variants.oracles.estimate import AttributeShares
 from protocol.variants.oracles.names import ORACLES, Oracle, frequency_oracle
 from tests.coverage_gate.cases import Counted, Drawn, Estimator, Said

@@ -6,14 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from protocol.estimators.counts import Counts as Histogram
-from protocol.estimators.independent import ProductEstimate
-from protocol.estimators.joint import Block, JointReports
-from protocol.estimators.linear import LinearEstimate
-from protocol.randomizers import KeepUniform
-from protocol.variants.reports.rr_ind_joint import RRIndJoint
-from protocol.variants.reports.rr_independent import RRIndependent
-from protocol.variants.reports.rr_joint import RRJoint
+from protocol import Block, JointReports, KeepUniform, LinearEstimate, ProductEstimate
+from protocol import Counts as Histogram
+from protocol.variants import RRIndependent, RRIndJoint, RRJoint
 from tests.coverage_gate.cases import Counted, Drawn, Estimator, Said
 from tests.coverage_gate.estimators.surveys import (
     filled,

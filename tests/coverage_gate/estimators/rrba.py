@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from protocol.crypto.randomness import WORDS
+from protocol.variants import RRBA
 from protocol.variants.rrba.blocks import Release
 from protocol.variants.rrba.plan import Extent
-from protocol.variants.rrba.rrba import RRBA, Released
+from protocol.variants.rrba.rrba import Released
 from tests.coverage_gate.cases import Drawn, Estimator
 from tests.coverage_gate.estimators.surveys import NAMES, first_cell, numbers, survey_of
 from tests.coverage_gate.grid import Point, fraction

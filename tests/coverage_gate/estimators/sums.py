@@ -8,11 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from protocol.estimators.linear import LinearEstimate
-from protocol.estimators.releases.exact import ExactTables
-from protocol.estimators.releases.noisy import NoisyTables
-from protocol.surveys.survey import Survey
-from protocol.variants.sums.pair_rr import PairRR
+from protocol import ExactTables, LinearEstimate, NoisyTables, Survey
+from protocol.variants import PairRR
 from protocol.variants.sums.tallies import all_pairs
 from tests.coverage_gate.cases import ABOUT, Counted, Drawn, Estimator, Said
 from tests.coverage_gate.estimators.surveys import (

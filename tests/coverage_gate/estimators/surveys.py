@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.estimators.estimate import Estimate
-from protocol.surveys.survey import Attribute, Survey
+from protocol import Attribute, Estimate, Survey
 from tests.coverage_gate.cases import ABOUT, Counted, Drawn, Said
 from tests.coverage_gate.laws import Counts, Floats, binomial, counted
 

@@ -7,10 +7,9 @@ import math
 
 import pytest
 
+from protocol import Coins, Merged, Noise, exact_epsilon
 from protocol.accounting.coins import MOST_TABLES, epsilon_of, sized
-from protocol.accounting.composition import exact_epsilon
-from protocol.accounting.events import Coins, Merged
-from protocol.randomizers.coins import FAIR, Noise
+from protocol.randomizers.coins import FAIR
 
 DELTA = 1e-6
 NEEDED = {

@@ -9,27 +9,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.accounting.accountants import PureAccountant
-from protocol.accounting.composition import (
-    ASSUMPTION,
-    MOST_ALTERNATIVES,
-    Composition,
-    ExactAccountant,
-    exact_epsilon,
-)
-from protocol.accounting.events import (
+from protocol import (
     Composed,
     Derived,
+    ExactAccountant,
     ExactCounts,
+    KeepElseTable,
+    KeepUniform,
     Masked,
+    MatrixRandomizer,
     OneOf,
     Plain,
     PrivacyEvent,
     Public,
     Randomized,
+    Randomizer,
+    UnsupportedEventError,
+    exact_epsilon,
 )
-from protocol.errors import UnsupportedEventError
-from protocol.randomizers import KeepElseTable, KeepUniform, MatrixRandomizer, Randomizer
+from protocol.accounting.accountants import PureAccountant
+from protocol.accounting.composition import ASSUMPTION, MOST_ALTERNATIVES, Composition
 from tests.enumeration import matrix
 from tests.protocol.accounting.test_losses import SKEWED, keep, losses
 

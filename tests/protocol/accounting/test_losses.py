@@ -11,15 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from protocol import KeepElseTable, KeepUniform, PrivKV, PrivKVM, Randomizer, UnaryEncoding
 from protocol.accounting.losses import LossDistribution
-from protocol.randomizers import (
-    KeepElseTable,
-    KeepUniform,
-    PrivKV,
-    PrivKVM,
-    Randomizer,
-    UnaryEncoding,
-)
 from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS
 from protocol.randomizers.pairs import ThreePoint
 from protocol.randomizers.vetting import dominating_pairs

@@ -8,19 +8,23 @@ from collections.abc import Sequence
 
 import pytest
 
-from protocol.accounting.composition import ExactAccountant, exact_epsilon
-from protocol.accounting.events import (
+from protocol import (
     Coins,
     Composed,
+    ExactAccountant,
+    KeepElseTable,
+    KeepUniform,
     Merged,
     OneOf,
     Plain,
     PrivacyEvent,
+    PrivKVM,
     Public,
     Randomized,
+    UnaryEncoding,
+    exact_epsilon,
 )
 from protocol.accounting.pld import INTERVAL, Opinion, opinion
-from protocol.randomizers import KeepElseTable, KeepUniform, PrivKVM, UnaryEncoding
 from tests.tiers import paired
 
 pytest.importorskip("dp_accounting")

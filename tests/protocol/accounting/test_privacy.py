@@ -8,21 +8,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.accounting.accountants import NOTHING, Loss, PureAccountant, total
-from protocol.accounting.events import (
+from protocol import (
+    AGGREGATOR,
+    RECORD,
     Composed,
     Derived,
     ExactCounts,
+    KeepUniform,
     Masked,
+    MatrixRandomizer,
+    Me,
+    Message,
+    PartyId,
     Plain,
+    PrivacyError,
     PrivacyEvent,
     Public,
     Randomized,
+    UnsupportedEventError,
 )
-from protocol.errors import PrivacyError, UnsupportedEventError
-from protocol.messages import AGGREGATOR, RECORD, Message, PartyId
-from protocol.randomizers import KeepUniform, MatrixRandomizer
-from protocol.session.roles import Me
+from protocol.accounting.accountants import NOTHING, Loss, PureAccountant, total
 from protocol.variants import RRIndependent, RRJoint
 from tests.protocol.sessions import SURVEY, Turn, Word, answers, charter_of, rehearsed, talk
 from tests.recorded.runs import recorded

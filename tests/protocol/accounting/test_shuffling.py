@@ -12,15 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from protocol.accounting.composition import exact_epsilon
-from protocol.accounting.events import Randomized
+from protocol import KeepUniform, Randomized, exact_epsilon
 from protocol.accounting.shuffling import (
     ASSUMPTION,
     MOST_RESPONDENTS,
     any_randomizer,
     randomized_response,
 )
-from protocol.randomizers import KeepUniform
 from tests.enumeration import ROWS, matrix
 from tests.tiers import paired, thinned
 

@@ -6,18 +6,20 @@ import math
 
 import pytest
 
-from protocol.accounting.accountants import PureAccountant
-from protocol.accounting.composition import exact_epsilon
-from protocol.accounting.events import (
+from protocol import (
     Coins,
     Composed,
     ExactCounts,
+    KeepUniform,
     Masked,
     Merged,
+    PrivacyError,
     PrivacyEvent,
     Public,
     Randomized,
+    exact_epsilon,
 )
+from protocol.accounting.accountants import PureAccountant
 from protocol.accounting.spending import (
     DELTA,
     Cost,
@@ -29,8 +31,6 @@ from protocol.accounting.spending import (
     largest,
     together,
 )
-from protocol.errors import PrivacyError
-from protocol.randomizers import KeepUniform
 
 KEEP = KeepUniform.with_keep(2, p=0.5)
 DRAW = Randomized(KEEP, ("a",))

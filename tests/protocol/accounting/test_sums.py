@@ -11,30 +11,26 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from protocol.accounting.accountants import PureAccountant
-from protocol.accounting.composition import (
-    ASSUMPTION,
-    IN_TURN,
-    MOST_ALTERNATIVES,
-    PURE_ASSUMPTION,
-    ExactAccountant,
-    exact_epsilon,
-)
-from protocol.accounting.events import (
+from protocol import (
     Coins,
     Composed,
     Derived,
+    ExactAccountant,
+    KeepUniform,
     Merged,
     OneOf,
     Plain,
     PrivacyEvent,
     Public,
     Randomized,
+    UnaryEncoding,
+    exact_epsilon,
 )
+from protocol.accounting.accountants import PureAccountant
+from protocol.accounting.composition import ASSUMPTION, IN_TURN, MOST_ALTERNATIVES, PURE_ASSUMPTION
 from protocol.accounting.losses import LossDistribution
 from protocol.accounting.shuffling import randomized_response
 from protocol.accounting.sums import MOST_COINS, CoinTable, SummedResponse, _responses
-from protocol.randomizers import KeepUniform, UnaryEncoding
 from tests.protocol.accounting.test_shuffling import tallied
 
 Floats = NDArray[np.float64]

@@ -11,6 +11,17 @@ import msgspec
 import numpy as np
 import pytest
 
+from protocol import (
+    AGGREGATOR,
+    RECORD,
+    Attribute,
+    Coalition,
+    PartyId,
+    Stream,
+    Survey,
+    Variant,
+    secret_of,
+)
 from protocol.attack.attack import CROWDS, HELD, PARTIES, Attack, attack
 from protocol.attack.bounds import epsilon_of_guesses
 from protocol.attack.probes import Probe, strongest_probe
@@ -23,11 +34,7 @@ from protocol.attack.trials import (
     seen_in_whole_runs,
     seen_of_parties,
 )
-from protocol.audit.coalition.coalition import Coalition
-from protocol.crypto.randomness import WORDS, Stream, secret_of
-from protocol.messages import AGGREGATOR, RECORD, PartyId
-from protocol.session.variant import Variant
-from protocol.surveys.survey import Attribute, Survey
+from protocol.crypto.randomness import WORDS
 from protocol.testing import attacked, check_attack
 from protocol.variants import BUILT_IN, RRIndependent, RRJoint
 from scenarios.cli.example_variants import COPIES, example

@@ -12,15 +12,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from protocol.accounting.events import (
+from protocol import (
+    AGGREGATOR,
+    Coalition,
     Composed,
     ExactCounts,
+    KeepElseTable,
+    KeepUniform,
     Masked,
+    MatrixRandomizer,
+    Message,
     OneOf,
+    PartyId,
     Plain,
     PrivacyEvent,
     Public,
     Randomized,
+    Stream,
+    Survey,
+    UnaryEncoding,
+    Variant,
+    secret_of,
 )
 from protocol.attack.bounds import (
     at_least,
@@ -44,14 +56,8 @@ from protocol.attack.declared import declared_guess, log_ratios
 from protocol.attack.learned import learned_guess
 from protocol.attack.observer import Observation, observe
 from protocol.attack.trials import unmasked
-from protocol.audit.coalition.coalition import Coalition
-from protocol.crypto.randomness import Stream, secret_of
-from protocol.messages import AGGREGATOR, Message, PartyId
-from protocol.randomizers import KeepElseTable, KeepUniform, MatrixRandomizer, UnaryEncoding
-from protocol.session.variant import Variant
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import make_setting
-from protocol.surveys.survey import Survey
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Report
 from tests.protocol.leaks import MATRIX, THREE, TWO, some

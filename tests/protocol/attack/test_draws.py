@@ -6,10 +6,17 @@ from typing import Any
 
 import pytest
 
-from protocol.attack.draws import attack_randomizer
-from protocol.crypto.randomness import WORDS, Stream
-from protocol.errors import UnsupportedEventError
-from protocol.randomizers import KeepElseTable, KeepUniform, PrivKV, Randomizer, UnaryEncoding
+from protocol import (
+    KeepElseTable,
+    KeepUniform,
+    PrivKV,
+    Randomizer,
+    Stream,
+    UnaryEncoding,
+    UnsupportedEventError,
+)
+from protocol.crypto.randomness import WORDS
+from protocol.testing import attack_randomizer
 from tests.enumeration import ROWS, matrix
 from tests.scenarios.stranger_unary import Oue
 from tests.tiers import thinned

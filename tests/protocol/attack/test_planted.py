@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from protocol import Records, Variant
 from protocol.attack.active.active import SCRIPTS as SCRIPTS_OF_THE_COMMAND
 from protocol.attack.active.active import attack_actively, replay_script
-from protocol.session.variant import Variant
-from protocol.surveys.records import Records
 from protocol.testing import check_unmoved, check_variant
 from protocol.variants import BUILT_IN
 from scenarios.cli.example_variants import example

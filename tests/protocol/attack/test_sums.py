@@ -12,23 +12,30 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from protocol import (
+    AGGREGATOR,
+    Coalition,
+    Coins,
+    ExactAccountant,
+    KeepUniform,
+    Merged,
+    Noise,
+    PartyId,
+    Randomized,
+    Records,
+    SecureSum,
+    Stream,
+    Survey,
+    secret_of,
+)
 from protocol.accounting.coins import epsilon_of
-from protocol.accounting.composition import ExactAccountant
-from protocol.accounting.events import Coins, Merged, Randomized
 from protocol.attack.attack import Attack, attack
 from protocol.attack.probes import Probe, strongest_probe
 from protocol.attack.sums import log_ratio, summed_over, sums_of_honest
 from protocol.attack.trials import Pair, Study
-from protocol.audit.coalition.coalition import Coalition
-from protocol.crypto.randomness import Stream, secret_of
-from protocol.messages import AGGREGATOR, PartyId
-from protocol.randomizers import KeepUniform
-from protocol.randomizers.coins import FAIR, SIDES, Noise
-from protocol.sharing.sums import SecureSum
+from protocol.randomizers.coins import FAIR, SIDES
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import make_setting
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Survey
 from protocol.variants import PairRR, SecureSumVariant
 from tests.protocol.leaks import ONE, TWO, some
 

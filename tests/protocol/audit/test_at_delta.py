@@ -9,15 +9,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from protocol import (
+    AGGREGATOR,
+    Composed,
+    ExactAccountant,
+    KeepUniform,
+    PartyId,
+    Plain,
+    PrivacyEvent,
+    Public,
+    Randomized,
+)
 from protocol.accounting.accountants import PureAccountant, total
-from protocol.accounting.composition import ExactAccountant
-from protocol.accounting.events import Composed, Plain, PrivacyEvent, Public, Randomized
 from protocol.accounting.losses import LossDistribution
 from protocol.audit.at_delta import worst_respondent
 from protocol.audit.ledger import Account, Ledger
 from protocol.audit.passed import Charge
-from protocol.messages import AGGREGATOR, PartyId
-from protocol.randomizers import KeepUniform
 
 DELTA = 1e-3
 

@@ -7,23 +7,31 @@ import math
 import msgspec
 import pytest
 
-from protocol.accounting.events import Public, Randomized
+from protocol import (
+    AGGREGATOR,
+    RECORD,
+    JointReports,
+    KeepUniform,
+    Kind,
+    LinearEstimate,
+    Me,
+    Message,
+    PartyId,
+    Public,
+    Randomized,
+    SurveyError,
+    Variant,
+)
 from protocol.audit.audit import Audit, audit
-from protocol.errors import SurveyError
-from protocol.estimators.joint import JointReports
-from protocol.estimators.linear import LinearEstimate
-from protocol.messages import AGGREGATOR, RECORD, Declined, Envelope, Message, PartyId
-from protocol.randomizers import KeepUniform
+from protocol.messages import Declined, Envelope
 from protocol.session.charter import Charter
 from protocol.session.fates import PASS, Fate, FateRule, Verdict
-from protocol.session.roles import Me
-from protocol.session.variant import Variant
 from protocol.transcript.entries import Sent
 from protocol.transcript.header import charter_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Pooled
-from protocol.wire.codec import Kind, decode_envelope
+from protocol.wire.codec import decode_envelope
 from tests.protocol.sessions import SURVEY, Word, talk
 from tests.recorded.forgeries import Forgery
 from tests.recorded.runs import Run, recorded

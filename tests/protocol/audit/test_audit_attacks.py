@@ -8,17 +8,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from protocol.accounting.events import PrivacyEvent
+from protocol import (
+    AGGREGATOR,
+    RECORD,
+    Attribute,
+    Block,
+    KeepUniform,
+    LocalProtocolError,
+    MatrixRandomizer,
+    Message,
+    PartyId,
+    PrivacyError,
+    PrivacyEvent,
+    Seen,
+    Survey,
+)
 from protocol.audit.audit import Audit, audit
-from protocol.errors import LocalProtocolError, PrivacyError
-from protocol.estimators.joint import Block
-from protocol.messages import AGGREGATOR, RECORD, Message, PartyId
-from protocol.randomizers import KeepUniform, MatrixRandomizer
 from protocol.session.exchange import Exchange
 from protocol.session.local import run_locally
-from protocol.session.roles import Seen
 from protocol.simulation.setting import make_setting
-from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Ask, Pooled, Report, consent
 from tests.protocol.sessions import SURVEY, answers

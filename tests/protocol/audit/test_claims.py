@@ -7,17 +7,20 @@ from typing import Any
 
 import pytest
 
+from protocol import AGGREGATOR, Claim, KeepUniform, Records, SecureSum, Variant
 from protocol.audit.audit import Audit, audit
 from protocol.audit.claims import ClaimCheck, check_claims
 from protocol.audit.ledger import Ledger, LedgerWriter
-from protocol.messages import AGGREGATOR
-from protocol.randomizers import KeepUniform
-from protocol.session.variant import Claim, Variant
-from protocol.sharing.sums import SecureSum
 from protocol.simulation.setting import make_setting
-from protocol.surveys.records import Records
-from protocol.variants import RRBA, InpPS, PairRR, RRClusters, RRIndependent, SecureSumVariant
-from protocol.variants.keyvalue.privkv import PrivKVVariant
+from protocol.variants import (
+    RRBA,
+    InpPS,
+    PairRR,
+    PrivKVVariant,
+    RRClusters,
+    RRIndependent,
+    SecureSumVariant,
+)
 from tests.every_variant import BITS, FILMS
 from tests.protocol.sessions import answers, talk
 from tests.recorded.runs import recorded

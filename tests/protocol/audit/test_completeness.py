@@ -4,23 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from protocol import AGGREGATOR, RECORD, Me, Message, PartyId, Variant
 from protocol.audit.completeness import Completeness, CompletenessWriter
 from protocol.audit.walk import Walk, steps
-from protocol.messages import (
-    AGGREGATOR,
-    DONE,
-    LINK_CLOSED,
-    RECORD,
-    WITHDRAWN,
-    Closed,
-    Declined,
-    Envelope,
-    Message,
-    PartyId,
-)
+from protocol.messages import DONE, LINK_CLOSED, WITHDRAWN, Closed, Declined, Envelope
 from protocol.session.fates import PASS, Fate, FateRule, Verdict
-from protocol.session.roles import EARLY_PER_SENDER, Me
-from protocol.session.variant import Variant
+from protocol.session.roles import EARLY_PER_SENDER
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import make_setting
 from protocol.transcript.entries import Delivered, Departed, Sent

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 
 import msgspec
 
+from protocol import PartyId
 from protocol.audit.design_effects import PartWriter
 from protocol.audit.walk import Step, steps
 from protocol.estimators.design_effects import DesignEffects
-from protocol.messages import PartyId
 from protocol.transcript.entries import Delivered
 from protocol.variants import RRIndependent
-from scenarios import simulate, town
-from scenarios.running.outcomes import Outcome
+from scenarios import Outcome, simulate, town
 
 
 def held(parties: int) -> Outcome:

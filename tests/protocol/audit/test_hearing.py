@@ -12,33 +12,31 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from protocol.audit.hearing import collect_heads
-from protocol.audit.ledger import LedgerWriter
-from protocol.errors import QuorumError, RemoteProtocolError
-from protocol.estimators.joint import Block
-from protocol.messages import (
+from protocol import (
     AGGREGATOR,
-    NO_ROUND,
-    Closed,
-    Declined,
-    Envelope,
-    Head,
-    Left,
+    Block,
+    KeepUniform,
+    Me,
     Message,
     PartyId,
+    QuorumError,
+    RemoteProtocolError,
+    SecureSum,
 )
-from protocol.randomizers import KeepUniform
+from protocol.audit.hearing import collect_heads
+from protocol.audit.ledger import LedgerWriter
+from protocol.messages import NO_ROUND, Closed, Declined, Envelope, Head, Left
 from protocol.session.exchange import Exchange, Ruling
-from protocol.session.roles import EARLY_PER_SENDER, Me
+from protocol.session.roles import EARLY_PER_SENDER
 from protocol.sharing.messages import Tagged
-from protocol.sharing.sums import SecureSum
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import make_setting
 from protocol.transcript.verification import verify
-from protocol.variants.clusters.rr_clusters import Clustered, RRClusters
+from protocol.variants import RRBA, RRClusters
+from protocol.variants.clusters.rr_clusters import Clustered
 from protocol.variants.reports.reports import Ask
 from protocol.variants.rrba.blocks import steepest
-from protocol.variants.rrba.rrba import RRBA, Question
+from protocol.variants.rrba.rrba import Question
 from tests.protocol.lockstep import Lockstep
 from tests.protocol.sessions import Numbers, Turn, Word
 from tests.protocol.sharing.test_sums import LITERAL, SPARSE

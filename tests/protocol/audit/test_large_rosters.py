@@ -9,13 +9,13 @@ import msgspec
 import pytest
 
 from parties.keeping.packing import Packer, Unpacked
+from protocol import AGGREGATOR, PartyId
 from protocol.audit import audit as judging
 from protocol.audit.audit import audit
 from protocol.audit.completeness import Completeness, CompletenessWriter
 from protocol.audit.disclosure import Disclosure
 from protocol.audit.proofs.making_receipts import prove
 from protocol.audit.walk import steps
-from protocol.messages import AGGREGATOR, PartyId
 from protocol.surveys.limits import FREE_BYTES, Held
 from protocol.transcript.entries import Entry, Sent
 from protocol.transcript.receipts import Counted, encode_receipt, problems_of

@@ -10,29 +10,25 @@ import msgspec
 import numpy as np
 import pytest
 
-from protocol.accounting.events import Plain, Public
-from protocol.audit.audit import audit
-from protocol.audit.coalition.coalition import Coalition
-from protocol.audit.ledger import LedgerWriter, merged
-from protocol.audit.walk import Step, steps
-from protocol.errors import LocalProtocolError
-from protocol.estimators.joint import Block
-from protocol.messages import (
+from protocol import (
     AGGREGATOR,
-    NO_ROUND,
     RECORD,
-    Closed,
-    Declined,
-    Envelope,
-    Head,
-    Left,
+    Block,
+    Coalition,
+    KeepUniform,
+    LocalProtocolError,
     Message,
     PartyId,
-    Wait,
+    Plain,
+    Public,
+    Seen,
 )
-from protocol.randomizers import KeepUniform
+from protocol.audit.audit import audit
+from protocol.audit.ledger import LedgerWriter, merged
+from protocol.audit.walk import Step, steps
+from protocol.messages import NO_ROUND, Closed, Declined, Envelope, Head, Left, Wait
 from protocol.session.fates import Fate, Verdict
-from protocol.session.roles import Seen, message_topic
+from protocol.session.roles import message_topic
 from protocol.session.variant import event_of
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.variants import RRIndependent

@@ -7,16 +7,14 @@ from typing import Any
 
 import pytest
 
+from protocol import AGGREGATOR, Attribute, Me, Message, PartyId, Survey, Variant
 from protocol.audit.audit import Audit, audit
 from protocol.audit.completeness import CompletenessWriter
 from protocol.audit.findings import Finding
 from protocol.audit.walk import steps
-from protocol.messages import AGGREGATOR, Envelope, Message, PartyId
+from protocol.messages import Envelope
 from protocol.session.charter import Charter
 from protocol.session.fates import PASS, Fate, Verdict
-from protocol.session.roles import Me
-from protocol.session.variant import Variant
-from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.entries import WITHHELD, Delivered, Departed, Entry, Header, Hindered, Sent
 from protocol.transcript.header import make_header
 from protocol.transcript.recorder import Recorder

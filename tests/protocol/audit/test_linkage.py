@@ -12,28 +12,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.accounting.accountants import PureAccountant, total
-from protocol.accounting.events import (
+from protocol import (
+    AGGREGATOR,
+    RECORD,
+    Coalition,
     Composed,
     Derived,
     ExactCounts,
+    KeepUniform,
     Masked,
+    Me,
+    Message,
     OneOf,
+    PartyId,
     Plain,
     PrivacyEvent,
     Randomized,
+    UnaryEncoding,
+    judge_coalition,
 )
-from protocol.audit.coalition.coalition import Coalition
-from protocol.audit.coalition.judge import judge_coalition
+from protocol.accounting.accountants import PureAccountant, total
 from protocol.audit.ledger import Account, Ledger
 from protocol.audit.linkage import Repeated, bound_on_guess, link
 from protocol.audit.passed import Charge
-from protocol.messages import AGGREGATOR, RECORD, Message, PartyId
-from protocol.randomizers import KeepUniform, UnaryEncoding
 from protocol.randomizers.guesses import MOST_ALIKE, MOST_UNLIKE
-from protocol.session.roles import Me
-from protocol.variants import PairRR, RRClusters, RRIndependent
-from protocol.variants.sums.secure_sum import SecureSumVariant
+from protocol.variants import PairRR, RRClusters, RRIndependent, SecureSumVariant
 from tests.protocol.sessions import SURVEY, Turn, Word, answers, charter_of, rehearsed, talk
 from tests.recorded.runs import recorded
 

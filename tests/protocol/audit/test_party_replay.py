@@ -7,16 +7,13 @@ from typing import Literal
 import msgspec
 import pytest
 
+from protocol import AGGREGATOR, Me, Message, PartyId, Records, SecureSum, SurveyError
 from protocol.audit.audit import audit
 from protocol.audit.disclosure import Disclosure, disclosed_by_seed
 from protocol.audit.replay import ReplayWriter
 from protocol.audit.walk import steps
-from protocol.errors import SurveyError
-from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope, Message, PartyId
+from protocol.messages import ROLE_STREAM, Envelope
 from protocol.session.fates import PASS, Fate, Verdict
-from protocol.session.roles import Me
-from protocol.sharing.sums import SecureSum
-from protocol.surveys.records import Records
 from protocol.transcript.entries import Delivered, Departed, Sent
 from protocol.variants import RRIndependent, SecureSumVariant
 from protocol.wire.codec import decode_envelope, encode_envelope

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from protocol import AGGREGATOR, RECORD, PartyId, Plain, PrivacyEvent, RemoteProtocolError, Seen
 from protocol.accounting.accountants import PureAccountant
-from protocol.accounting.events import Plain, PrivacyEvent
 from protocol.audit.completeness import CompletenessWriter
 from protocol.audit.disclosure import disclosed_by_seed
 from protocol.audit.ledger import LedgerWriter
 from protocol.audit.walk import steps
-from protocol.errors import RemoteProtocolError
-from protocol.messages import AGGREGATOR, RECORD, Declined, Envelope, PartyId
+from protocol.messages import Declined, Envelope
 from protocol.session.exchange import Exchange
-from protocol.session.roles import Seen
 from protocol.simulation.setting import make_setting
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.variants import RRIndependent

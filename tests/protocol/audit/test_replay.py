@@ -8,18 +8,26 @@ import msgspec
 import numpy as np
 import pytest
 
+from protocol import (
+    AGGREGATOR,
+    Array,
+    ArraySpec,
+    Bounds,
+    Kind,
+    Me,
+    Message,
+    PartyId,
+    Stream,
+    Variant,
+)
 from protocol.audit.disclosure import Disclosure, WithheldError, WithheldStream
 from protocol.audit.replay import Replay, _alike
-from protocol.crypto.randomness import Stream
-from protocol.messages import AGGREGATOR, ROLE_STREAM, Closed, Envelope, Message, PartyId
+from protocol.messages import ROLE_STREAM, Closed, Envelope
 from protocol.session.fates import PASS, Fate, FateRule, Verdict
-from protocol.session.roles import Me
-from protocol.session.variant import Variant
 from protocol.simulation.setting import Setting, make_setting
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.variants import RRIndependent
-from protocol.wire.arrays import Array, ArraySpec, Bounds
-from protocol.wire.codec import Kind, decode_envelope, encode_envelope
+from protocol.wire.codec import decode_envelope, encode_envelope
 from tests.protocol.sessions import SURVEY, Turn, Word, answers, talk
 from tests.recorded.runs import recorded, replay_member
 

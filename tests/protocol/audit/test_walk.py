@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from protocol import AGGREGATOR, RECORD, Coalition, Message, PartyId
 from protocol.audit.audit import audit
-from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.judge import found, worst_found
 from protocol.audit.disclosure import Disclosure, disclosed_by_seed
 from protocol.audit.ledger import LedgerWriter
 from protocol.audit.replay import ReplayWriter
 from protocol.audit.walk import BLOCK, BLOCK_BYTES, Fold, Step, Walk, fold, steps, walk
-from protocol.messages import AGGREGATOR, RECORD, Envelope, Message, PartyId
+from protocol.messages import Envelope
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import make_setting
 from protocol.surveys.limits import OVERHEAD, Held, TooMuchError

@@ -10,15 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from protocol.crypto.randomness import (
-    WORDS,
-    Stream,
-    Streams,
-    expand,
-    modulo,
-    public_nonce,
-    secret_of,
-)
+from protocol import Stream, secret_of
+from protocol.crypto.randomness import WORDS, Streams, expand, modulo, public_nonce
 from tests.scripted import Scripted
 from tests.statistical import ALPHA, WRONG, chi_square_p_value
 from tests.vectors.make import keystream

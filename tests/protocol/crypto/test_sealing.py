@@ -11,16 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.crypto.randomness import Stream
+from protocol import AGGREGATOR, Me, PartyId, RemoteProtocolError, SecureSum, Stream
 from protocol.crypto.sealing import SALT_BYTES, SEAL_BYTES, Edge, edge_key, seal
 from protocol.crypto.shamir import share
-from protocol.errors import RemoteProtocolError
-from protocol.messages import AGGREGATOR, ROLE_STREAM, PartyId
-from protocol.session.roles import Me
+from protocol.messages import ROLE_STREAM
 from protocol.sharing.masks import mask_seed, seed_digest
 from protocol.sharing.messages import Graph
-from protocol.sharing.sums import SecureSum
-from protocol.variants.sums.secure_sum import SecureSumVariant
+from protocol.variants import SecureSumVariant
 from tests.protocol.sessions import (
     STREAMS,
     SURVEY,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from protocol.crypto.randomness import Stream
+from protocol import Stream
 from protocol.crypto.shamir import MAX_SHARES, reconstruct, share
 from tests.scripted import seeded
 from tests.tiers import slow

@@ -9,11 +9,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from protocol.errors import SurveyError
+from protocol import Attribute, Estimate, Survey, SurveyError
 from protocol.estimators.analysis import MAX_CELLS, Analysis
-from protocol.estimators.estimate import Estimate
 from protocol.estimators.projection import clip_and_rescale
-from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRIndependent, RRJoint
 from tests.recorded.runs import SURVEY, answers, recorded
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from protocol import Attribute, Block, CodeRandomizer, KeepUniform, MatrixRandomizer, Survey
 from protocol.estimators.conclusions import conclusions, likelihoods
-from protocol.estimators.joint import Block
-from protocol.randomizers import CodeRandomizer, KeepUniform
-from protocol.randomizers.matrix import MatrixRandomizer
-from protocol.surveys.survey import Attribute, Survey
 
 SURVEY = Survey(
     "two",

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from protocol.crypto.randomness import Stream, secret_of
-from protocol.estimators.counts import Counts
+from protocol import Counts, Stream, secret_of
 
 
 @settings(deadline=None, max_examples=100)

@@ -9,13 +9,22 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from protocol.crypto.randomness import WORDS, Stream, secret_of
-from protocol.estimators.counts import Counts
+from protocol import (
+    Block,
+    Counts,
+    JointReports,
+    KeepUniform,
+    LinearEstimate,
+    Stream,
+    Survey,
+    join_codes,
+    randomize_columns,
+    secret_of,
+    split_codes,
+)
+from protocol.crypto.randomness import WORDS
 from protocol.estimators.inference.laws import About
-from protocol.estimators.joint import Block, JointReports, mean_squared_error
-from protocol.estimators.linear import LinearEstimate
-from protocol.randomizers import KeepUniform, join_codes, randomize_columns, split_codes
-from protocol.surveys.survey import Survey
+from protocol.estimators.joint import mean_squared_error
 from tests.enumeration import AB, BLOCKS, Floats, dense_law, every_outcome, keep, summing, survey_of
 from tests.statistical import ALPHA, WRONG, mean_p_value
 from tests.tiers import paired

@@ -14,35 +14,38 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from protocol.crypto.randomness import Stream, secret_of
-from protocol.errors import NoLikelihoodError
-from protocol.estimators.analysis import Analysis
-from protocol.estimators.calibration.adjustment import AdjustedEstimate
-from protocol.estimators.counts import Counts
-from protocol.estimators.estimate import Estimate
-from protocol.estimators.independent import ProductEstimate
-from protocol.estimators.joint import Block, JointReports
-from protocol.estimators.likelihood import Reported, likeliest
-from protocol.estimators.linear import LinearEstimate
-from protocol.estimators.measures import total_variation
-from protocol.estimators.projection import Projection
-from protocol.estimators.releases.combined import CombinedReleases
-from protocol.estimators.releases.exact import ExactTables
-from protocol.estimators.releases.release import Group, Release
-from protocol.estimators.releases.tallies import Tallies
-from protocol.randomizers import (
+from protocol import (
+    AdjustedEstimate,
+    Block,
+    CombinedReleases,
+    Counts,
+    Estimate,
+    ExactTables,
+    Group,
     HadamardResponse,
+    JointReports,
     KeepElseTable,
     KeepUniform,
+    LinearEstimate,
     LocalHashing,
     MatrixRandomizer,
+    ProductEstimate,
+    Projection,
     Randomizer,
+    Release,
+    Stream,
     SubsetSelection,
+    Tallies,
     UnaryEncoding,
     randomize_columns,
+    secret_of,
 )
+from protocol.errors import NoLikelihoodError
+from protocol.estimators.analysis import Analysis
+from protocol.estimators.likelihood import Reported, likeliest
+from protocol.estimators.measures import total_variation
 from protocol.randomizers.mixing import FakesMixing, MatrixMixing
-from scenarios.data.town import town
+from scenarios import town
 from tests.enumeration import AB, BLOCKS, NONE_ALIKE, dense_law, keep, matrix, summing, survey_of
 from tests.tiers import paired, thinned
 

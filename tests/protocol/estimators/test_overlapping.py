@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
+from protocol import Attribute, Survey
 from protocol.estimators import overlapping
 from protocol.estimators.overlapping import Names, Overlaps
-from protocol.surveys.survey import Attribute, Survey
 from tests.enumeration import Floats, summing, survey_of
 
 PATTERNS: tuple[tuple[str, ...], ...] = (

@@ -10,13 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.crypto.randomness import Stream, secret_of
-from protocol.errors import SurveyError
-from protocol.estimators.counts import Counts
-from protocol.estimators.independent import ProductEstimate, product_mean_squared_error
-from protocol.estimators.joint import Block, JointReports
-from protocol.estimators.linear import LinearEstimate
-from protocol.randomizers import KeepUniform, randomize_columns
+from protocol import (
+    Block,
+    Counts,
+    JointReports,
+    KeepUniform,
+    LinearEstimate,
+    ProductEstimate,
+    Stream,
+    SurveyError,
+    randomize_columns,
+    secret_of,
+)
+from protocol.estimators.independent import product_mean_squared_error
 from tests.enumeration import AB, BLOCKS, Floats, dense_law, every_outcome, keep, survey_of
 from tests.statistical import ALPHA, WRONG, mean_p_value
 from tests.tiers import thinned

@@ -7,14 +7,19 @@ import math
 import numpy as np
 import pytest
 
-from protocol.crypto.randomness import Stream, secret_of
-from protocol.errors import SurveyError
-from protocol.estimators.counts import Counts
-from protocol.estimators.estimate import Estimate
-from protocol.estimators.joint import Block, JointReports
-from protocol.estimators.linear import LinearEstimate
-from protocol.estimators.tables import Cells, Estimated
-from protocol.randomizers import randomize_columns
+from protocol import (
+    Block,
+    Cells,
+    Counts,
+    Estimate,
+    Estimated,
+    JointReports,
+    LinearEstimate,
+    Stream,
+    SurveyError,
+    randomize_columns,
+    secret_of,
+)
 from tests.enumeration import AB, BLOCKS, dense_law, every_outcome, keep, summing, survey_of
 
 

@@ -8,13 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from protocol.estimators.counts import Counts, effective_number
+from protocol import Attribute, Block, Counts, JointReports, KeepUniform, LinearEstimate, Survey
+from protocol.estimators.counts import effective_number
 from protocol.estimators.design_effects import PartMargins, design_effects
-from protocol.estimators.joint import Block, JointReports
-from protocol.estimators.linear import LinearEstimate
 from protocol.estimators.response import Response
-from protocol.randomizers import KeepUniform
-from protocol.surveys.survey import Attribute, Survey
 
 P = 0.6
 SURVEY = Survey("one", (Attribute(name="a", categories=("x", "y")),))

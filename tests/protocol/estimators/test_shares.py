@@ -7,18 +7,20 @@ import time
 import numpy as np
 import pytest
 
-from protocol.crypto.randomness import Stream, secret_of
-from protocol.estimators.linear import LinearEstimate
-from protocol.estimators.releases.tallies import Tallies
-from protocol.randomizers import (
+from protocol import (
+    Attribute,
     HadamardResponse,
     KeepUniform,
+    LinearEstimate,
     LocalHashing,
     Randomizer,
+    Stream,
     SubsetSelection,
+    Survey,
+    Tallies,
     UnaryEncoding,
+    secret_of,
 )
-from protocol.surveys.survey import Attribute, Survey
 
 SIZES = (3, 2, 4)
 SURVEY = Survey(

@@ -8,15 +8,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from protocol.crypto.randomness import WORDS, Stream, secret_of
-from protocol.errors import SurveyError
-from protocol.estimators.counts import Counts
-from protocol.estimators.independent import ProductEstimate
-from protocol.estimators.joint import Block, JointReports
-from protocol.estimators.linear import LinearEstimate
-from protocol.estimators.releases.tallies import Tallies
-from protocol.estimators.synthetic import draw, synthesize, synthesize_weighted
-from protocol.surveys.records import Records
+from protocol import (
+    Block,
+    Counts,
+    JointReports,
+    LinearEstimate,
+    ProductEstimate,
+    Records,
+    Stream,
+    SurveyError,
+    Tallies,
+    secret_of,
+    synthesize,
+    synthesize_weighted,
+)
+from protocol.crypto.randomness import WORDS
+from protocol.estimators.synthetic import draw
 from tests.enumeration import Floats, keep, survey_of
 from tests.statistical import ALPHA, WRONG, chi_square_p_value
 

@@ -15,11 +15,8 @@ import polars
 import pyarrow
 import pytest
 
-from protocol.estimators.counts import Counts
+from protocol import Block, Counts, JointReports, LinearEstimate, Table
 from protocol.estimators.inference.laws import About
-from protocol.estimators.joint import Block, JointReports
-from protocol.estimators.linear import LinearEstimate
-from protocol.estimators.tables import Table
 from tests.enumeration import keep, survey_of
 
 

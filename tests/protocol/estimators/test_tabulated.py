@@ -11,11 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from protocol.errors import SurveyError
-from protocol.estimators.linear import LinearEstimate
-from protocol.estimators.releases.exact import ExactTables
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
+from protocol import Attribute, ExactTables, LinearEstimate, Records, Survey, SurveyError
 from tests.protocol.sessions import answers
 
 WIDE = Survey(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.randomizers import Randomizer
+from protocol import Randomizer
 from tests.enumeration import AB, NONE_ALIKE, ROWS, keep, matrix, summing
 
 

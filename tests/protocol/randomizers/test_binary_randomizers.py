@@ -14,10 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from protocol import KeepUniform, Randomized, UnaryEncoding, join_codes
 from protocol.accounting.accountants import PureAccountant
-from protocol.accounting.events import Randomized
 from protocol.crypto.randomness import WORDS
-from protocol.randomizers import KeepUniform, UnaryEncoding, join_codes
 from protocol.randomizers.binary import coefficients, submasks, subsets
 from protocol.randomizers.marginals import METHODS, MarginalPlan, Method, report_bits
 from protocol.randomizers.oracles import unary

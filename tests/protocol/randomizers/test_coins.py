@@ -8,20 +8,24 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from protocol.accounting.events import Coins, Masked
+from protocol import (
+    Coins,
+    Masked,
+    Message,
+    Noise,
+    PartyId,
+    RemoteProtocolError,
+    SecureSum,
+    Seen,
+    Stream,
+)
 from protocol.audit.audit import audit
-from protocol.crypto.randomness import Stream
-from protocol.errors import RemoteProtocolError
-from protocol.messages import Envelope, Message, PartyId
-from protocol.randomizers.coins import FAIR, Noise
-from protocol.session.roles import Seen
+from protocol.messages import Envelope
+from protocol.randomizers.coins import FAIR
 from protocol.sharing import messages as kinds
 from protocol.sharing.messages import Totals
-from protocol.sharing.sums import SecureSum
 from protocol.testing import check_variant
-from protocol.variants.sums.pair_counts import PairCounts
-from protocol.variants.sums.pair_rr import PairRR
-from protocol.variants.sums.secure_sum import SecureSumVariant
+from protocol.variants import PairCounts, PairRR, SecureSumVariant
 from protocol.variants.sums.tallies import Tallied, Tally
 from tests.protocol.sessions import SURVEY, answers, charter_of, holdings_of, rehearsed
 from tests.protocol.sharing.test_contradicted_totals import watched

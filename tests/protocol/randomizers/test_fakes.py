@@ -9,9 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from protocol.crypto.randomness import WORDS, Stream
-from protocol.errors import UnsupportedEventError
-from protocol.randomizers import FakeData, Randomizer
+from protocol import FakeData, Randomizer, Stream, UnsupportedEventError
+from protocol.crypto.randomness import WORDS
 from protocol.randomizers.vetting import held_dominating, held_epsilon, known
 from protocol.testing import lawful
 from tests.tiers import paired

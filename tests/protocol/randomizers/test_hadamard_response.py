@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from protocol.crypto.randomness import WORDS, Stream, secret_of
-from protocol.randomizers import HadamardResponse
+from protocol import HadamardResponse, Stream, secret_of
+from protocol.crypto.randomness import WORDS
 from protocol.randomizers.oracles import hadamard_response
 from protocol.testing import check_randomizer
 from tests.tiers import thinned

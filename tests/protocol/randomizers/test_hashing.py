@@ -8,9 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from protocol.crypto.randomness import Stream, secret_of
-from protocol.errors import UnsupportedEventError
-from protocol.randomizers import KeepUniform, LocalHashing
+from protocol import KeepUniform, LocalHashing, Stream, UnsupportedEventError, secret_of
 from protocol.randomizers.oracles import hashing
 from protocol.testing import check_randomizer
 from tests.tiers import thinned

@@ -13,20 +13,22 @@ import numpy as np
 import pytest
 
 import protocol.randomizers as room
-from protocol.crypto.randomness import WORDS, Stream
-from protocol.errors import UnsupportedEventError
-from protocol.randomizers import (
-    Dominating,
+from protocol import (
+    ArraySpec,
     KeepElseTable,
     KeepUniform,
+    MeanRandomizer,
     OutputClass,
     PrivKV,
     Randomizer,
+    Stream,
     SubsetSelection,
     Support,
     UnaryEncoding,
+    UnsupportedEventError,
 )
-from protocol.randomizers.means.means import MeanRandomizer
+from protocol.crypto.randomness import WORDS
+from protocol.randomizers import Dominating
 from protocol.randomizers.pairs import ThreePoint, dominating_of_laws, excess
 from protocol.randomizers.vetting import (
     best_guess_through,
@@ -40,7 +42,6 @@ from protocol.randomizers.vetting import (
 )
 from protocol.testing import check_randomizer
 from protocol.variants import BUILT_IN as BUILT_IN_VARIANTS
-from protocol.wire.arrays import ArraySpec
 from tests.enumeration import ROWS, matrix
 
 PROJECT = Path(__file__).resolve().parents[3]

@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from protocol import KeepUniform, PrivKV, PrivKVM, Randomized
 from protocol.accounting.accountants import PureAccountant
-from protocol.accounting.events import Randomized
 from protocol.crypto.randomness import WORDS
-from protocol.randomizers import KeepUniform, PrivKV, PrivKVM
 from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS, SYMBOLS
 from tests.scripted import Scripted, seeded
 from tests.statistical import ALPHA, WRONG, chi_square_p_value

@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from protocol.crypto.randomness import WORDS, Stream, secret_of
-from protocol.randomizers import (
+from protocol import (
     HadamardResponse,
     LocalHashing,
     OneBitMean,
     PiecewiseMean,
     Randomizer,
+    Stream,
     SubsetSelection,
+    secret_of,
 )
+from protocol.crypto.randomness import WORDS
 from tests.statistical import spread_ratio
 
 MADE: tuple[Any, ...] = (SubsetSelection, HadamardResponse, OneBitMean, PiecewiseMean)

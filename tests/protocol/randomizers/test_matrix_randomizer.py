@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from protocol import KeepUniform, MatrixRandomizer
 from protocol.crypto.randomness import WORDS
-from protocol.randomizers import KeepUniform, MatrixRandomizer
 from tests.scripted import Scripted, crossed
 from tests.statistical import ALPHA, WRONG, chi_square_p_value
 

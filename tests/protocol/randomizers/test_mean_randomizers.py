@@ -10,8 +10,8 @@ from typing import TypeAlias
 import numpy as np
 import pytest
 
-from protocol.crypto.randomness import WORDS, Stream, secret_of
-from protocol.randomizers import MeanRandomizer, OneBitMean, PiecewiseMean
+from protocol import MeanRandomizer, OneBitMean, PiecewiseMean, Stream, secret_of
+from protocol.crypto.randomness import WORDS
 from protocol.randomizers.pairs import largest_ratio, total_variation_of_law
 from protocol.randomizers.vetting import held_dominating
 from protocol.testing import check_randomizer

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from protocol.crypto.randomness import WORDS
-from protocol.randomizers import (
+from protocol import (
     CodeRandomizer,
     KeepUniform,
     MatrixRandomizer,
@@ -22,6 +21,7 @@ from protocol.randomizers import (
     randomize_columns,
     split_codes,
 )
+from protocol.crypto.randomness import WORDS
 from protocol.wire.arrays import smallest_dtype
 from tests.scripted import Scripted, crossed, seeded
 from tests.statistical import ALPHA, WRONG, chi_square_p_value

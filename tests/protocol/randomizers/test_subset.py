@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from protocol.crypto.randomness import WORDS, Stream, secret_of
-from protocol.randomizers import SubsetSelection
+from protocol import Stream, SubsetSelection, secret_of
+from protocol.crypto.randomness import WORDS
 from protocol.testing import check_randomizer
 from tests.protocol.randomizers.test_made_by_epsilon import EPSILONS
 from tests.scripted import Scripted

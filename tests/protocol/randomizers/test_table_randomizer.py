@@ -13,19 +13,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.crypto.randomness import WORDS
-from protocol.estimators.counts import Counts
-from protocol.estimators.joint import Block, JointReports
-from protocol.estimators.linear import LinearEstimate
-from protocol.randomizers import (
+from protocol import (
+    Block,
     CodeRandomizer,
+    Counts,
+    JointReports,
     KeepElseTable,
     KeepUniform,
-    Tables,
+    LinearEstimate,
     join_codes,
     randomize_columns,
     split_codes,
 )
+from protocol.crypto.randomness import WORDS
+from protocol.randomizers import Tables
 from protocol.randomizers.unmixing import TableUnmixing
 from tests.enumeration import AB, dense_law, every_outcome, keep, matrix, summing
 from tests.scripted import Scripted, crossed, seeded

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.errors import RemoteProtocolError
-from protocol.messages import AGGREGATOR, RECORD, SWITCH, Envelope, Left, PartyId
+from protocol import AGGREGATOR, RECORD, PartyId, RemoteProtocolError
+from protocol.messages import SWITCH, Envelope, Left
 from protocol.session.exchange import Delivery, Exchange, Ruling
 from protocol.session.fates import PASS, Fate, Verdict
 from protocol.transcript.entries import EXCERPT_BYTES, Delivered, Departed, Hindered, Refused, Sent

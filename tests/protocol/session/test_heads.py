@@ -9,26 +9,27 @@ from collections.abc import Callable, Sequence
 import msgspec
 import pytest
 
-from protocol.accounting.events import Derived
+from protocol import (
+    AGGREGATOR,
+    RECORD,
+    Derived,
+    LocalProtocolError,
+    Me,
+    Message,
+    PartyId,
+    PrivacyError,
+    QuorumError,
+    RemoteProtocolError,
+    Seen,
+)
 from protocol.audit.ledger import LedgerWriter
 from protocol.audit.walk import steps
 from protocol.crypto.merkle import EMPTY_ROOT, Tree, leaf_hash, root_of
-from protocol.errors import LocalProtocolError, PrivacyError, QuorumError, RemoteProtocolError
-from protocol.messages import (
-    AGGREGATOR,
-    HEAD_BYTES,
-    RECORD,
-    Declined,
-    Envelope,
-    Head,
-    Message,
-    PartyId,
-    Wait,
-)
+from protocol.messages import HEAD_BYTES, Declined, Envelope, Head, Wait
 from protocol.session.exchange import Exchange
 from protocol.session.fates import Verdict
 from protocol.session.heads import Heard, head_of, head_statement, sign_head
-from protocol.session.roles import EARLY_PER_SENDER, Me, Seen
+from protocol.session.roles import EARLY_PER_SENDER
 from protocol.session.roster import Identity
 from protocol.session.variant import event_of
 from protocol.transcript.entries import Sent

@@ -7,11 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from protocol.accounting.events import Plain
-from protocol.errors import LocalProtocolError, ProtocolError, QuorumError
-from protocol.messages import AGGREGATOR, DONE, LINK_CLOSED, Envelope, Message, PartyId
+from protocol import (
+    AGGREGATOR,
+    LocalProtocolError,
+    Me,
+    Message,
+    PartyId,
+    Plain,
+    ProtocolError,
+    QuorumError,
+)
+from protocol.messages import DONE, LINK_CLOSED, Envelope
 from protocol.session.fates import PASS, Fate, FateRule, Verdict
-from protocol.session.roles import Me
 from protocol.transcript.entries import Delivered, Departed
 from protocol.transcript.verification import verify
 from protocol.variants import RRIndependent

@@ -10,26 +10,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.accounting.events import PrivacyEvent, Public
-from protocol.errors import PrivacyError, QuorumError
-from protocol.messages import (
+from protocol import (
     AGGREGATOR,
-    NO_ROUND,
     RECORD,
-    SWITCH,
-    Closed,
-    Declined,
-    Envelope,
-    Left,
+    Kind,
+    Me,
     Message,
     PartyId,
+    PrivacyError,
+    PrivacyEvent,
+    Public,
+    QuorumError,
+    Records,
+    Seen,
+    Variant,
 )
+from protocol.messages import NO_ROUND, SWITCH, Closed, Declined, Envelope, Left
 from protocol.session.inbox import KEPT
 from protocol.session.machine import Machine
-from protocol.session.roles import EARLY_PER_SENDER, Me, Seen
-from protocol.session.variant import Variant
-from protocol.surveys.records import Records
-from protocol.wire.codec import Kind
+from protocol.session.roles import EARLY_PER_SENDER
 from tests.protocol.sessions import SURVEY, Turn, Word, charter_of, envelope, machine_of, talk
 from tests.protocol.talks import (
     ALL,

@@ -12,19 +12,24 @@ import pytest
 import trio
 import trio.lowlevel
 
-from protocol.accounting.events import Plain, PrivacyEvent, Randomized
-from protocol.crypto.randomness import Stream
-from protocol.errors import (
+from protocol import (
+    AGGREGATOR,
+    KeepUniform,
     LocalProtocolError,
+    Me,
+    Message,
+    PartyId,
+    Plain,
     PrivacyError,
+    PrivacyEvent,
     ProtocolError,
+    Randomized,
     RemoteProtocolError,
+    Stream,
     UnsupportedEventError,
 )
-from protocol.messages import AGGREGATOR, Closed, Declined, Left, Message, PartyId
-from protocol.randomizers import KeepUniform
+from protocol.messages import Closed, Declined, Left
 from protocol.session.machine import Machine
-from protocol.session.roles import Me
 from tests.protocol.sessions import (
     SURVEY,
     Turn,

@@ -5,12 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from protocol.errors import ProtocolError
-from protocol.messages import AGGREGATOR, Envelope, PartyId
+from protocol import AGGREGATOR, PartyId, ProtocolError, Variant
+from protocol.messages import Envelope
 from protocol.session.exchange import Exchange
 from protocol.session.fates import PASS, Fate, Verdict
 from protocol.session.local import run_locally
-from protocol.session.variant import Variant
 from protocol.simulation.setting import Setting, make_setting
 from protocol.transcript.header import make_header
 from protocol.variants import RRJoint

@@ -5,12 +5,8 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from protocol.crypto.randomness import Stream
-from protocol.estimators.joint import Block
-from protocol.messages import AGGREGATOR, Message, PartyId
-from protocol.randomizers import KeepUniform
+from protocol import AGGREGATOR, Block, KeepUniform, Me, Message, PartyId, Stream
 from protocol.session.machine import Machine
-from protocol.session.roles import Me
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Ask, Report
 from tests.protocol.sessions import SURVEY, answers, charter_of, envelope

@@ -12,9 +12,9 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from protocol import AGGREGATOR, RECORD, LocalProtocolError, PartyId, party_id
 from protocol.crypto.merkle import leaf_hash, tree_levels
-from protocol.errors import LocalProtocolError
-from protocol.messages import AGGREGATOR, RECORD, SWITCH, PartyId, party_id
+from protocol.messages import SWITCH
 from protocol.session import roster
 from protocol.session.roster import (
     Identity,

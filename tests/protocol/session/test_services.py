@@ -8,10 +8,17 @@ import msgspec
 import numpy as np
 import pytest
 
+from protocol import (
+    AGGREGATOR,
+    RECORD,
+    LocalProtocolError,
+    PartyId,
+    RemoteProtocolError,
+    Stream,
+    secret_of,
+)
 from protocol.audit.completeness import CompletenessWriter
-from protocol.crypto.randomness import Stream, secret_of
-from protocol.errors import LocalProtocolError, RemoteProtocolError
-from protocol.messages import AGGREGATOR, RECORD, Boxed, Envelope, Head, Left, PartyId
+from protocol.messages import Boxed, Envelope, Head, Left
 from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
 from protocol.session.fates import Fate, Verdict

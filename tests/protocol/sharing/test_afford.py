@@ -7,22 +7,14 @@ from typing import Any, Literal
 
 import pytest
 
-from protocol.accounting.events import Plain, Randomized
+from protocol import AGGREGATOR, KeepUniform, Me, Noise, Plain, PrivacyError, Randomized, SecureSum
 from protocol.accounting.spending import Cost
-from protocol.errors import PrivacyError
-from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope
-from protocol.randomizers import KeepUniform
-from protocol.randomizers.coins import Noise
+from protocol.messages import ROLE_STREAM, Envelope
 from protocol.session.exchange import Exchange
 from protocol.session.local import Loop
 from protocol.session.machine import Machine
-from protocol.session.roles import Me
 from protocol.sharing.messages import Begin
-from protocol.sharing.sums import SecureSum
-from protocol.variants.clusters.rr_clusters import RRClusters
-from protocol.variants.sums.pair_counts import PairCounts
-from protocol.variants.sums.pair_rr import PairRR
-from protocol.variants.sums.secure_sum import SecureSumVariant
+from protocol.variants import PairCounts, PairRR, RRClusters, SecureSumVariant
 from protocol.variants.sums.tallies import Tallied
 from tests.protocol.sessions import (
     STREAMS,

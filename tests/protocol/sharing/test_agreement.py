@@ -9,13 +9,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from protocol.errors import ProtocolError, QuorumError
-from protocol.messages import AGGREGATOR, Envelope, Message, PartyId
+from protocol import AGGREGATOR, Message, PartyId, ProtocolError, QuorumError, SecureSum
+from protocol.messages import Envelope
 from protocol.sharing.agreement import SURVIVORS, TOTALS
 from protocol.sharing.literal import _digest_of
 from protocol.sharing.messages import Graph, Partial, Partials, Tagged, Tags, Totals
-from protocol.sharing.sums import SecureSum
-from protocol.variants.sums.secure_sum import SecureSumVariant
+from protocol.variants import SecureSumVariant
 from tests.protocol.sessions import SURVEY, charter_of, identities_of
 from tests.protocol.sharing.test_sums import LITERAL, STRICT, exact
 from tests.protocol.sharing.test_sums_attacks import (

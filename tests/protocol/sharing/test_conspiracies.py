@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from protocol import AGGREGATOR, Me, Message, Noise, PartyId, QuorumError, SecureSum
 from protocol.crypto.sealing import Edge, edge_key
 from protocol.crypto.shamir import reconstruct
-from protocol.errors import QuorumError
-from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope, Message, PartyId
-from protocol.randomizers.coins import Noise
+from protocol.messages import ROLE_STREAM, Envelope
 from protocol.session.machine import Machine
-from protocol.session.roles import Me
 from protocol.sharing import agreement, sparse
 from protocol.sharing.graph import Degree
 from protocol.sharing.masks import encrypt_seeds, expand_mask, modulus_bits, pair_mask
@@ -31,9 +29,8 @@ from protocol.sharing.messages import (
     Upload,
 )
 from protocol.sharing.sparse import digest_of
-from protocol.sharing.sums import SecureSum
 from protocol.transcript.entries import Entry, Sent
-from protocol.variants.sums.secure_sum import SecureSumVariant
+from protocol.variants import SecureSumVariant
 from protocol.wire.codec import encode_envelope
 from tests.protocol.sessions import (
     STREAMS,

@@ -17,23 +17,20 @@ import trio.testing
 from numpy.typing import NDArray
 
 from parties.actor import run_aggregator, run_machine
+from protocol import AGGREGATOR, Message, PartyId, Records, SecureSum, Variant
 from protocol.crypto.commitments import commit
 from protocol.crypto.sealing import Edge, edge_key
-from protocol.messages import AGGREGATOR, DONE, ROLE_STREAM, Envelope, Message, PartyId
+from protocol.messages import DONE, ROLE_STREAM, Envelope
 from protocol.session.charter import Charter
 from protocol.session.machine import Machine
 from protocol.session.run import machine_ending
-from protocol.session.variant import Variant
 from protocol.sharing.dealing import commitment_context
 from protocol.sharing.messages import Deal, Graph, Partials, Totals
-from protocol.sharing.sums import CONTRADICTED, SecureSum
-from protocol.surveys.records import Records
+from protocol.sharing.sums import CONTRADICTED
 from protocol.transcript.entries import Sent
-from protocol.variants.clusters.rr_clusters import RRClusters
+from protocol.variants import PairCounts, PairRR, RRClusters, SecureSumVariant
 from protocol.variants.reports.reports import Ask
-from protocol.variants.sums.pair_counts import PairCounts
-from protocol.variants.sums.pair_rr import PairRR, pair_randomizers
-from protocol.variants.sums.secure_sum import SecureSumVariant
+from protocol.variants.sums.pair_rr import pair_randomizers
 from protocol.variants.sums.tallies import Layout, Tallied
 from protocol.wire.arrays import smallest_dtype
 from protocol.wire.codec import decode_envelope

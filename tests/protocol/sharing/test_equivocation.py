@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import maximum_flow
 
+from protocol import AGGREGATOR, Me, Message, PartyId, SecureSum
 from protocol.crypto.commitments import opens
 from protocol.crypto.sealing import TAG_BYTES, Edge, edge_key
 from protocol.crypto.shamir import reconstruct
-from protocol.messages import AGGREGATOR, Envelope, Message, PartyId
+from protocol.messages import Envelope
 from protocol.session.charter import Charter
-from protocol.session.roles import Me
 from protocol.sharing import sparse
 from protocol.sharing.dealing import commitment_context
 from protocol.sharing.graph import Degree
@@ -37,8 +37,7 @@ from protocol.sharing.messages import (
     Upload,
 )
 from protocol.sharing.sparse import OWN, PAIRWISE, digest_of
-from protocol.sharing.sums import SecureSum
-from protocol.variants.sums.secure_sum import SecureSumVariant
+from protocol.variants import SecureSumVariant
 from tests.protocol.sessions import (
     SURVEY,
     answers,

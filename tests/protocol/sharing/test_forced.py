@@ -10,17 +10,24 @@ import msgspec
 import numpy as np
 import pytest
 
-from protocol.accounting.events import Coins, Merged, PrivacyEvent
-from protocol.audit.coalition.coalition import Coalition
+from protocol import (
+    AGGREGATOR,
+    Coalition,
+    Coins,
+    Merged,
+    Message,
+    Noise,
+    PartyId,
+    PrivacyError,
+    PrivacyEvent,
+    SecureSum,
+    judge_coalition,
+)
 from protocol.audit.coalition.finding import CoalitionFinding
-from protocol.audit.coalition.judge import judge_coalition
-from protocol.errors import PrivacyError
-from protocol.messages import AGGREGATOR, Envelope, Message, PartyId
-from protocol.randomizers.coins import Noise
+from protocol.messages import Envelope
 from protocol.sharing.messages import Begin, Dealt, Graph, Survivors, Unmask, Upload
-from protocol.sharing.sums import SecureSum
 from protocol.transcript.entries import Entry, Sent
-from protocol.variants.sums.secure_sum import SecureSumVariant
+from protocol.variants import SecureSumVariant
 from protocol.wire.codec import encode_envelope
 from tests.protocol.eavesdropper import Eavesdropper
 from tests.protocol.sessions import (

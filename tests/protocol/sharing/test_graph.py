@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from protocol.crypto.randomness import Stream
+from protocol import Stream
 from protocol.sharing.graph import (
     Bound,
     Degree,

@@ -9,14 +9,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from protocol.crypto.randomness import Stream
-from protocol.messages import PartyId
+from protocol import PartyId, Records, SecureSum, Stream
 from protocol.sharing.graph import draw_order, neighbourhoods
 from protocol.sharing.meeting import Hood
 from protocol.sharing.messages import Graph, Join
-from protocol.sharing.sums import SecureSum
-from protocol.surveys.records import Records
-from protocol.variants.sums.secure_sum import SecureSumVariant
+from protocol.variants import SecureSumVariant
 from tests.protocol.sessions import SURVEY, answers, charter_of, holdings_of, rehearsed
 from tests.protocol.sharing.test_sums import LITERAL, SPARSE, exact, vanishing
 from tests.protocol.sharing.test_sums_attacks import PARTIES, TWO, attacked, change, flipped

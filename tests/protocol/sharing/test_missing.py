@@ -9,12 +9,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from protocol.errors import PrivacyError, QuorumError
-from protocol.messages import AGGREGATOR, Envelope, Message, PartyId
+from protocol import AGGREGATOR, Message, PartyId, PrivacyError, QuorumError, Records, SecureSum
+from protocol.messages import Envelope
 from protocol.sharing.messages import Begin, Dealt, Graph, Survivors
-from protocol.sharing.sums import SecureSum
-from protocol.surveys.records import Records
-from protocol.variants.sums.secure_sum import SecureSumVariant
+from protocol.variants import SecureSumVariant
 from tests.protocol.sessions import (
     SURVEY,
     answers,

@@ -13,20 +13,18 @@ import numpy as np
 import pytest
 import trio
 
+from protocol import AGGREGATOR, Message, PartyId, SecureSum, Stream
 from protocol.audit.audit import Audit, audit
 from protocol.audit.disclosure import Disclosure
-from protocol.crypto.randomness import Stream
 from protocol.crypto.sealing import seal
-from protocol.messages import AGGREGATOR, Closed, Envelope, Message, PartyId
+from protocol.messages import Closed, Envelope
 from protocol.session.machine import Machine
 from protocol.sharing import messages, sparse
 from protocol.sharing.messages import Dealt, Graph, Opening
-from protocol.sharing.sums import SecureSum
 from protocol.simulation.setting import make_setting
 from protocol.transcript.entries import Entry, Sent
 from protocol.transcript.reader import TranscriptReader
-from protocol.variants import RRClusters
-from protocol.variants.sums.secure_sum import SecureSumVariant
+from protocol.variants import RRClusters, SecureSumVariant
 from protocol.wire.codec import Codec, decode_envelope, encode_envelope
 from tests.live import Live, run_live
 from tests.protocol.sessions import SURVEY, answers

@@ -11,17 +11,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.errors import PrivacyError, QuorumError
-from protocol.messages import AGGREGATOR, DONE, Envelope, PartyId
+from protocol import (
+    AGGREGATOR,
+    Attribute,
+    PartyId,
+    PrivacyError,
+    QuorumError,
+    Records,
+    SecureSum,
+    Survey,
+)
+from protocol.messages import DONE, Envelope
 from protocol.session.charter import Charter
 from protocol.session.fates import PASS, Fate, FateRule, Verdict
 from protocol.session.roster import Roster
 from protocol.sharing.messages import Begin
-from protocol.sharing.sums import SecureSum
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
-from protocol.variants.sums.pair_counts import PairCounts
-from protocol.variants.sums.secure_sum import SecureSumVariant
+from protocol.variants import PairCounts, SecureSumVariant
 from protocol.variants.sums.tallies import Tallied, Tally
 from tests.protocol.sessions import (
     SURVEY,

@@ -11,14 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.errors import QuorumError
-from protocol.messages import Envelope, Message, PartyId
+from protocol import Message, PartyId, QuorumError, Records, SecureSum
+from protocol.messages import Envelope
 from protocol.session.exchange import Exchange, Ruling
 from protocol.sharing.messages import Graph, Survivors
-from protocol.sharing.sums import SecureSum
-from protocol.surveys.records import Records
 from protocol.transcript.verification import verify
-from protocol.variants.sums.secure_sum import SecureSumVariant
+from protocol.variants import SecureSumVariant
 from protocol.wire.codec import Codec
 from tests.protocol.sessions import SURVEY, answers, charter_of, holdings_of, rehearsed
 from tests.protocol.sharing.test_sums import LITERAL, exact, vanishing

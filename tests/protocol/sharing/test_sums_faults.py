@@ -9,13 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.errors import ProtocolError, QuorumError
-from protocol.messages import AGGREGATOR, DONE, Envelope, PartyId
+from protocol import AGGREGATOR, PartyId, ProtocolError, QuorumError, Records, SecureSum
+from protocol.messages import DONE, Envelope
 from protocol.session.charter import Charter
 from protocol.session.fates import PASS, Fate, FateRule, Verdict
-from protocol.sharing.sums import SecureSum
-from protocol.surveys.records import Records
-from protocol.variants.sums.secure_sum import SecureSumVariant
+from protocol.variants import SecureSumVariant
 from tests.protocol.sessions import SURVEY, answers, charter_of, holdings_of, rehearsed
 from tests.protocol.sharing.test_sums import (
     AGREED,

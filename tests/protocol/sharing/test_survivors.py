@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from protocol.errors import RemoteProtocolError
-from protocol.messages import Envelope, Message, PartyId
+from protocol import Message, PartyId, RemoteProtocolError, SecureSum
+from protocol.messages import Envelope
 from protocol.sharing.messages import Survivors, Unmask
 from protocol.sharing.sparse import digest_of, survivors_among
-from protocol.sharing.sums import SecureSum
-from protocol.variants.sums.secure_sum import SecureSumVariant
+from protocol.variants import SecureSumVariant
 from tests.protocol.sessions import (
     SURVEY,
     answers,

@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from protocol.errors import ProtocolError
-from protocol.messages import AGGREGATOR, RECORD, Envelope, Message, PartyId
+from protocol import AGGREGATOR, RECORD, Message, PartyId, ProtocolError, SecureSum
+from protocol.messages import Envelope
 from protocol.session.charter import Charter
 from protocol.sharing.messages import Begin, Dealt, Graph, Survivors
-from protocol.sharing.sums import SecureSum, sums_of
+from protocol.sharing.sums import sums_of
 from protocol.simulation.setting import make_setting
 from protocol.transcript.certifying import Certificate, statement_of
 from protocol.transcript.reader import Records
 from protocol.transcript.resuming import catch_up
-from protocol.variants.sums.secure_sum import SecureSumVariant
+from protocol.variants import SecureSumVariant
 from tests.every_variant import Example, examples
 from tests.protocol.cosigners import Asking, Cosigner, certificate, named
 from tests.protocol.sessions import (

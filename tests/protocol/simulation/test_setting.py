@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from protocol import PartyId, Survey
 from protocol.crypto.key_agreement import Agreed, AgreementKey
 from protocol.crypto.randomness import Streams
-from protocol.messages import ROLE_STREAM, PartyId
+from protocol.messages import ROLE_STREAM
 from protocol.simulation.setting import make_setting, simulated_identity
-from protocol.surveys.survey import Survey
 from protocol.variants import RRIndependent, RRJoint
 from tests.protocol.sessions import SURVEY, answers
 

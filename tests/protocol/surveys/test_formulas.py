@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from protocol import Attribute, Records, Survey
 from protocol.surveys.formulas import escape_formula, unescape_formula
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
 
 BEGINS = ("=", "+", "-", "@", "\t", "\r")
 

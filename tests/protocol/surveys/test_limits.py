@@ -13,14 +13,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from protocol import (
+    AGGREGATOR,
+    ArraySpec,
+    Attribute,
+    Bounds,
+    Kind,
+    PartyId,
+    RemoteProtocolError,
+    Survey,
+    SurveyError,
+    TranscriptError,
+    Variant,
+    Workload,
+    key_survey,
+)
 from protocol.audit.completeness import OTHER_REASONS, REASONS, CompletenessWriter
 from protocol.audit.ledger import REMARKS, LedgerWriter
 from protocol.audit.walk import Walk
-from protocol.errors import RemoteProtocolError, SurveyError, TranscriptError
-from protocol.messages import AGGREGATOR, Envelope, PartyId
+from protocol.messages import Envelope
 from protocol.session.charter import Charter
 from protocol.session.roster import Roster
-from protocol.session.variant import Variant, build, parameters_of
+from protocol.session.variant import build, parameters_of
 from protocol.surveys.limits import (
     BYTES_PER_STORED,
     FREE_BYTES,
@@ -33,21 +47,24 @@ from protocol.surveys.limits import (
     OVERHEAD,
     Held,
     TooMuchError,
-    Workload,
     check_workload,
     workload_of_groups,
 )
-from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.entries import Departed, Refused, Sent, decode_item, encode_item
 from protocol.transcript.header import charter_of as charter_from
 from protocol.transcript.header import make_header
 from protocol.transcript.reader import TranscriptReader
-from protocol.variants import RRBA, PairCounts, PairRR, RRClusters, RRIndependent, RRJoint
-from protocol.variants.keyvalue.privkv import PrivKVVariant
-from protocol.variants.keyvalue.records import key_survey
-from protocol.variants.sums.secure_sum import SecureSumVariant
-from protocol.wire.arrays import ArraySpec, Bounds
-from protocol.wire.codec import Codec, Kind, decode_envelope, encode_envelope
+from protocol.variants import (
+    RRBA,
+    PairCounts,
+    PairRR,
+    PrivKVVariant,
+    RRClusters,
+    RRIndependent,
+    RRJoint,
+    SecureSumVariant,
+)
+from protocol.wire.codec import Codec, decode_envelope, encode_envelope
 from scenarios.data.adult import ADULT
 from scenarios.data.town import TOWN
 from tests.protocol.sessions import Numbers, charter_of

@@ -13,9 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from protocol.errors import SurveyError
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
+from protocol import Attribute, Records, Survey, SurveyError
 from protocol.wire.arrays import MAX_TABLE_CELLS
 
 SURVEY = Survey(

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.errors import ProtocolError, SurveyError
-from protocol.surveys.survey import MAX_CATEGORIES, Attribute, Survey, moment_text
+from protocol import Attribute, ProtocolError, Survey, SurveyError
+from protocol.surveys.survey import MAX_CATEGORIES, moment_text
 
 COLOUR = Attribute(name="colour", categories=("red", "green", "blue"))
 SIZE = Attribute(name="size", categories=("S", "M", "L", "?"), ordinal=True, missing="?")

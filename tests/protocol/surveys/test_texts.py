@@ -8,13 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from protocol.errors import SurveyError
-from protocol.messages import AGGREGATOR, PartyId
+from protocol import AGGREGATOR, Attribute, PartyId, Records, Survey, SurveyError
 from protocol.session.charter import Charter
 from protocol.session.roster import Identity, Roster
 from protocol.simulation.setting import make_setting
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
 from protocol.surveys.texts import Group, Texts, Wording
 from protocol.transcript.verification import verify
 from protocol.variants import RRIndependent

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from protocol.errors import SurveyError
+from protocol import SurveyError
 from protocol.surveys.weights import MAX_STRATA, check_strata, check_weights, stratum_of
 
 WEIGHTS = {"north": 2.5, "north-east": 0.5, "south": 0.8}

@@ -12,25 +12,38 @@ import msgspec
 import numpy as np
 import pytest
 
+from protocol import (
+    AGGREGATOR,
+    Attribute,
+    Derived,
+    FrequencyOracle,
+    KeepUniform,
+    Kind,
+    LocalProtocolError,
+    MatrixRandomizer,
+    Me,
+    Message,
+    PartyId,
+    Plain,
+    PrivacyEvent,
+    Public,
+    Randomized,
+    Randomizer,
+    Records,
+    Seen,
+    Stream,
+    Survey,
+    UnaryEncoding,
+)
 from protocol.accounting.accountants import Loss, PureAccountant
-from protocol.accounting.events import Derived, Plain, PrivacyEvent, Public, Randomized
 from protocol.audit.at_delta import worst_respondent
-from protocol.crypto.randomness import WORDS, Stream
-from protocol.errors import LocalProtocolError
-from protocol.messages import AGGREGATOR, Message, PartyId
-from protocol.randomizers import KeepUniform, MatrixRandomizer, Randomizer, UnaryEncoding
+from protocol.crypto.randomness import WORDS
 from protocol.randomizers.pairs import Dominating, ThreePoint
-from protocol.session.roles import Me, Seen
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import make_setting
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
 from protocol.testing import check_variant, contract, likelihoods
-from protocol.variants import RRIndependent, RRJoint
-from protocol.variants.oracles.attributes import Spl
-from protocol.variants.reports.oracle import FrequencyOracle
+from protocol.variants import RRIndependent, RRJoint, Spl
 from protocol.variants.reports.reports import Ask, Pooled, Report
-from protocol.wire.codec import Kind
 from scenarios import EXECUTORS, AuditedRun
 from tests.protocol.sessions import SURVEY, answers
 from tests.scenarios.own_variants import PlainAnswers, RollCall

@@ -10,49 +10,60 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from protocol.accounting.events import PrivacyEvent, Randomized, single_events
+from protocol import (
+    AGGREGATOR,
+    Array,
+    ArraySpec,
+    Attribute,
+    Bounds,
+    Drawn,
+    Draws,
+    FrequencyOracle,
+    KeepUniform,
+    Kind,
+    Me,
+    Message,
+    PrivacyEvent,
+    Randomized,
+    Randomizer,
+    Records,
+    Request,
+    Seen,
+    Stream,
+    Survey,
+    Variant,
+)
+from protocol.accounting.events import single_events
 from protocol.attack.declared import drawn_in, log_ratios
-from protocol.crypto.randomness import Stream
-from protocol.messages import AGGREGATOR, Message
-from protocol.randomizers import KeepUniform, Randomizer
 from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS
 from protocol.randomizers.marginals import MarginalReports
-from protocol.session.roles import Me, Seen
-from protocol.session.variant import Drawn, Variant
 from protocol.sharing.messages import Partial, Totals, Upload
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import make_setting
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
 from protocol.testing import check_variant
 from protocol.testing.likelihoods import check_frequencies, check_ledger
-from protocol.variants import RRBA, PairRR, RRClusters
-from protocol.variants.clusters import rr_clusters
-from protocol.variants.keyvalue.privkv import (
-    Fakes,
-    KeyReport,
-    KeyValueCollection,
-    PrivKVMVariant,
-    PrivKVVariant,
-)
-from protocol.variants.marginals.variant import (
-    Bits,
+from protocol.variants import (
+    RRBA,
     InpHT,
     InpPS,
     InpRR,
     MargHT,
-    MarginalRelease,
     MargPS,
     MargRR,
+    PairRR,
+    PrivKVMVariant,
+    PrivKVVariant,
+    RRClusters,
+    Smp,
 )
-from protocol.variants.oracles.attributes import SampledReports, Smp
-from protocol.variants.reports.one_report import Request
-from protocol.variants.reports.oracle import Draws, FrequencyOracle, Tallied
+from protocol.variants.clusters import rr_clusters
+from protocol.variants.keyvalue.privkv import Fakes, KeyReport, KeyValueCollection
+from protocol.variants.marginals.variant import Bits, MarginalRelease
+from protocol.variants.oracles.attributes import SampledReports
+from protocol.variants.reports.oracle import Tallied
 from protocol.variants.rrba.rrba import Answers, Question
 from protocol.variants.sums.tallies import Counted as Tables
 from protocol.variants.sums.tallies import Layout
-from protocol.wire.arrays import Array, ArraySpec, Bounds
-from protocol.wire.codec import Kind
 from tests.every_variant import BITS, FILMS, LITERAL, SPARSE, Example, examples
 from tests.protocol.sessions import SURVEY, answers
 from tests.tiers import slow, thinned

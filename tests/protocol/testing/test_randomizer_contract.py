@@ -9,20 +9,21 @@ import msgspec
 import numpy as np
 import pytest
 
-from protocol.crypto.randomness import WORDS, Stream
-from protocol.randomizers import (
-    Dominating,
+from protocol import (
+    ArraySpec,
     KeepElseTable,
     KeepUniform,
     OutputClass,
     PrivKV,
     PrivKVM,
     Randomizer,
+    Stream,
     Support,
     UnaryEncoding,
 )
+from protocol.crypto.randomness import WORDS
+from protocol.randomizers import Dominating
 from protocol.testing import check_randomizer, lawful
-from protocol.wire.arrays import ArraySpec
 from tests.enumeration import NONE_ALIKE, ROWS, matrix
 from tests.scenarios.stranger_unary import Oue, Underdominated, Understated
 from tests.tiers import thinned

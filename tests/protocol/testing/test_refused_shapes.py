@@ -8,28 +8,34 @@ from typing import Annotated, Any
 import numpy as np
 import pytest
 
-from protocol.accounting.events import (
+from protocol import (
+    AGGREGATOR,
+    Array,
+    ArraySpec,
+    Bounds,
     Derived,
     ExactCounts,
     Hidden,
+    KeepUniform,
+    LocalProtocolError,
     Mask,
+    Me,
+    Message,
+    PartyId,
     Plain,
     PrivacyEvent,
     Public,
     Randomized,
+    Records,
     Sealed,
+    Seen,
+    Variant,
+    join_codes,
 )
-from protocol.errors import LocalProtocolError
-from protocol.messages import AGGREGATOR, Message, PartyId
-from protocol.randomizers import KeepUniform, join_codes
-from protocol.session.roles import Me, Seen
-from protocol.session.variant import Variant
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import make_setting
-from protocol.surveys.records import Records
 from protocol.testing import check_variant, sealed
 from protocol.testing.schedules import check_most
-from protocol.wire.arrays import Array, ArraySpec, Bounds
 from scenarios import EXECUTORS
 from tests.protocol.other_shapes import HOMEPAGES, example, records
 

@@ -10,13 +10,20 @@ import msgspec
 import numpy as np
 import pytest
 
-from protocol.accounting.events import PrivacyEvent, Public
-from protocol.errors import ProtocolError
-from protocol.messages import AGGREGATOR, Envelope, Message, PartyId
+from protocol import (
+    AGGREGATOR,
+    Me,
+    Message,
+    PartyId,
+    PrivacyEvent,
+    ProtocolError,
+    Public,
+    Records,
+    Seen,
+    Variant,
+)
+from protocol.messages import Envelope
 from protocol.session.fates import Verdict
-from protocol.session.roles import Me, Seen
-from protocol.session.variant import Variant
-from protocol.surveys.records import Records
 from protocol.testing import Schedule, check_under_faults, make_schedules, under_faults
 from protocol.variants import BUILT_IN, RRIndependent
 from protocol.variants.reports.reports import Ask, Pooled, Report, randomized

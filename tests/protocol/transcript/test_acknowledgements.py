@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
+from protocol import AGGREGATOR, RECORD, PartyId
 from protocol.crypto.merkle import Tree, root_of
-from protocol.messages import AGGREGATOR, RECORD, Envelope, PartyId
+from protocol.messages import Envelope
 from protocol.session.heads import SaidHead, head_statement
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.entries import Delivered, Sent

@@ -7,9 +7,8 @@ import functools
 import msgspec
 import pytest
 
-from protocol.errors import LocalProtocolError, SurveyError
+from protocol import AGGREGATOR, LocalProtocolError, PartyId, SurveyError
 from protocol.estimators.analysis import Analysis
-from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
 from protocol.session.roster import Identity, Roster
 from protocol.transcript.checkpoints import (

@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from protocol.errors import LocalProtocolError
-from protocol.messages import AGGREGATOR, RECORD, PartyId
+from protocol import AGGREGATOR, RECORD, LocalProtocolError, PartyId
 from protocol.session.roster import Identity
 from protocol.transcript.checkpoints import SignedCheckpoint, read_note, sign_checkpoint
 from protocol.transcript.entries import Entry

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from protocol.messages import AGGREGATOR
+from protocol import AGGREGATOR
 from protocol.session.roster import Identity
 from protocol.transcript.checkpoints import SignedCheckpoint, sign_checkpoint
 from protocol.transcript.evidence import two_checkpoints

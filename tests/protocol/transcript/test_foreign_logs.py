@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from protocol import PartyId
 from protocol.audit.proofs.consistency import prove_consistency
 from protocol.audit.proofs.making_receipts import prove
 from protocol.crypto.merkle import inclusion_path, leaf_hash, root_of
-from protocol.messages import PartyId
 from protocol.session.roster import Identity
 from protocol.transcript.checkpoints import SignedCheckpoint, origin_of, read_note
 from protocol.transcript.consistency import decode_consistency

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from protocol.messages import AGGREGATOR, Closed
+from protocol import AGGREGATOR
+from protocol.messages import Closed
 from protocol.session.closings import leaves_out
 from protocol.transcript.entries import Delivered, Sent
 from protocol.transcript.header import make_header

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from protocol.errors import LocalProtocolError
-from protocol.messages import AGGREGATOR, SWITCH, Envelope, PartyId
+from protocol import AGGREGATOR, LocalProtocolError, PartyId
+from protocol.messages import SWITCH, Envelope
 from protocol.transcript.entries import MAGIC, Hindered, Refused
 from protocol.transcript.log import seed_log_secret
 from protocol.transcript.reader import TranscriptReader

@@ -7,9 +7,8 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
+from protocol import AGGREGATOR, LocalProtocolError, PartyId, TranscriptError
 from protocol.audit.audit import RESTORED, audit
-from protocol.errors import LocalProtocolError, TranscriptError
-from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.exchange import Exchange
 from protocol.transcript.checkpoints import SignedCheckpoint, sign_checkpoint
 from protocol.transcript.consistency import problems_of

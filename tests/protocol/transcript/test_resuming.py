@@ -8,21 +8,20 @@ from collections.abc import Callable, Sequence
 import msgspec
 import pytest
 
-from protocol.errors import LocalProtocolError, RemoteProtocolError, TranscriptError
-from protocol.messages import (
+from protocol import (
     AGGREGATOR,
-    CLOSING_MEMBERS,
-    ROLE_STREAM,
-    Closed,
-    Declined,
+    LocalProtocolError,
+    Me,
     Message,
     PartyId,
+    RemoteProtocolError,
+    TranscriptError,
 )
+from protocol.messages import CLOSING_MEMBERS, ROLE_STREAM, Closed, Declined
 from protocol.session.exchange import Exchange
 from protocol.session.machine import Machine
-from protocol.session.roles import Me
 from protocol.simulation.setting import make_setting
-from protocol.testing.schedules import Schedule
+from protocol.testing import Schedule
 from protocol.transcript.entries import (
     MAGIC,
     Checkpoint,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.errors import TranscriptError
+from protocol import TranscriptError
 from protocol.transcript.reader import RULES, TranscriptReader
 from protocol.transcript.verification import verify
 from tests.recorded.forgeries import Forgery, plain, rules

@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 import pytest
 
-from protocol.messages import AGGREGATOR, RECORD, PartyId
+from protocol import AGGREGATOR, RECORD, PartyId, Records
 from protocol.session.roster import Identity, Signed
-from protocol.surveys.records import Records
 from protocol.transcript.entries import Delivered, Departed, Entry, Refused, Sent
 from protocol.transcript.evidence import Equivocation, two_checkpoints
 from protocol.transcript.signatures import ChecksHere

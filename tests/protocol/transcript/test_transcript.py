@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.errors import TranscriptError
-from protocol.messages import AGGREGATOR, PartyId
+from protocol import AGGREGATOR, PartyId, TranscriptError
 from protocol.transcript.entries import MAGIC, Ending
 from protocol.transcript.log import LOG_SECRET_BYTES, seed_log_secret
 from protocol.transcript.reader import TranscriptReader

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from protocol.messages import AGGREGATOR, PartyId
+from protocol import AGGREGATOR, PartyId
 from protocol.transcript import verification
 from protocol.transcript.reader import RULES
 from protocol.transcript.spoken import Handed, Words

@@ -12,12 +12,12 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
+from protocol import AGGREGATOR, PartyId, SecureSum, Variant
 from protocol.accounting.accountants import PureAccountant
-from protocol.messages import AGGREGATOR, DONE, NO_ROUND, Declined, Envelope, Head, PartyId
+from protocol.messages import DONE, NO_ROUND, Declined, Envelope, Head
 from protocol.session.machine import Machine
 from protocol.session.roles import EARLY_PER_SENDER
-from protocol.session.variant import Variant, event_of
-from protocol.sharing.sums import SecureSum
+from protocol.session.variant import event_of
 from protocol.simulation.setting import make_setting
 from protocol.variants import BUILT_IN, PairRR, RRClusters
 from tests.every_variant import BITS, LITERAL, PARTIES, examples

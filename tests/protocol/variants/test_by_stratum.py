@@ -6,18 +6,25 @@ import msgspec
 import numpy as np
 import pytest
 
-from protocol.errors import CannotTabulateError, ProtocolError, SurveyError
+from protocol import (
+    AGGREGATOR,
+    Array,
+    CannotTabulateError,
+    Message,
+    PartyId,
+    ProtocolError,
+    Records,
+    SurveyError,
+    Table,
+    Variant,
+)
 from protocol.estimators.releases.weighted import Weighted
-from protocol.estimators.tables import Table
-from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.session.charter import Charter
-from protocol.session.variant import Variant, build, parameters_of
+from protocol.session.variant import build, parameters_of
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import Setting, make_setting
-from protocol.surveys.records import Records
 from protocol.variants import RRIndependent
 from protocol.variants.reports.by_stratum import ByStratum
-from protocol.wire.arrays import Array
 from tests.every_variant import BITS, Example, examples
 from tests.protocol.sessions import answers
 

@@ -10,20 +10,23 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from protocol.errors import ProtocolError
-from protocol.estimators.counts import Counts
-from protocol.estimators.estimate import Estimate
-from protocol.estimators.independent import ProductEstimate
-from protocol.estimators.joint import Block, JointReports
-from protocol.estimators.linear import LinearEstimate
-from protocol.estimators.releases.combined import CombinedReleases
-from protocol.estimators.releases.exact import ExactTables
-from protocol.estimators.tables import Table
-from protocol.randomizers.keyvalue import PrivKV
-from protocol.session.variant import Variant
+from protocol import (
+    Block,
+    CombinedReleases,
+    Counts,
+    Estimate,
+    ExactTables,
+    JointReports,
+    LinearEstimate,
+    PrivKV,
+    ProductEstimate,
+    ProtocolError,
+    Records,
+    Table,
+    Variant,
+)
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import make_setting
-from protocol.surveys.records import Records
 from protocol.variants import RRBA
 from protocol.variants.keyvalue.estimate import Estimator, KeyValueTables
 from protocol.variants.keyvalue.moments import em, maximum_likelihood, moment

@@ -9,16 +9,24 @@ import msgspec
 import numpy as np
 import pytest
 
-from protocol.crypto.randomness import Stream
-from protocol.errors import SurveyError, UnsupportedEventError
-from protocol.messages import AGGREGATOR, Message
-from protocol.randomizers import KeepUniform, Randomizer, SubsetSelection
+from protocol import (
+    AGGREGATOR,
+    Attribute,
+    Draws,
+    FrequencyOracle,
+    KeepUniform,
+    Message,
+    Randomizer,
+    Records,
+    Stream,
+    SubsetSelection,
+    Survey,
+    SurveyError,
+    UnsupportedEventError,
+)
 from protocol.session.variant import build
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import make_setting
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
-from protocol.variants.reports.oracle import Draws, FrequencyOracle
 
 FRUIT = Survey("Fruit", (Attribute(name="fruit", categories=tuple("abcde")),))
 

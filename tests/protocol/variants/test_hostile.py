@@ -12,22 +12,19 @@ import msgspec
 import numpy as np
 import pytest
 
-from protocol.errors import LocalProtocolError, ProtocolError
-from protocol.messages import (
+from protocol import (
     AGGREGATOR,
-    DONE,
-    KERNEL_KINDS,
-    Declined,
-    Envelope,
-    Head,
+    LocalProtocolError,
     Message,
     PartyId,
+    ProtocolError,
+    Records,
+    SecureSum,
 )
+from protocol.messages import DONE, KERNEL_KINDS, Declined, Envelope, Head
 from protocol.session.exchange import Exchange, Ruling
 from protocol.session.machine import Machine
-from protocol.sharing.sums import SecureSum
 from protocol.simulation.setting import make_setting
-from protocol.surveys.records import Records
 from protocol.variants import RRBA
 from protocol.variants.rrba.rrba import Question
 from tests.every_variant import PARTIES, Example, examples

@@ -7,12 +7,12 @@ import math
 import msgspec
 import pytest
 
+from protocol import RECORD, Variant
 from protocol.accounting.accountants import PureAccountant
-from protocol.messages import RECORD
-from protocol.session.variant import Variant
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import make_setting
-from protocol.testing.schedules import check_most, check_under_faults
+from protocol.testing import check_under_faults
+from protocol.testing.schedules import check_most
 from protocol.variants import RRBA, RRClusters, RRIndependent
 from protocol.variants.clusters.clustering import matched_blocks
 from protocol.variants.reports.reports import event_of

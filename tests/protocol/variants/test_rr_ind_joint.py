@@ -8,21 +8,25 @@ import msgspec
 import numpy as np
 import pytest
 
-from protocol.errors import PrivacyError, SurveyError
-from protocol.estimators.joint import JointReports
-from protocol.messages import AGGREGATOR, RECORD
+from protocol import (
+    AGGREGATOR,
+    RECORD,
+    Attribute,
+    JointReports,
+    PrivacyError,
+    Records,
+    Survey,
+    SurveyError,
+)
 from protocol.session.exchange import Exchange
 from protocol.session.fates import Fate, Verdict
 from protocol.session.local import run_locally
 from protocol.session.variant import build, parameters_of
 from protocol.simulation.setting import make_setting
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
 from protocol.testing import contract
+from protocol.variants import RRIndependent, RRIndJoint
 from protocol.variants.clusters.clustering import matched_blocks
 from protocol.variants.reports.reports import Ask, Pooled
-from protocol.variants.reports.rr_ind_joint import RRIndJoint
-from protocol.variants.reports.rr_independent import RRIndependent
 from scenarios import EXECUTORS
 from tests.protocol.sessions import (
     SURVEY,

@@ -11,31 +11,36 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.accounting.events import (
+from protocol import (
+    AGGREGATOR,
+    RECORD,
+    Attribute,
+    CombinedReleases,
     Composed,
     Derived,
     ExactCounts,
+    ExactTables,
+    KeepUniform,
     Masked,
+    Me,
+    Message,
+    PartyId,
     Plain,
     Public,
+    QuorumError,
     Randomized,
+    SecureSum,
+    Seen,
+    Survey,
+    SurveyError,
 )
 from protocol.audit.audit import Audit, audit
-from protocol.errors import QuorumError, SurveyError
-from protocol.estimators.releases.combined import CombinedReleases
-from protocol.estimators.releases.exact import ExactTables
-from protocol.messages import AGGREGATOR, RECORD, ROLE_STREAM, Declined, Message, PartyId
-from protocol.randomizers import KeepUniform
-from protocol.session.roles import Me, Seen
+from protocol.messages import ROLE_STREAM, Declined
 from protocol.session.variant import build, parameters_of
 from protocol.sharing import messages as kinds
 from protocol.sharing.messages import Begin
-from protocol.sharing.sums import SecureSum
-from protocol.surveys.survey import Attribute, Survey
 from protocol.testing import contract
-from protocol.variants.sums.pair_counts import PairCounts
-from protocol.variants.sums.pair_rr import PairRR
-from protocol.variants.sums.secure_sum import SecureSumVariant
+from protocol.variants import PairCounts, PairRR, SecureSumVariant
 from protocol.variants.sums.tallies import Tallied, Tally, all_pairs, make_layout
 from scenarios import EXECUTORS
 from tests.protocol.sessions import (

@@ -10,16 +10,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.accounting.events import Derived, Plain, Public
-from protocol.errors import LocalProtocolError, PrivacyError, QuorumError, SurveyError
-from protocol.estimators.joint import Block
-from protocol.messages import AGGREGATOR, Declined, PartyId
-from protocol.randomizers import KeepUniform, MatrixRandomizer
+from protocol import (
+    AGGREGATOR,
+    Attribute,
+    Block,
+    Derived,
+    KeepUniform,
+    LocalProtocolError,
+    MatrixRandomizer,
+    PartyId,
+    Plain,
+    PrivacyError,
+    Public,
+    QuorumError,
+    SecureSum,
+    Seen,
+    Survey,
+    SurveyError,
+    Variant,
+)
+from protocol.messages import Declined
 from protocol.session.fates import Fate, Verdict
-from protocol.session.roles import Seen
-from protocol.session.variant import Variant, build, parameters_of
-from protocol.sharing.sums import SecureSum
-from protocol.surveys.survey import Attribute, Survey
+from protocol.session.variant import build, parameters_of
 from protocol.variants import (
     BUILT_IN,
     PairCounts,

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from protocol.crypto.randomness import Stream, Streams
-from protocol.surveys.records import Records
-from protocol.variants.reports.one_report import OneReport
+from protocol import OneReport, Records, Stream
+from protocol.crypto.randomness import Streams
 from tests.every_variant import examples
 
 ONE_REPORT = [each for each in examples() if isinstance(each.variant, OneReport)]

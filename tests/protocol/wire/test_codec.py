@@ -11,12 +11,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.errors import LocalProtocolError, RemoteProtocolError
-from protocol.messages import Envelope, Left, Message, PartyId
+from protocol import (
+    Array,
+    ArraySpec,
+    Bounds,
+    Kind,
+    LocalProtocolError,
+    Message,
+    PartyId,
+    RemoteProtocolError,
+)
+from protocol.messages import Envelope, Left
 from protocol.variants import RRIndependent, RRJoint
 from protocol.variants.reports.reports import Report
-from protocol.wire.arrays import Array, ArraySpec, Bounds, name_of, smallest_dtype
-from protocol.wire.codec import Codec, Kind, decode_envelope, encode_envelope
+from protocol.wire.arrays import name_of, smallest_dtype
+from protocol.wire.codec import Codec, decode_envelope, encode_envelope
 from tests.protocol.samples import (
     BOMB,
     CODEC,

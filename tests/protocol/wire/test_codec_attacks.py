@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.errors import RemoteProtocolError
-from protocol.messages import Envelope, PartyId
+from protocol import PartyId, RemoteProtocolError
+from protocol.messages import Envelope
 from protocol.wire.codec import decode_envelope, decode_envelopes, encode_envelope
 from tests.protocol.samples import CODEC, MESSAGES, words
 

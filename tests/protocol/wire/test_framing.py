@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.errors import RemoteProtocolError
+from protocol import RemoteProtocolError
 from protocol.wire.framing import FrameReader, frames
 
 payloads = st.lists(st.binary(max_size=30), max_size=10)

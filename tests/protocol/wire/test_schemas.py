@@ -17,10 +17,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from protocol.errors import LocalProtocolError, RemoteProtocolError
-from protocol.messages import KERNEL_KINDS, Message
-from protocol.wire.arrays import Array, ArraySpec, Bounds
-from protocol.wire.codec import Codec, Kind
+from protocol import (
+    Array,
+    ArraySpec,
+    Bounds,
+    Kind,
+    LocalProtocolError,
+    Message,
+    RemoteProtocolError,
+)
+from protocol.messages import KERNEL_KINDS
+from protocol.wire.codec import Codec
 from protocol.wire.schemas import MAX_NESTING, KindSchema
 from tests.every_variant import BITS, PARTIES, Example, examples
 from tests.protocol.samples import CODEC, MESSAGES, Branch, Leaf

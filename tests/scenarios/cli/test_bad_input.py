@@ -15,10 +15,9 @@ from protocol.errors import UsageError
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.verification import verify
 from protocol.variants import RRIndependent
+from scenarios import find_variant, simulate
 from scenarios.errors import printable
-from scenarios.running.loading import find_variant
 from scenarios.running.loopback import allow_connections
-from scenarios.running.simulation import simulate
 from tests.every_variant import BITS
 from tests.pages import independent
 from tests.recorded.forgeries import Forgery
@@ -515,7 +514,7 @@ def test_a_bug_is_not_dressed_up_as_bad_input(tmp_path: Path) -> None:
 
 def test_simulate_is_as_strict_about_transports() -> None:
     from protocol.variants import RRJoint
-    from scenarios.data.town import town
+    from scenarios import town
 
     records = town(2, seed=1)
     with pytest.raises(UsageError, match="pigeon"):

@@ -6,10 +6,8 @@ import sys
 
 import pytest
 
-from protocol.accounting.composition import exact_epsilon
-from protocol.accounting.events import Randomized
+from protocol import KeepUniform, Randomized, exact_epsilon
 from protocol.accounting.shuffling import any_randomizer, randomized_response
-from protocol.randomizers import KeepUniform
 from scenarios.errors import install_command
 from tests.scenarios.command import complaint, sottovoce
 

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from protocol.messages import PartyId
+from protocol import PartyId
 from protocol.session.charter import Charter
 from protocol.session.roster import Roster
 from protocol.sharing.messages import Join, Upload

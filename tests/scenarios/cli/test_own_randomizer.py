@@ -10,21 +10,26 @@ import msgspec
 import numpy as np
 import pytest
 
+from protocol import (
+    Attribute,
+    ExactAccountant,
+    KeepUniform,
+    PartyId,
+    QuorumError,
+    Randomized,
+    Records,
+    Survey,
+    UnaryEncoding,
+    UnsupportedEventError,
+)
 from protocol.accounting.accountants import PureAccountant, total
-from protocol.accounting.composition import ExactAccountant
-from protocol.accounting.events import Randomized
 from protocol.attack.attack import _others
 from protocol.audit.at_delta import worst_respondent
 from protocol.audit.ledger import Account, Ledger
 from protocol.audit.linkage import bound_on_guess, link
 from protocol.audit.passed import Charge
 from protocol.crypto.randomness import WORDS
-from protocol.errors import QuorumError, UnsupportedEventError
-from protocol.messages import PartyId
-from protocol.randomizers import KeepUniform, UnaryEncoding
 from protocol.randomizers.vetting import dominating_pairs
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
 from scenarios import simulate
 from tests.pages import Page
 from tests.scenarios.command import sottovoce

@@ -11,11 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from protocol import RECORD, QuorumError, Records, UnsupportedEventError, exact_epsilon
+from protocol import (
+    RECORD,
+    QuorumError,
+    Randomized,
+    Records,
+    UnaryEncoding,
+    UnsupportedEventError,
+    exact_epsilon,
+)
 from protocol.accounting.accountants import PureAccountant
-from protocol.accounting.events import Randomized
 from protocol.attack.attack import attack
-from protocol.randomizers import UnaryEncoding
 from protocol.testing import check_attack, check_variant
 from scenarios import EXECUTORS, simulate
 from tests.pages import Page

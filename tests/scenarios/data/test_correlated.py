@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.errors import SurveyError
+from protocol import SurveyError
 from protocol.estimators.dependence.dependence import cramers_v
-from scenarios.data import DatasetError
-from scenarios.data.adult import ADULT, ADULT_WITH_AGE, FILE, adult, adult_with_age
+from scenarios import DatasetError, adult, adult_with_age, correlated
+from scenarios.data.adult import ADULT, ADULT_WITH_AGE, FILE
 from scenarios.data.correlated import (
-    correlated,
     correlated_counts,
     correlated_distribution,
     correlated_margin,

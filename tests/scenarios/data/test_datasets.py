@@ -14,14 +14,23 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from protocol import SurveyError
 from protocol.crypto.randomness import WORDS
-from protocol.errors import SurveyError
-from scenarios.data import DatasetError, raw_files
+from scenarios import (
+    DatasetError,
+    adult,
+    adult_with_age,
+    alarm_network,
+    child_network,
+    survey_network,
+    town,
+    town_distribution,
+)
+from scenarios.data import raw_files
 from scenarios.data import town as town_module
-from scenarios.data.adult import ADULT, FILE, adult, adult_with_age, packed
-from scenarios.data.networks import alarm_network, child_network, survey_network
+from scenarios.data.adult import ADULT, FILE, packed
 from scenarios.data.raw_files import VARIABLE, packaged
-from scenarios.data.town import AGE, CLINIC, DISTRICT, SMOKES, TOWN, town, town_distribution
+from scenarios.data.town import AGE, CLINIC, DISTRICT, SMOKES, TOWN
 from tests.raw_data import RAW, needs
 from tests.scenarios.command import ROOT, complaint, sottovoce
 from tests.statistical import ALPHA, WRONG, chi_square_p_value

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from protocol.errors import SurveyError
+from protocol import SurveyError
 from protocol.variants.keyvalue.records import key_values
-from scenarios.data.key_populations import SYNTHETIC, KeyPopulation, Synthetic, synthetic
+from scenarios import synthetic
+from scenarios.data.key_populations import SYNTHETIC, KeyPopulation, Synthetic
 from tests.statistical import ALPHA, WRONG
 
 NAN = math.nan

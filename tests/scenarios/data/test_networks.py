@@ -17,16 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from protocol.crypto.randomness import WORDS, Stream
-from protocol.errors import SurveyError
-from scenarios.data import DatasetError
-from scenarios.data.networks import (
-    Network,
-    Variable,
-    alarm_network,
-    child_network,
-    survey_network,
-)
+from protocol import Stream, SurveyError
+from protocol.crypto.randomness import WORDS
+from scenarios import DatasetError, alarm_network, child_network, survey_network
+from scenarios.data.networks import Network, Variable
 from scenarios.data.raw_files import PACKAGED, VARIABLE
 from tests.raw_data import RAW, needs
 from tests.scripted import Scripted, seeded

@@ -20,18 +20,9 @@ import pytest
 from numpy.typing import NDArray
 
 from protocol.variants.keyvalue.records import key_values
-from scenarios.data import DatasetError
+from scenarios import DatasetError, movielens
 from scenarios.data import ratings as ratings_module
-from scenarios.data.ratings import (
-    CLOTHING,
-    FILE,
-    HEADER,
-    SHA256,
-    Ratings,
-    clothing,
-    movielens,
-    read_movielens,
-)
+from scenarios.data.ratings import CLOTHING, FILE, HEADER, SHA256, Ratings, clothing, read_movielens
 from scenarios.data.raw_files import VARIABLE
 from tests.raw_data import RAW, needs
 

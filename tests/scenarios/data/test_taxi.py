@@ -9,18 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scenarios.data import DatasetError
-from scenarios.data.taxi import (
-    BITS,
-    COLUMNS,
-    COPIED,
-    LAWS,
-    taxi,
-    taxi_distribution,
-    taxi_independent,
-    taxi_survey,
-    taxi_trips,
-)
+from scenarios import DatasetError, taxi, taxi_distribution, taxi_trips
+from scenarios.data.taxi import BITS, COLUMNS, COPIED, LAWS, taxi_independent, taxi_survey
 from tests.statistical import ALPHA, WRONG, chi_square_p_value
 
 # An ordinary trip from Times Square to a place near the Battery.

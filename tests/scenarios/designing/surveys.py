@@ -6,8 +6,7 @@ from math import prod
 
 import numpy as np
 
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
+from protocol import Attribute, Records, Survey
 
 
 def survey_of(*sizes: int) -> Survey:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from protocol import Survey
 from protocol.simulation.populations.everybody import ask_everybody
-from protocol.surveys.survey import Survey
 from scenarios.designing.assumed import Given, Worst
 from scenarios.designing.candidates import Candidate, Wanted, candidates
 from scenarios.designing.comparing.choosing import chosen, named

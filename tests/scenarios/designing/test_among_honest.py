@@ -8,10 +8,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from protocol.accounting.composition import ExactAccountant
-from protocol.accounting.events import Merged
+from protocol import ExactAccountant, Merged, SecureSum
 from protocol.estimators.inference.laws import About
-from protocol.sharing.sums import SecureSum
 from protocol.variants import PairCounts, PairRR, SecureSumVariant
 from protocol.variants.sums.tallies import Counted
 from scenarios.designing.assumed import Given, Uniform

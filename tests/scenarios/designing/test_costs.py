@@ -7,8 +7,7 @@ import math
 import msgspec
 import pytest
 
-from protocol.messages import AGGREGATOR
-from protocol.sharing.sums import SecureSum
+from protocol import AGGREGATOR, SecureSum
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import make_setting
 from protocol.variants import RRBA, RRIndependent, RRJoint, SecureSumVariant

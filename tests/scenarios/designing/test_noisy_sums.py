@@ -8,12 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from protocol.crypto.randomness import Stream, secret_of
-from protocol.estimators.estimate import Estimate
-from protocol.surveys.records import Records
+from protocol import Estimate, Records, Stream, secret_of
 from protocol.variants import PairCounts
-from scenarios import noisy_sums, simulate, town
-from scenarios.data.town import TOWN, town_distribution
+from scenarios import noisy_sums, simulate, town, town_distribution
+from scenarios.data.town import TOWN
 from scenarios.designing.candidates import Wanted
 from scenarios.designing.targets import Target, parse_target
 from scenarios.noisy_sums import Case, How, Town, best_local, drawn, errors_of, list_cases

@@ -6,8 +6,7 @@ import math
 
 import pytest
 
-from protocol.estimators.estimate import Estimate
-from protocol.messages import Message
+from protocol import Estimate, Message
 from protocol.variants import RRBA, RRIndependent, RRIndJoint, RRJoint
 from scenarios.designing import candidates
 from scenarios.designing.assumed import Uniform

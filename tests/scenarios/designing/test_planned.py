@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from protocol.surveys.survey import Survey
+from protocol import Survey
+from scenarios import read_plan
 from scenarios.designing.candidates import Wanted, candidates
 from scenarios.designing.planned import plan_lines
 from scenarios.designing.targets import parse_target
-from scenarios.surveys.survey_plan import read_plan
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.designing.surveys import survey_of
 from tests.tiers import paired

@@ -10,11 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from protocol.crypto.randomness import Stream
+from protocol import Records, Stream, Survey
 from protocol.errors import UsageError
 from protocol.estimators.inference.laws import About
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Survey
 from protocol.variants import (
     BUILT_IN,
     InpPS,

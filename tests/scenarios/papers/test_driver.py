@@ -14,15 +14,13 @@ from rich.console import Console
 
 from protocol.errors import UsageError
 from protocol.variants import RRIndependent
-from scenarios.data.town import town
+from scenarios import Context, Reproduced, Row, town
 from scenarios.papers.driver import experiment_scenarios
 from scenarios.papers.experiment import Asked, Experiment, Found, Sample, grid
 from scenarios.papers.printed import Printed
 from scenarios.report.terminal.statement import statement_report
 from scenarios.running.engines.processes import Processes
 from scenarios.running.engines.sweep import Sweep
-from scenarios.running.reproduction import Reproduced, Row
-from scenarios.running.scenario import Context
 from scenarios.statement.reproductions import state_reproduction
 from tests.scenarios.command import sottovoce
 

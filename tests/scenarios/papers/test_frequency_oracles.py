@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from protocol.variants.oracles.names import frequency_oracle
+from scenarios import Context, Row
 from scenarios.papers.frequency_oracles import (
     COMPARED,
     EPSILONS,
@@ -15,8 +16,6 @@ from scenarios.papers.frequency_oracles import (
     better_by_rule,
     closed_form,
 )
-from scenarios.running.reproduction import Row
-from scenarios.running.scenario import Context
 from tests.scenarios.reproduced import reproduce
 
 SETTINGS = [(epsilon, size) for epsilon in EPSILONS for size in SIZES]

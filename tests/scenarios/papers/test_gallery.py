@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
+from scenarios import Row, find_scenario
 from scenarios.papers.gallery import drawn, page, picture, reproductions, run
 from scenarios.report.pictures.drawing import drawn as figure_of
 from scenarios.report.pictures.ratios import plot_ratios
-from scenarios.running.loading import find_scenario
 from scenarios.running.names import MODULES
-from scenarios.running.reproduction import Picture, Row
+from scenarios.running.reproduction import Picture
 from tests.scenarios.pictures import faults
 from tests.tiers import slow
 

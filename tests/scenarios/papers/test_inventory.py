@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from scenarios import find_scenario
 from scenarios.cli import COMMANDS
 from scenarios.papers.inventory import Item, known, measure, page, papers
-from scenarios.running.loading import find_scenario
 from tests.scenarios.command import sottovoce
 
 PAGE = Path(__file__).parents[3] / "docs" / "papers.md"

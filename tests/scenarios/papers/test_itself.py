@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
+from scenarios import Context, Reproduced
 from scenarios.papers import driver
 from scenarios.papers.printed import Printed
-from scenarios.running.reproduction import Reproduced
-from scenarios.running.scenario import Context
 from tests.scenarios.reproduced import reproduce
 
 SMALL: dict[str, dict[str, Any]] = {

@@ -9,8 +9,7 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.crypto.randomness import Stream
-from protocol.randomizers import KeepUniform
+from protocol import KeepUniform, Stream
 from scenarios.papers.laws import report_once, reported_counts, reported_pairs
 from tests.statistical import ALPHA, WRONG, chi_square_p_value, mean_p_value
 

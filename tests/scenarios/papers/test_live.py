@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from scenarios.running.reproduction import Reproduced, Row
-from scenarios.running.scenario import Context
+from scenarios import Context, Reproduced, Row
 from tests.scenarios.command import write_adult
 from tests.scenarios.reproduced import reproduce
 

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scenarios import Context, Reproduced, Row, find_scenario
 from scenarios.cli import CRASHED
 from scenarios.errors import install_command
-from scenarios.running.loading import find_scenario
-from scenarios.running.reproduction import Compared, Reproduced, Row
-from scenarios.running.scenario import Context
+from scenarios.running.reproduction import Compared
 from scenarios.statement.reproductions import state_reproduction
 from tests.scenarios.command import complaint, sottovoce
 from tests.tiers import thinned

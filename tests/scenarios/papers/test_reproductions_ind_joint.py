@@ -7,16 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from protocol import KeepUniform
 from protocol.errors import UsageError
 from protocol.estimators.independent import product_mean_squared_error
 from protocol.estimators.joint import mean_squared_error
-from protocol.randomizers import KeepUniform
+from scenarios import Context, Reproduced, Row
 from scenarios.data.correlated import correlated_counts
 from scenarios.papers.ind_joint import experiments as ind_joint
 from scenarios.papers.ind_joint.accuracy import joint_wins
 from scenarios.papers.ind_joint.experiments import CURVES, Design
-from scenarios.running.reproduction import Reproduced, Row
-from scenarios.running.scenario import Context
 from tests.scenarios.reproduced import measured, reproduce
 
 SCENARIOS = {s.name: s for s in ind_joint.SCENARIOS}

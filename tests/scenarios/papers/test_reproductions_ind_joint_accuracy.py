@@ -10,11 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from protocol.estimators.counts import Counts
-from protocol.estimators.independent import ProductEstimate, product_mean_squared_error
-from protocol.estimators.joint import Block, JointReports, mean_squared_error
-from protocol.estimators.linear import LinearEstimate
-from protocol.randomizers import KeepUniform
+from protocol import Block, Counts, JointReports, KeepUniform, LinearEstimate, ProductEstimate
+from protocol.estimators.independent import product_mean_squared_error
+from protocol.estimators.joint import mean_squared_error
 from scenarios.data.correlated import correlated_counts, correlated_distribution
 from scenarios.papers.experiment import Sample
 from scenarios.papers.ind_joint.accuracy import (

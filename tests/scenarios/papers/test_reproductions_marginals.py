@@ -7,13 +7,13 @@ from itertools import product
 import numpy as np
 import pytest
 
-from protocol.estimators.linear import LinearEstimate
+from protocol import LinearEstimate, join_codes
 from protocol.estimators.measures import total_variation
-from protocol.randomizers import join_codes
 from protocol.randomizers.marginals import METHODS, MarginalPlan, Method, Unary
 from protocol.variants.marginals.counts import MarginalCounts
 from protocol.variants.marginals.estimate import ReleasedMarginals
-from scenarios.data.taxi import taxi, taxi_survey
+from scenarios import Context, taxi
+from scenarios.data.taxi import taxi_survey
 from scenarios.papers.marginals.experiments import (
     EPSILONS,
     WAYS,
@@ -22,7 +22,6 @@ from scenarios.papers.marginals.experiments import (
     drawn_estimate,
     statistics,
 )
-from scenarios.running.scenario import Context
 from tests.scenarios.reproduced import measured, reproduce
 from tests.scripted import seeded
 from tests.statistical import ALPHA, WRONG, mean_p_value

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from protocol import PrivKV, PrivKVM
 from protocol.errors import UsageError
-from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS, PrivKV, PrivKVM
+from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS
 from protocol.variants.keyvalue.moments import em, moment, tally
 from protocol.variants.keyvalue.records import key_values
+from scenarios import Row, find_scenario, movielens, synthetic
 from scenarios.data import ratings as data
-from scenarios.data.key_populations import SYNTHETIC, KeyPopulation, synthetic
-from scenarios.data.ratings import movielens
+from scenarios.data.key_populations import SYNTHETIC, KeyPopulation
 from scenarios.data.raw_files import VARIABLE
 from scenarios.papers.printed import printed
 from scenarios.papers.privkv import experiments
@@ -28,8 +29,6 @@ from scenarios.papers.privkv.shared import (
     squared_errors,
     symbol_law,
 )
-from scenarios.running.loading import find_scenario
-from scenarios.running.reproduction import Row
 from tests.raw_data import RAW, needs
 from tests.scenarios.reproduced import measured, reproduce
 from tests.scripted import seeded

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from protocol.errors import UsageError
-from scenarios.running.scenario import Context
+from scenarios import Context
 from tests.scenarios.reproduced import reproduce
 from tests.tiers import thinned
 

@@ -12,24 +12,25 @@ from typing import Any
 import numpy as np
 import pytest
 
+from protocol import (
+    Attribute,
+    ErrorLaw,
+    Estimate,
+    ExactTables,
+    LinearEstimate,
+    Records,
+    Survey,
+    Table,
+)
 from protocol.estimators.dependence.glance import glance
-from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.intervals import USUAL, Intervals
-from protocol.estimators.inference.laws import DeferredLaw, ErrorLaw, exact_law
-from protocol.estimators.linear import LinearEstimate
-from protocol.estimators.releases.exact import ExactTables
-from protocol.estimators.tables import Table
+from protocol.estimators.inference.laws import DeferredLaw, exact_law
 from protocol.randomizers.exact import Floats
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRClusters, RRIndependent
-from scenarios.data.town import town
+from scenarios import Context, Finished, Section, find_scenario, town
 from scenarios.report.page.association import association, branches, row_percentages
 from scenarios.report.page.run import run_page
 from scenarios.report.pictures.triangle import triangle_notes
-from scenarios.running.loading import find_scenario
-from scenarios.running.scenario import Context, Finished
-from scenarios.statement.statement import Section
 
 
 def finished(records: Records, keep: float = 0.7, parties: int = 5) -> Finished:

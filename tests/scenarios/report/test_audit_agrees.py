@@ -16,16 +16,22 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from protocol.accounting.events import Plain, PrivacyEvent, Public
+from protocol import (
+    AGGREGATOR,
+    JointReports,
+    LinearEstimate,
+    Message,
+    PartyId,
+    Plain,
+    PrivacyEvent,
+    Public,
+    SecureSum,
+    Seen,
+    Variant,
+)
 from protocol.estimators.analysis import Analysis
-from protocol.estimators.joint import JointReports
-from protocol.estimators.linear import LinearEstimate
-from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.session.fates import Fate, Verdict
-from protocol.session.roles import Seen
 from protocol.session.roster import Identity
-from protocol.session.variant import Variant
-from protocol.sharing.sums import SecureSum
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.cosignatures import WitnessKey, cosign, with_lines
 from protocol.transcript.reader import TranscriptReader

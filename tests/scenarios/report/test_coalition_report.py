@@ -8,21 +8,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from protocol.audit.coalition.coalition import Coalition
+from protocol import AGGREGATOR, Coalition, PartyId, SecureSum, judge_coalition, judge_sessions
+from protocol import worst_coalition as worst_of
 from protocol.audit.coalition.finding import Pair
-from protocol.audit.coalition.judge import judge_coalition, judge_sessions
-from protocol.audit.coalition.judge import worst_coalition as worst_of
 from protocol.audit.linkage import Linkage, Linked, link
-from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
-from protocol.sharing.sums import SecureSum
 from protocol.transcript.entries import Entry
-from protocol.variants import PairRR, RRClusters, RRIndependent
-from protocol.variants.sums.secure_sum import SecureSumVariant
+from protocol.variants import PairRR, RRClusters, RRIndependent, SecureSumVariant
+from scenarios import Section
 from scenarios.statement.audits.checks import known
 from scenarios.statement.audits.coalitions import alike, coalition, how_found, linkage
 from scenarios.statement.audits.values import LISTED_NAMES, coalition_values, linkage_values
-from scenarios.statement.statement import Section
 from scenarios.wording.formatting import as_json, epsilon
 from tests.protocol.sessions import SURVEY, answers, charter_of, holdings_of, read_roster, rehearsed
 from tests.protocol.sharing.test_sums import vanishing

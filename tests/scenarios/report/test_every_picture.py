@@ -8,13 +8,12 @@ import msgspec
 import pytest
 from matplotlib.figure import Figure
 
-from scenarios.data import DatasetError
+from scenarios import Context, DatasetError, find_scenario
 from scenarios.report.pictures.curves import Curve, Point, leader, plot_curves
 from scenarios.report.pictures.drawing import Plot
 from scenarios.report.pictures.results import result_plot
 from scenarios.report.pictures.style import frame
-from scenarios.running.loading import all_scenarios, find_scenario
-from scenarios.running.scenario import Context
+from scenarios.running.loading import all_scenarios
 from tests.scenarios.pictures import faults
 from tests.tiers import slow
 

@@ -13,19 +13,16 @@ from itertools import pairwise
 import msgspec
 import pytest
 
+from protocol import AGGREGATOR, Attribute, Coalition, PartyId, Records, Survey, judge_coalition
 from protocol.accounting.composition import Composition
-from protocol.audit.coalition.coalition import Coalition
-from protocol.audit.coalition.judge import judge_coalition
 from protocol.audit.completeness import Closing
 from protocol.audit.findings import Finding
 from protocol.audit.linkage import Linkage, Linked, Repeated
 from protocol.estimators.inference.intervals import Intervals
-from protocol.messages import AGGREGATOR, NO_ROUND, PartyId
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
+from protocol.messages import NO_ROUND
 from protocol.transcript.reader import Fault, TranscriptReader
 from protocol.variants import RRIndependent
-from scenarios.data.town import town
+from scenarios import town
 from scenarios.statement.privacy_verdict import CAVEATS
 from scenarios.surveys.watching.rounds import Flow, Round
 from scenarios.wording.decimals import legend_text

@@ -9,21 +9,18 @@ from dataclasses import replace
 
 import pytest
 
+from protocol import AGGREGATOR, Coalition, MarginOfError, PartyId, judge_coalition
 from protocol.accounting.accountants import Loss
-from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.finding import Component
-from protocol.audit.coalition.judge import judge_coalition
 from protocol.audit.ledger import Account, Ledger
-from protocol.estimators.usefulness import MarginOfError, Subject
-from protocol.messages import AGGREGATOR, PartyId
+from protocol.estimators.usefulness import Subject
 from protocol.transcript.reader import TranscriptReader
+from scenarios import Verdict, statement_page
 from scenarios.report.page.coalitions import around, masks
 from scenarios.report.page.diagrams import Mark, intervals, ruler
-from scenarios.report.page.page import statement_page
 from scenarios.report.page.panels import learned
 from scenarios.statement.audits.audit import statement
 from scenarios.statement.privacy_verdict import on_privacy
-from scenarios.statement.statement import Verdict
 from scenarios.statement.usefulness.verdict import on_usefulness
 from scenarios.wording.formatting import count, cut, epsilon, odds, percent, ratio, size
 from tests.pages import Page, audited, independent, judged_of, page_of, style_of, summed

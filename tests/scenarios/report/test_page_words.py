@@ -9,14 +9,12 @@ import msgspec
 import numpy as np
 import pytest
 
+from protocol import AdjustedEstimate, Projection, worst_coalition
 from protocol.accounting.composition import Composition
-from protocol.audit.coalition.judge import worst_coalition
 from protocol.audit.ledger import REFUSED
 from protocol.audit.replay import Replay
 from protocol.estimators.analysis import Analysis
-from protocol.estimators.calibration.adjustment import AdjustedEstimate
 from protocol.estimators.inference.intervals import Intervals
-from protocol.estimators.projection import Projection
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import RRBA, RRIndependent
 from protocol.variants.keyvalue.estimate import KeyValueTables

@@ -16,20 +16,18 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from protocol import Attribute, Records, Survey
 from protocol.errors import UsageError
 from protocol.estimators.dependence.glance import glance
 from protocol.estimators.inference.intervals import Intervals, Shown
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRIndependent
-from scenarios.data.town import town
+from scenarios import Context, Finished, Reproduced, Row, town
 from scenarios.report.pictures.drawing import drawn, rendered
 from scenarios.report.pictures.results import result_plot
 from scenarios.report.pictures.rows import finding, plot_rows
 from scenarios.report.pictures.shares import draw_intervals, plot_finished
 from scenarios.report.pictures.style import DPI, spread
-from scenarios.running.reproduction import Picture, Reproduced, Row
-from scenarios.running.scenario import Context, Finished
+from scenarios.running.reproduction import Picture
 from scenarios.wording.decimals import legend_text
 from scenarios.wording.formatting import MINUS
 from tests.scenarios.pictures import faults

@@ -9,17 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from protocol import AGGREGATOR, Attribute, Survey
 from protocol.audit.audit import audit
 from protocol.estimators.inference.intervals import USUAL
-from protocol.messages import AGGREGATOR
 from protocol.session.charter import Charter
 from protocol.surveys.limits import Held
-from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.entries import Entry
-from protocol.variants import RRBA, RRIndependent
-from protocol.variants.numeric.numeric_mean import NumericMean
-from scenarios import simulate
-from scenarios.data.town import TOWN, town
+from protocol.variants import RRBA, NumericMean, RRIndependent
+from scenarios import simulate, town
+from scenarios.data.town import TOWN
 from scenarios.report.page.page import hashed
 from scenarios.report.page.replay import replay
 from scenarios.surveys.watching.standing_words import event, figure

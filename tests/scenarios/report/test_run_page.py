@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.surveys.records import Records
+from protocol import Records
 from protocol.variants import RRIndependent
 from scenarios import Finished, simulate
 from scenarios.report.page.run import run_page

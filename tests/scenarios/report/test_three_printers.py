@@ -8,20 +8,19 @@ from dataclasses import replace
 import pytest
 
 from protocol.estimators.inference.intervals import USUAL, Shown
-from scenarios import statement_page, statement_text, statement_values
-from scenarios.report.terminal.statement import statement_report
-from scenarios.statement.statement import (
+from scenarios import (
     Check,
-    Coverage,
-    Fact,
     Grid,
     Panel,
-    Place,
     Section,
-    State,
     Statement,
     Verdict,
+    statement_page,
+    statement_text,
+    statement_values,
 )
+from scenarios.report.terminal.statement import statement_report
+from scenarios.statement.statement import Coverage, Fact, Place, State
 from scenarios.wording.plain import printed
 
 

@@ -12,27 +12,30 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from protocol import (
+    AGGREGATOR,
+    Attribute,
+    Coalition,
+    PartyId,
+    Plain,
+    Public,
+    Survey,
+    judge_coalition,
+    worst_coalition,
+)
 from protocol.accounting.accountants import Loss
-from protocol.accounting.events import Plain, Public
-from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.finding import CoalitionFinding, Pair
-from protocol.audit.coalition.judge import judge_coalition, worst_coalition
 from protocol.audit.ledger import Account, Ledger
 from protocol.audit.passed import Charge
 from protocol.estimators.inference.intervals import USUAL
 from protocol.estimators.inference.intervals import Shown as Share
-from protocol.messages import AGGREGATOR, PartyId
-from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import PairRR, RRClusters, RRIndependent, SecureSumVariant
-from scenarios import simulate
-from scenarios.data.town import town
+from scenarios import Finished, simulate, statement_values, town
 from scenarios.report.page.audit import audit_page
 from scenarios.report.terminal.scenarios import families_report
 from scenarios.report.terminal.statement import panels_report, statement_report
-from scenarios.report.values import statement_values
 from scenarios.running.names import MODULES
-from scenarios.running.scenario import Finished
 from scenarios.statement.audits.audit import statement
 from scenarios.statement.audits.checks import bounded_beside_sums
 from scenarios.statement.audits.of_file import changed, signed_by_aggregator

@@ -7,12 +7,8 @@ from typing import Literal
 import msgspec
 import pytest
 
-from protocol.audit.coalition.coalition import Coalition
-from protocol.messages import AGGREGATOR, RECORD, PartyId
-from protocol.session.variant import Variant
-from protocol.sharing.sums import SecureSum
+from protocol import AGGREGATOR, RECORD, Coalition, Kind, PartyId, SecureSum, Variant
 from protocol.variants import RRClusters, RRIndependent, SecureSumVariant
-from protocol.wire.codec import Kind
 from scenarios.wording.withstanding import (
     NOT_KNOWN,
     WITHHELD,

@@ -10,27 +10,30 @@ import numpy as np
 import pytest
 
 from parties.keeping.checkpoints import read_checkpoint
-from protocol.errors import SurveyError, UsageError
-from protocol.messages import party_id
+from protocol import Attribute, Records, Survey, SurveyError, key_records, key_survey, party_id
+from protocol.errors import UsageError
 from protocol.session.roster import Identity, Roster
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRBA, PrivKVVariant, RRClusters, RRIndependent, RRJoint
-from protocol.variants.keyvalue.records import key_records, key_survey
-from scenarios import simulate
+from scenarios import (
+    Context,
+    DatasetError,
+    Transcript,
+    adult,
+    adult_with_age,
+    movielens,
+    open_transcript,
+    read_plan,
+    simulate,
+    survey_network,
+    taxi_trips,
+    town,
+)
 from scenarios.cli.example_variants import read_survey
-from scenarios.data import DatasetError
-from scenarios.data.adult import adult, adult_with_age
-from scenarios.data.networks import survey_network
-from scenarios.data.ratings import clothing, movielens
-from scenarios.data.taxi import taxi_trips
-from scenarios.data.town import TOWN, town
-from scenarios.files.transcripts import Transcript, open_transcript
-from scenarios.running.scenario import Context
+from scenarios.data.ratings import clothing
+from scenarios.data.town import TOWN
 from scenarios.running.simulation import TRANSPORTS
 from scenarios.surveys.enrolment.folders import make_keys
 from scenarios.surveys.members import read_member
-from scenarios.surveys.survey_plan import read_plan
 from tests.scenarios.command import write_adult
 from tests.scenarios.survey_folders import PLAN
 

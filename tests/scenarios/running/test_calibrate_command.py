@@ -9,8 +9,8 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from protocol import AGGREGATOR
 from protocol.estimators.calibration.calibrated import Method
-from protocol.messages import AGGREGATOR
 from scenarios.running.calibrating import METHODS
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.survey_folders import ROWS, make_folders, plan_file, table

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from protocol import Records
 from protocol.estimators.dependence.dependence import dependences
-from protocol.surveys.records import Records
 from protocol.variants import RRClusters
 from protocol.variants.clusters.clustering import cluster
-from scenarios.data.adult import adult
+from scenarios import adult
 from tests.pages import Page
 from tests.scenarios.command import sottovoce
 from tests.tiers import thinned

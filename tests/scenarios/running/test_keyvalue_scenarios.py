@@ -12,10 +12,8 @@ import pytest
 from protocol.errors import UsageError
 from protocol.estimators.inference.intervals import Intervals
 from protocol.variants.keyvalue.estimate import KeyValueTables
-from scenarios.data.key_populations import synthetic
+from scenarios import Context, Finished, find_scenario, synthetic
 from scenarios.keyvalue import true_figures
-from scenarios.running.loading import find_scenario
-from scenarios.running.scenario import Context, Finished
 from scenarios.statement.runs import run_values
 from tests.raw_data import RAW, needs
 from tests.scenarios.command import sottovoce

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from protocol.estimators.dependence.association import exact_test
-from scenarios.data.taxi import BITS, taxi, taxi_independent
-from scenarios.running.loading import find_scenario
-from scenarios.running.scenario import Context, Finished
+from protocol import exact_test
+from scenarios import Context, Finished, find_scenario, taxi
+from scenarios.data.taxi import BITS, taxi_independent
 from tests.scenarios.command import sottovoce
 from tests.scenarios.data.test_taxi import write
 from tests.tiers import thinned

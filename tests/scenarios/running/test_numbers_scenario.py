@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from protocol.estimators.inference.intervals import Intervals
+from scenarios import Context, Finished, find_scenario
 from scenarios.report.pictures.drawing import drawn
 from scenarios.report.pictures.shares import plot_finished
-from scenarios.running.loading import find_scenario
-from scenarios.running.scenario import Context, Finished
 from tests.scenarios.command import sottovoce
 from tests.tiers import thinned
 

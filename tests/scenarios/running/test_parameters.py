@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from protocol import Records
 from protocol.errors import UsageError
-from protocol.surveys.records import Records
 from protocol.variants import RRBA, RRClusters, RRIndependent
-from scenarios.data.town import TOWN, town
+from scenarios import Context, Positive, Scenario, made, settable, town
+from scenarios.data.town import TOWN
 from scenarios.running.loading import all_scenarios
-from scenarios.running.parameters import Positive, Spread, made, settable
-from scenarios.running.scenario import Context, Scenario
+from scenarios.running.parameters import Spread
 
 
 class Own(msgspec.Struct, frozen=True, kw_only=True):

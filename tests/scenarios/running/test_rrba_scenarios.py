@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from protocol.variants import RRBA
-from scenarios.data.adult import adult
+from scenarios import Context, Finished, Scenario, adult
 from scenarios.rrba import convergence
-from scenarios.running.scenario import Context, Finished, Scenario
 from tests.scenarios.command import sottovoce
 from tests.tiers import thinned
 
@@ -114,7 +113,7 @@ def test_the_convergence_is_read_from_the_record() -> None:
 
 
 def _scenario(name: str) -> Scenario[Any]:
-    from scenarios.running.loading import find_scenario
+    from scenarios import find_scenario
 
     return find_scenario(name)
 

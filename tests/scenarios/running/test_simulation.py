@@ -14,18 +14,16 @@ import trio
 
 from parties.keeping.packing import Packer, Unpacked
 from parties.keeping.records import growing
+from protocol import Attribute, PartyId, QuorumError, Records, Survey, SurveyError
 from protocol.audit.walk import Fold, Step
-from protocol.errors import QuorumError, SurveyError, UsageError
-from protocol.messages import PartyId
+from protocol.errors import UsageError
 from protocol.session.charter import Charter
 from protocol.session.fates import Verdict
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.entries import Entry, Sent
 from protocol.variants import RRIndependent, RRJoint
-from scenarios import EXECUTORS, Outcome, simulate, simulate_async
-from scenarios.data.town import TOWN, town
-from scenarios.files.transcripts import Transcript, Unfiled
+from scenarios import EXECUTORS, Outcome, Transcript, simulate, simulate_async, town
+from scenarios.data.town import TOWN
+from scenarios.files.transcripts import Unfiled
 from scenarios.running.simulation import TRANSPORTS, TransportName
 from tests.tiers import thinned
 from transports.faults import Fault, crash, cut, delay, drop, duplicate

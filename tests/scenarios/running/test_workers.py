@@ -11,22 +11,18 @@ from typing import Any
 
 import pytest
 
-from protocol.errors import ProtocolError, QuorumError, UsageError
-from protocol.messages import DONE, LINK_CLOSED, PartyId
-from protocol.randomizers.coins import Noise
+from protocol import Me, Noise, PartyId, ProtocolError, QuorumError, Records, SecureSum
+from protocol.errors import UsageError
+from protocol.messages import DONE, LINK_CLOSED
 from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
 from protocol.session.fates import Verdict
-from protocol.session.roles import Me
-from protocol.sharing.sums import SecureSum
 from protocol.simulation.setting import make_setting
-from protocol.surveys.records import Records
 from protocol.transcript.entries import Entry, Sent
-from protocol.variants import RRBA, RRIndependent
+from protocol.variants import RRBA, RRIndependent, SecureSumVariant
 from protocol.variants.reports.reports import Report
-from protocol.variants.sums.secure_sum import SecureSumVariant
-from scenarios import Outcome, simulate
-from scenarios.data.town import TOWN, town
+from scenarios import Outcome, simulate, town
+from scenarios.data.town import TOWN
 from scenarios.running.engines.engine import Engine, Lost
 from scenarios.running.engines.here import Here
 from scenarios.running.engines.processes import Processes

@@ -8,13 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from protocol import Records, SecureSum, Variant
 from protocol.messages import DONE
-from protocol.session.variant import Variant
-from protocol.sharing.sums import SecureSum
-from protocol.surveys.records import Records
 from protocol.variants import RRBA, PairCounts, RRIndependent
-from scenarios import open_transcript, simulate
-from scenarios.data.town import TOWN, town
+from scenarios import open_transcript, simulate, town
+from scenarios.data.town import TOWN
 from tests.scenarios.running.engines.ray_apart import needs_ray, started
 
 PATIENT = 3600.0

@@ -9,7 +9,8 @@ from typing import TypeAlias
 
 import pytest
 
-from protocol.messages import AGGREGATOR, Envelope
+from protocol import AGGREGATOR
+from protocol.messages import Envelope
 from scenarios.surveys.answering import Answered
 from scenarios.surveys.members import read_member
 from tests.scenarios.survey_folders import aggregating, answer_alone, make_folders

@@ -32,16 +32,15 @@ from parties.keeping.paying.payers import Payers
 from parties.keeping.purse import PAID, purse_in
 from parties.keeping.record_names import partial_path
 from parties.keeping.records import GrowingTranscript
-from protocol.accounting.events import Coins, Masked
+from protocol import AGGREGATOR, Coins, Masked, QuorumError, RemoteProtocolError
 from protocol.accounting.spending import Cost, cost_of, together
-from protocol.errors import QuorumError, RemoteProtocolError, UsageError
-from protocol.messages import AGGREGATOR
+from protocol.errors import UsageError
 from protocol.session.charter import Charter
 from protocol.session.roster import Identity
 from protocol.session.terms import MOST_ATTEMPTS
 from protocol.transcript.evidence import contradiction
 from protocol.transcript.verification import Verification
-from scenarios.files.transcripts import open_transcript
+from scenarios import open_transcript
 from scenarios.surveys.answering import Answered
 from scenarios.surveys.endings import TURNED_AWAY
 from scenarios.surveys.holding.aggregating import abandon_survey, aggregate_survey, make_ready

@@ -25,15 +25,15 @@ import trustme
 
 from parties.keeping.attempts import counting
 from parties.keeping.members import Member
+from protocol import AGGREGATOR, PartyId, Records
 from protocol.errors import UsageError
-from protocol.messages import AGGREGATOR, CLOSED_EARLY, OUT_OF_TIME, PartyId
+from protocol.messages import CLOSED_EARLY, OUT_OF_TIME
 from protocol.session.roster import Identity
-from protocol.surveys.records import Records
 from protocol.transcript.checkpoints import read_note
 from protocol.transcript.entries import Departed, Refused, Sent
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.receipts import decode_receipt, problems_of
-from scenarios.files.transcripts import open_transcript
+from scenarios import open_transcript
 from scenarios.surveys.holding import waiting
 from scenarios.surveys.holding.serving import Serving
 from scenarios.surveys.members import read_member

@@ -18,18 +18,18 @@ import trio
 
 from parties.keeping.members import Member
 from parties.keeping.remembered import DIGEST_BYTES, KEY_BYTES, remembering
-from protocol.crypto.randomness import Stream
+from protocol import AGGREGATOR, PartyId, Stream
 from protocol.errors import UsageError
-from protocol.messages import AGGREGATOR, Envelope, PartyId
+from protocol.messages import Envelope
 from protocol.session.variant import build, parameters_of
 from protocol.transcript.entries import Sent
 from protocol.transcript.header import make_header
 from protocol.transcript.receipts import Acknowledgement
 from protocol.transcript.recorder import Recorder
-from protocol.variants.reports.rr_independent import RRIndependent
+from protocol.variants import RRIndependent
 from protocol.wire.codec import decode_envelope, encode_envelope
+from scenarios import open_transcript
 from scenarios.errors import STOPPED
-from scenarios.files.transcripts import open_transcript
 from scenarios.surveys.answering import Answered
 from scenarios.surveys.endings import NOT_ACKNOWLEDGED
 from scenarios.surveys.members import read_member

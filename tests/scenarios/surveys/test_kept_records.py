@@ -32,8 +32,7 @@ from protocol.transcript.header import make_header
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import RRIndependent
 from protocol.wire.codec import decode_envelope
-from scenarios import simulate
-from scenarios.data.town import town
+from scenarios import simulate, town
 from scenarios.surveys.members import read_member
 from tests.recorded.checkpointed import checkpoints_of
 from tests.recorded.runs import written

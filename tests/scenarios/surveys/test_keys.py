@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from protocol import SecureSum
 from protocol.estimators.analysis import Analysis
-from protocol.sharing.sums import SecureSum
 from scenarios.surveys.members import read_member
 from scenarios.wording.withstanding import conspiracy_sentences
 from tests.scenarios.command import complaint, sottovoce

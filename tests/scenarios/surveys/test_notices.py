@@ -16,13 +16,12 @@ import pytest
 
 from parties.keeping.members import Member
 from parties.keeping.remembered import BLOCK, noting
+from protocol import Me, PartyId
 from protocol.accounting.spending import Cost
-from protocol.messages import PartyId
-from protocol.session.roles import Me
 from protocol.session.variant import parameters_of
 from protocol.sharing.messages import Totals
 from protocol.sharing.sums import CONTRADICTED
-from protocol.variants.sums.secure_sum import SecureSumVariant
+from protocol.variants import SecureSumVariant
 from protocol.variants.sums.tallies import Tally
 from scenarios.surveys.answering import Answered
 from scenarios.surveys.endings import DONE_NOW

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from protocol import Variant
 from protocol.errors import UsageError
-from protocol.session.variant import Variant, parameters_of
+from protocol.session.variant import parameters_of
 from protocol.variants import BUILT_IN
+from scenarios import read_plan
 from scenarios.surveys.members import read_member
-from scenarios.surveys.survey_plan import read_plan
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.survey_folders import PLANS, ROWS, closing_plan, plan_file, table
 

@@ -13,10 +13,8 @@ import pytest
 from parties.keeping.attempts import Allowance, open_answers
 from parties.keeping.paying.payments import Release
 from parties.keeping.purse import PAID, open_purse
-from protocol.accounting.events import Coins, Masked
+from protocol import Coins, Masked, PartyId, SecureSum
 from protocol.accounting.spending import Cost, cost_of
-from protocol.messages import PartyId
-from protocol.sharing.sums import SecureSum
 from protocol.variants import BUILT_IN
 from scenarios.surveys.members import read_member
 from scenarios.wording.withstanding import conspiracy_sentences

@@ -24,10 +24,10 @@ from parties.keeping.paying.payers import Payers
 from parties.keeping.paying.payments import Line, Recalled, Release
 from parties.keeping.paying.people import Spellings
 from parties.keeping.purse import PAID, Purse, open_purse, purse_in, usual_purse
+from protocol import Attribute, PartyId, PrivacyError, QuorumError, Survey
 from protocol.accounting.spending import Cost
-from protocol.errors import PrivacyError, QuorumError, UsageError
-from protocol.messages import Envelope, PartyId
-from protocol.surveys.survey import Attribute, Survey
+from protocol.errors import UsageError
+from protocol.messages import Envelope
 from scenarios.data.own_tables.coding import Coding
 from scenarios.surveys import answering
 from scenarios.surveys.respondents import read_respondents

@@ -11,8 +11,9 @@ import msgspec
 import pytest
 
 from parties.keeping.receipts import Kept, keep_receipt, receipt_in
+from protocol import AGGREGATOR, RECORD, PartyId
 from protocol.crypto.merkle import joint_root, leaf_hash
-from protocol.messages import AGGREGATOR, DONE, RECORD, Closed, Envelope, PartyId
+from protocol.messages import DONE, Closed, Envelope
 from protocol.session.charter import Charter
 from protocol.transcript.checkpoints import sign_checkpoint
 from protocol.transcript.header import make_header

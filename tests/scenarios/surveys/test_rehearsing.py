@@ -18,13 +18,12 @@ import pytest
 
 from protocol.estimators.inference.intervals import Intervals
 from protocol.variants import BUILT_IN
-from scenarios import simulate
+from scenarios import read_plan, simulate
 from scenarios.cli.surveys.holding import PublishOptions
 from scenarios.report.beside import Beside
 from scenarios.running.calibrating import UNCALIBRATED
 from scenarios.surveys import rehearsing
 from scenarios.surveys.rehearsing import Rehearsed
-from scenarios.surveys.survey_plan import read_plan
 from tests.scenarios.command import Said, complaint, python, sottovoce
 from tests.scenarios.programs import Program
 from tests.scenarios.survey_folders import (

@@ -13,15 +13,15 @@ from parties.keeping.record_names import partial_path
 from parties.keeping.records import GrowingTranscript
 from parties.keeping.repeating import check_repeatable, noted_given
 from parties.keeping.session_keys import known_session_key, role_stream
-from protocol.errors import PrivacyError, UsageError
-from protocol.messages import AGGREGATOR, Envelope, PartyId
+from protocol import AGGREGATOR, PartyId, PrivacyError
+from protocol.errors import UsageError
+from protocol.messages import Envelope
 from protocol.variants import BUILT_IN
 from protocol.variants.reports import reports as reports_of
+from scenarios import read_plan, read_records
 from scenarios.surveys.answering import Answered
 from scenarios.surveys.holding.aggregating import abandon_survey
 from scenarios.surveys.members import read_member
-from scenarios.surveys.respondents import read_records
-from scenarios.surveys.survey_plan import read_plan
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.survey_folders import (
     PLAN,

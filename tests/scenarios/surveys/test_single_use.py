@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from parties.keeping.session_keys import known_session_key, session_key
-from protocol.errors import PrivacyError, UsageError
-from protocol.messages import AGGREGATOR, Envelope
+from protocol import AGGREGATOR, PrivacyError
+from protocol.errors import UsageError
+from protocol.messages import Envelope
 from protocol.sharing.messages import Begin, Graph, Join
+from scenarios import read_records
 from scenarios.surveys.members import read_member
-from scenarios.surveys.respondents import read_records
 from tests.scenarios.command import sottovoce
 from tests.scenarios.survey_folders import PLANS, people_table, plan_file
 from tests.scenarios.surveys.conftest import AnswerFrom

@@ -9,15 +9,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from protocol.errors import UnsupportedEventError
-from protocol.randomizers import KeepUniform
-from protocol.session.variant import Variant
+from protocol import Attribute, KeepUniform, Records, Survey, UnsupportedEventError, Variant
 from protocol.simulation.setting import make_setting
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
 from protocol.surveys.texts import Group, Texts, Wording
 from protocol.variants import BUILT_IN, RRIndependent, RRJoint
-from scenarios.surveys.survey_plan import read_plan
+from scenarios import read_plan
 from scenarios.wording.boxes import ONCE, box_sentences
 from tests.recorded.runs import Run
 from tests.scenarios.command import sottovoce

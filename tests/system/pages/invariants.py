@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from protocol import PartyId
 from protocol.audit.audit import Audit, audit
 from protocol.audit.proofs.making_receipts import NotCountedError, prove_each
 from protocol.crypto.merkle import Tree, leaf_hash
-from protocol.messages import NO_ROUND, Declined, Head, PartyId
+from protocol.messages import NO_ROUND, Declined, Head
 from protocol.session.heads import Heard, SaidHead, head_of
 from protocol.transcript.checkpoints import SignedCheckpoint, read_note
 from protocol.transcript.entries import Entry, Refused, Sent

@@ -16,18 +16,16 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol import AGGREGATOR, RECORD, OneReport, PartyId, ProtocolError, Records, Request, Stream
 from protocol.crypto.merkle import Tree, is_included, leaf_hash
-from protocol.crypto.randomness import Stream
-from protocol.errors import ProtocolError
 from protocol.estimators.analysis import Analysis
-from protocol.messages import AGGREGATOR, NO_ROUND, RECORD, Declined, Envelope, Head, PartyId
+from protocol.messages import NO_ROUND, Declined, Envelope, Head
 from protocol.session.charter import Charter
 from protocol.session.heads import Heard, SaidHead, sign_head
 from protocol.session.machine import Machine
 from protocol.session.roster import Excerpt, Identity, Roster, roster_leaf
 from protocol.session.terms import NEIGHBOURS, Terms, session_of
 from protocol.session.variant import build
-from protocol.surveys.records import Records
 from protocol.transcript.checkpoints import read_note
 from protocol.transcript.receipts import (
     Acknowledgement,
@@ -37,7 +35,6 @@ from protocol.transcript.receipts import (
     receipt_for,
 )
 from protocol.variants import BUILT_IN
-from protocol.variants.reports.one_report import OneReport, Request
 from protocol.wire.arrays import encode_message
 from protocol.wire.codec import encode_envelope
 

@@ -12,10 +12,10 @@ import msgspec
 import trio
 
 from parties.actor import aggregator, run_machine
+from protocol import AGGREGATOR, PartyId, ProtocolError
 from protocol.audit.proofs.making_receipts import prove_each
 from protocol.crypto.randomness import Streams
-from protocol.errors import ProtocolError
-from protocol.messages import AGGREGATOR, LINK_CLOSED, NEVER_CAME, WITHDRAWN, Envelope, PartyId
+from protocol.messages import LINK_CLOSED, NEVER_CAME, WITHDRAWN, Envelope
 from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
 from protocol.session.machine import Machine

@@ -5,7 +5,7 @@ from collections import Counter
 import msgspec
 import pytest
 
-from protocol.messages import AGGREGATOR
+from protocol import AGGREGATOR
 from protocol.transcript.checkpoints import sign_checkpoint
 from tests.system.pages.invariants import (
     Look,

@@ -14,11 +14,10 @@ import msgspec
 import trio
 import trio.testing
 
-from protocol.messages import IDENTITY_STREAM, PartyId
-from protocol.session.variant import Variant
+from protocol import PartyId, Variant
+from protocol.messages import IDENTITY_STREAM
 from protocol.simulation.setting import Setting, make_setting
-from protocol.variants import MargHT, RRIndependent, RRJoint, Smp
-from protocol.variants.keyvalue.privkv import PrivKVVariant
+from protocol.variants import MargHT, PrivKVVariant, RRIndependent, RRJoint, Smp
 from tests.every_variant import BITS, FILMS
 from tests.recorded.runs import SURVEY, answers
 from tests.system.pages.model import Page, State, url64

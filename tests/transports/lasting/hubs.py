@@ -8,8 +8,9 @@ from ssl import SSLContext
 
 import trio
 
+from protocol import AGGREGATOR, RECORD, PartyId
 from protocol.crypto.merkle import Tree
-from protocol.messages import AGGREGATOR, RECORD, Declined, Envelope, PartyId
+from protocol.messages import Declined, Envelope
 from protocol.session.charter import Charter
 from protocol.session.heads import Heard, SaidHead, sign_head
 from protocol.session.roster import Identity

@@ -9,8 +9,7 @@ import pytest
 import trio
 from msgspec.structs import replace
 
-from protocol.errors import RemoteProtocolError
-from protocol.messages import AGGREGATOR, PartyId
+from protocol import AGGREGATOR, PartyId, RemoteProtocolError
 from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
 from protocol.session.roster import Identity

@@ -11,7 +11,7 @@ import pytest
 import trio
 import trio.testing
 
-from protocol.messages import AGGREGATOR, PartyId
+from protocol import AGGREGATOR, PartyId
 from tests.live import LOOPBACK, Certificates
 from transports.base import Limits
 from transports.connection import Connection

@@ -13,7 +13,8 @@ import trio
 import trio.testing
 
 from parties.session import run_session
-from protocol.messages import AGGREGATOR, DONE, PartyId
+from protocol import AGGREGATOR, PartyId
+from protocol.messages import DONE
 from protocol.simulation.setting import Setting
 from protocol.transcript.entries import Departed, Sent
 from protocol.variants import RRClusters, RRIndependent

@@ -11,8 +11,7 @@ import pytest
 import trio
 import trio.testing
 
-from protocol.errors import RemoteProtocolError
-from protocol.messages import AGGREGATOR, PartyId
+from protocol import AGGREGATOR, PartyId, RemoteProtocolError
 from protocol.transcript.receipts import Acknowledgement
 from protocol.wire.codec import ENVELOPE_BYTES, encode_envelope
 from transports.background import running

@@ -11,7 +11,7 @@ import pytest
 import trio
 import trio.testing
 
-from protocol.messages import AGGREGATOR, PartyId
+from protocol import AGGREGATOR, PartyId
 from protocol.session.exchange import Exchange
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.transcript.header import make_header

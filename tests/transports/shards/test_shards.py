@@ -15,7 +15,8 @@ import pytest
 import trio
 import trio.testing
 
-from protocol.messages import AGGREGATOR, LINK_CLOSED, SWITCH, PartyId
+from protocol import AGGREGATOR, PartyId
+from protocol.messages import LINK_CLOSED, SWITCH
 from protocol.session.charter import Charter
 from protocol.session.roster import Identity
 from protocol.transcript.entries import Refused

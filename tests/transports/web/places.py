@@ -12,13 +12,13 @@ import trio
 import trio.testing
 
 from parties.actor import aggregator, run_machine
+from protocol import AGGREGATOR, PartyId, Records
 from protocol.crypto.randomness import Streams
-from protocol.messages import AGGREGATOR, ROLE_STREAM, PartyId
+from protocol.messages import ROLE_STREAM
 from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
 from protocol.session.machine import Machine
 from protocol.session.roster import Identity
-from protocol.surveys.records import Records
 from protocol.transcript.header import make_header
 from protocol.transcript.recorder import Recorder
 from protocol.wire.codec import decode_envelope, encode_envelope

@@ -15,9 +15,10 @@ import trio
 import trio.testing
 
 from parties.keeping.packing import Unpacked
+from protocol import AGGREGATOR, PartyId
 from protocol.audit.audit import audit
 from protocol.audit.proofs.making_receipts import prove_each
-from protocol.messages import AGGREGATOR, Declined, Head, PartyId
+from protocol.messages import Declined, Head
 from protocol.session.heads import SaidHead
 from protocol.session.roster import Identity
 from protocol.transcript.entries import Departed, Entry, Sent
@@ -30,9 +31,7 @@ from protocol.transcript.receipts import (
     receipt_for,
 )
 from protocol.transcript.verification import verify
-from protocol.variants import RRIndependent
-from protocol.variants.keyvalue.privkv import PrivKVVariant
-from protocol.variants.marginals.variant import MargHT
+from protocol.variants import MargHT, PrivKVVariant, RRIndependent
 from protocol.wire.arrays import encode_message
 from protocol.wire.codec import decode_envelope, encode_envelope
 from tests.every_variant import BITS, FILMS

@@ -9,10 +9,16 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from protocol import (
+    AGGREGATOR,
+    RECORD,
+    KeepElseTable,
+    KeepUniform,
+    MatrixRandomizer,
+    PrivKV,
+    ProtocolError,
+)
 from protocol.audit.audit import Audit, audit
-from protocol.errors import ProtocolError
-from protocol.messages import AGGREGATOR, RECORD
-from protocol.randomizers import KeepElseTable, KeepUniform, MatrixRandomizer, PrivKV
 from protocol.transcript.entries import Sent
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import (

@@ -9,16 +9,22 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from protocol import (
+    Attribute,
+    KeepElseTable,
+    KeepUniform,
+    MatrixRandomizer,
+    Noise,
+    Projection,
+    Records,
+    SecureSum,
+    Survey,
+    Variant,
+    key_survey,
+)
 from protocol.estimators.analysis import Analysis
-from protocol.estimators.projection import Projection
 from protocol.messages import Envelope
-from protocol.randomizers import KeepElseTable, KeepUniform, MatrixRandomizer
-from protocol.randomizers.coins import Noise
 from protocol.session.fates import PASS, Fate, FateRule, Verdict
-from protocol.session.variant import Variant
-from protocol.sharing.sums import SecureSum
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import (
     RRBA,
     InpHT,
@@ -43,7 +49,6 @@ from protocol.variants import (
 )
 from protocol.variants.clusters.negotiation import Dependence
 from protocol.variants.keyvalue.estimate import Estimator
-from protocol.variants.keyvalue.records import key_survey
 from protocol.variants.marginals.variant import MarginalRelease
 from protocol.variants.numeric.numeric_mean import Mechanism
 from protocol.variants.oracles.names import Oracle

@@ -14,23 +14,27 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.crypto.randomness import WORDS, Stream, Streams, public_nonce, secret_of
-from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope, PartyId
-from protocol.randomizers import (
+from protocol import (
+    AGGREGATOR,
     FakeData,
     HadamardResponse,
     LocalHashing,
     OneBitMean,
+    PartyId,
     PrivKV,
     Randomizer,
+    Records,
+    Stream,
     SubsetSelection,
     UnaryEncoding,
+    Variant,
+    secret_of,
 )
+from protocol.crypto.randomness import WORDS, Streams, public_nonce
+from protocol.messages import ROLE_STREAM, Envelope
 from protocol.session.charter import Charter
 from protocol.session.machine import Machine
 from protocol.session.roster import Identity, Roster
-from protocol.session.variant import Variant
-from protocol.surveys.records import Records
 from protocol.transcript.checkpoints import sign_checkpoint
 from protocol.wire.codec import encode_envelope
 from tests.vectors.pages.settings import Case

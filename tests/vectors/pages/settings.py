@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from protocol import (
+    Attribute,
+    CodeRandomizer,
+    KeepElseTable,
+    KeepUniform,
+    MatrixRandomizer,
+    Survey,
+    Variant,
+    key_survey,
+)
 from protocol.estimators.analysis import Analysis
-from protocol.randomizers import CodeRandomizer, KeepElseTable, KeepUniform, MatrixRandomizer
-from protocol.session.variant import Variant
-from protocol.surveys.survey import Attribute, Survey
 from protocol.surveys.texts import Texts, Wording
 from protocol.variants import (
     InpHT,
@@ -26,7 +33,6 @@ from protocol.variants import (
     Smp,
     Spl,
 )
-from protocol.variants.keyvalue.records import key_survey
 from protocol.variants.oracles.names import ORACLES
 
 WORDS = 2**64

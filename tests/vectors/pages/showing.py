@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from protocol.messages import Message
-from protocol.randomizers import (
+from protocol import (
     KeepElseTable,
     KeepUniform,
     MatrixRandomizer,
+    Message,
     Randomizer,
     SubsetSelection,
     UnaryEncoding,

@@ -9,8 +9,8 @@ from pathlib import Path
 from parties.keeping.paying.payers import Payers
 from parties.keeping.paying.payments import Recalled, Release, digest_of
 from parties.keeping.purse import Purse, open_purse, purse_in
+from protocol import PartyId
 from protocol.accounting.spending import Cost
-from protocol.messages import PartyId
 
 
 def digest(text: str) -> bytes:

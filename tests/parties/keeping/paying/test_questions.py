@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from parties.keeping.purse import PAID, open_purse
+from protocol import PrivacyError
 from protocol.accounting.spending import Cost
-from protocol.errors import PrivacyError, UsageError
+from protocol.errors import UsageError
 from tests.parties.keeping.paying.paid import digest, pay, read, release, spent
 
 _CODE = re.compile("--different ([0-9a-f]{8})")

@@ -8,19 +8,23 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
-from protocol.accounting.events import PrivacyEvent, Randomized
+from protocol import (
+    AGGREGATOR,
+    KeepElseTable,
+    Me,
+    PrivacyError,
+    PrivacyEvent,
+    Randomized,
+    Records,
+    Variant,
+)
 from protocol.attack.active.active import attack_actively, replay_script
 from protocol.attack.active.charging import Ledgers
 from protocol.attack.active.script import HONEST, Edit, Move, Script, Source
 from protocol.attack.active.second_runs import Word, repeated
 from protocol.attack.active.twins import compared, play_conduct
 from protocol.attack.active.worlds import Library, Study, make_library, play
-from protocol.errors import PrivacyError
-from protocol.messages import AGGREGATOR, Head
-from protocol.randomizers.table import KeepElseTable
-from protocol.session.roles import Me
-from protocol.session.variant import Variant
-from protocol.surveys.records import Records
+from protocol.messages import Head
 from protocol.testing import unmoved
 from protocol.variants import RRBA, PrivKVMVariant, RRIndependent, SecureSumVariant
 from protocol.variants.reports.reports import Ask

@@ -14,6 +14,8 @@ from protocol import (
     AGGREGATOR,
     Array,
     ArraySpec,
+    ExactCounts,
+    Hidden,
     KeepUniform,
     Me,
     Message,
@@ -21,10 +23,10 @@ from protocol import (
     PrivacyEvent,
     Randomized,
     Records,
+    Sealed,
     Seen,
     Variant,
 )
-from protocol.accounting.events import ExactCounts, Hidden, Sealed
 from protocol.attack.active.active import attack_actively, replay_script
 from protocol.attack.active.script import HONEST, Edit, Move, Script, Source
 from protocol.attack.active.twins import Compared, Conduct, compared, described, play_conduct
@@ -32,7 +34,7 @@ from protocol.attack.active.worlds import Study, make_library, play
 from protocol.messages import Envelope, Head
 from protocol.simulation.setting import names_of
 from protocol.testing import check_unmoved
-from scenarios.running.loading import find_variant
+from scenarios import find_variant
 from tests.every_variant import BITS
 from tests.recorded.runs import answers
 from tests.scenarios.command import ROOT

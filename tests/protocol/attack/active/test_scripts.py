@@ -10,17 +10,13 @@ import msgspec
 import numpy as np
 import pytest
 
+from protocol import AGGREGATOR, RemoteProtocolError, SecureSum, Stream, Variant
 from protocol.attack.active import choosing
 from protocol.attack.active.edits import array_of, blocks_of, same_words
 from protocol.attack.active.moves import sampled, single_moves, smaller
 from protocol.attack.active.script import HONEST, Does, Edit, Move, Script, Source
 from protocol.attack.active.worlds import Library, Study, make_library
-from protocol.crypto.randomness import Stream
-from protocol.errors import RemoteProtocolError
-from protocol.messages import AGGREGATOR
-from protocol.session.variant import Variant
 from protocol.sharing.messages import Totals
-from protocol.sharing.sums import SecureSum
 from protocol.variants import RRBA, RRIndependent, SecureSumVariant
 from protocol.variants.rrba.rrba import Question
 from tests.every_variant import BITS

@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from protocol.accounting.events import (
+from protocol import (
+    AGGREGATOR,
     Composed,
     ExactCounts,
     Masked,
@@ -25,7 +26,7 @@ from protocol.attack.active.twins import (
     first_difference,
     play_conduct,
 )
-from protocol.messages import AGGREGATOR, Declined, Envelope, Head
+from protocol.messages import Declined, Envelope, Head
 from tests.enumeration import keep
 
 COINS = keep(2, 0.5)

@@ -9,18 +9,15 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from protocol.accounting.events import PrivacyEvent
+from protocol import Me, Message, PrivacyEvent, Records, RemoteProtocolError
 from protocol.audit.hearing import Hearing
-from protocol.errors import RemoteProtocolError
-from protocol.messages import Envelope, Message
+from protocol.messages import Envelope
 from protocol.session.charter import Charter
 from protocol.session.inbox import Inbox
 from protocol.session.machine import Machine
-from protocol.session.roles import Me
 from protocol.session.variant import heeded
 from protocol.sharing import sums
 from protocol.sharing.messages import Graph
-from protocol.surveys.records import Records
 from protocol.variants import RRBA, PairRR, SecureSumVariant
 from protocol.variants.rrba.rrba import Answers, Question
 

@@ -9,12 +9,24 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
-from protocol.accounting.events import Derived, PrivacyEvent
-from protocol.errors import PrivacyError, QuorumError
-from protocol.messages import AGGREGATOR, Message, PartyId
-from protocol.session.roles import Me, Seen
-from protocol.session.variant import Variant
-from protocol.surveys.records import Records
+from protocol import (
+    AGGREGATOR,
+    Array,
+    ArraySpec,
+    Bounds,
+    Derived,
+    Kind,
+    Me,
+    Message,
+    PartyId,
+    PrivacyError,
+    PrivacyEvent,
+    QuorumError,
+    Records,
+    Request,
+    Seen,
+    Variant,
+)
 from protocol.variants import (
     InpHT,
     InpPS,
@@ -31,9 +43,6 @@ from protocol.variants import (
 )
 from protocol.variants.keyvalue.privkv import Fakes, KeyReport
 from protocol.variants.marginals.variant import Counted
-from protocol.variants.reports.one_report import Request
-from protocol.wire.arrays import Array, ArraySpec, Bounds
-from protocol.wire.codec import Kind
 from tests.protocol.attack.planted.speech import (
     Doubt,
     Hold,

@@ -7,10 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from protocol.messages import Message
-from protocol.session.variant import Variant
+from protocol import Message, Records, Variant
 from protocol.sharing.messages import Totals
-from protocol.surveys.records import Records
 from protocol.variants import PairCounts, PairRR, RRClusters, SecureSumVariant
 from scenarios.cli.example_variants import EXAMPLES, example
 from tests.protocol.attack.planted import earlier, oracles, reports, sums

@@ -10,17 +10,21 @@ from typing import Any
 
 import msgspec
 
-from protocol.accounting.events import PrivacyEvent
-from protocol.errors import RemoteProtocolError
-from protocol.messages import AGGREGATOR, Message
-from protocol.randomizers import join_codes
-from protocol.session.roles import Me, Seen
-from protocol.surveys.records import Records
+from protocol import (
+    AGGREGATOR,
+    Kind,
+    Me,
+    Message,
+    PrivacyEvent,
+    Records,
+    RemoteProtocolError,
+    Seen,
+    join_codes,
+)
 from protocol.variants import RRBA, RRClusters, RRIndependent, RRIndJoint, RRJoint
 from protocol.variants.clusters.rr_clusters import Proposal
 from protocol.variants.reports.reports import Ask, Report, consent, randomized
 from protocol.variants.rrba.rrba import Question
-from protocol.wire.codec import Kind
 from tests.protocol.attack.planted.speech import Doubt, aside, listening
 
 

@@ -6,10 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, TypeVar, cast
 
-from protocol.accounting.events import PrivacyEvent, Public
-from protocol.errors import QuorumError
-from protocol.messages import AGGREGATOR, Message, PartyId
-from protocol.session.roles import Me, Seen
+from protocol import AGGREGATOR, Me, Message, PartyId, PrivacyEvent, Public, QuorumError, Seen
 
 M = TypeVar("M", bound=Message)
 

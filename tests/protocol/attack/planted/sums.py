@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocol.accounting.events import PrivacyEvent
-from protocol.errors import RemoteProtocolError
-from protocol.messages import Message
-from protocol.session.roles import Me, Seen
+from protocol import Kind, Me, Message, PrivacyEvent, Records, RemoteProtocolError, Seen
 from protocol.sharing.agreement import SURVIVORS
 from protocol.sharing.messages import Survivors, Tagged, Totals
-from protocol.surveys.records import Records
 from protocol.variants import PairCounts, PairRR, SecureSumVariant
-from protocol.wire.codec import Kind
 from tests.protocol.attack.planted.speech import Doubt, aside, listening, peek
 
 

@@ -12,16 +12,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.audit.coalition.coalition import Coalition
+from protocol import (
+    AGGREGATOR,
+    RECORD,
+    Coalition,
+    Message,
+    PartyId,
+    Records,
+    judge_coalition,
+    worst_coalition,
+)
 from protocol.audit.coalition.finding import CoalitionFinding
-from protocol.audit.coalition.judge import judge_coalition, worst_coalition
-from protocol.messages import AGGREGATOR, RECORD, Closed, Envelope, Message, PartyId
+from protocol.messages import Closed, Envelope
 from protocol.session.charter import Charter
 from protocol.sharing.masks import modulus_bits
 from protocol.sharing.messages import Dealt, Graph, Survivors
-from protocol.surveys.records import Records
 from protocol.transcript.entries import Delivered, Entry, Sent
-from protocol.variants.sums.secure_sum import SecureSumVariant
+from protocol.variants import SecureSumVariant
 from protocol.wire.codec import decode_envelope, encode_envelope
 from tests.protocol.audit.coalition.test_coalition_transcripts import COUNTS, changed, run
 from tests.protocol.eavesdropper import Eavesdropper

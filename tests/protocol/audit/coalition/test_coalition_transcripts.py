@@ -10,33 +10,38 @@ import msgspec
 import numpy as np
 import pytest
 
-from protocol.accounting.events import (
+from protocol import (
+    AGGREGATOR,
+    RECORD,
+    Coalition,
     Composed,
     ExactCounts,
+    KeepUniform,
     Masked,
     Merged,
+    Message,
     OneOf,
+    PartyId,
     PrivacyEvent,
     Randomized,
+    Records,
+    Seen,
+    SurveyError,
+    judge_coalition,
+    judge_sessions,
+    worst_coalition,
 )
 from protocol.audit.coalition import sums as reading_sums
-from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.finding import CoalitionFinding
-from protocol.audit.coalition.judge import judge_coalition, judge_sessions, worst_coalition
 from protocol.audit.hearing import collect_heads
 from protocol.audit.ledger import LedgerWriter, merged
 from protocol.audit.walk import Walk, steps
-from protocol.errors import SurveyError
-from protocol.messages import AGGREGATOR, RECORD, Envelope, Head, Message, PartyId
-from protocol.randomizers import KeepUniform
+from protocol.messages import Envelope, Head
 from protocol.session.charter import Charter
 from protocol.session.fates import PASS, Fate
-from protocol.session.variant import Seen
 from protocol.sharing.messages import Dealt, Graph, Join, Opening, Upload
-from protocol.surveys.records import Records
 from protocol.transcript.entries import Entry, Sent
-from protocol.variants import PairCounts, PairRR, RRClusters, RRIndependent
-from protocol.variants.sums.secure_sum import SecureSumVariant
+from protocol.variants import PairCounts, PairRR, RRClusters, RRIndependent, SecureSumVariant
 from protocol.wire.codec import decode_envelope, encode_envelope
 from tests.protocol.sessions import (
     SURVEY,

@@ -12,16 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.accounting.events import ExactCounts, Merged
-from protocol.audit.coalition.coalition import Coalition
-from protocol.audit.coalition.judge import judge_coalition
+from protocol import (
+    AGGREGATOR,
+    Coalition,
+    ExactCounts,
+    Merged,
+    PartyId,
+    Records,
+    SecureSum,
+    judge_coalition,
+)
 from protocol.audit.coalition.masks import Eyes, SumRecord, coalition_knowledge, place_flags
 from protocol.audit.coalition.row_space import row_space
-from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
-from protocol.sharing.sums import SecureSum
-from protocol.surveys.records import Records
-from protocol.variants.sums.secure_sum import SecureSumVariant
+from protocol.variants import SecureSumVariant
 from protocol.variants.sums.tallies import Tallied
 from tests.protocol.eavesdropper import Eavesdropper
 from tests.protocol.mask_oracle import Set, World, determined, follows, indicator, reduced, worlds

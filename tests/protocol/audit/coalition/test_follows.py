@@ -6,15 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from protocol.accounting.events import Coins, Merged, PrivacyEvent
+from protocol import AGGREGATOR, Coalition, Coins, Merged, Noise, PartyId, PrivacyEvent, SecureSum
 from protocol.audit.audit import Audit, audit
-from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.judge import alone_in, found
 from protocol.audit.disclosure import disclosed_by_seed
 from protocol.audit.ledger import LedgerWriter
-from protocol.messages import AGGREGATOR, PartyId
-from protocol.randomizers.coins import Noise
-from protocol.sharing.sums import SecureSum
 from protocol.variants import SecureSumVariant
 from tests.every_variant import BITS
 from tests.protocol.sessions import answers

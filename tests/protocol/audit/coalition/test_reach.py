@@ -10,24 +10,28 @@ from collections.abc import Callable, Iterable, Iterator
 import msgspec
 import pytest
 
-from protocol.accounting.accountants import PureAccountant
-from protocol.accounting.events import (
+from protocol import (
+    AGGREGATOR,
+    RECORD,
+    Coalition,
     ExactCounts,
     Hidden,
     Mask,
     Merged,
     Merging,
+    PartyId,
     Public,
     Randomized,
     Sealed,
 )
+from protocol.accounting.accountants import PureAccountant
 from protocol.audit import reach
-from protocol.audit.coalition.coalition import Coalition, parse_coalition
+from protocol.audit.coalition.coalition import parse_coalition
 from protocol.audit.hearing import collect_heads, read_head
 from protocol.audit.ledger import LedgerWriter
 from protocol.audit.passed import Charge, Passed, Told
 from protocol.audit.reach import learned
-from protocol.messages import AGGREGATOR, NO_ROUND, RECORD, PartyId
+from protocol.messages import NO_ROUND
 from protocol.session.fates import Fate
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import make_setting

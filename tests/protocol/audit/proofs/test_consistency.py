@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from protocol import AGGREGATOR, RECORD, SurveyError
 from protocol.audit.proofs.consistency import NotConsistentError, prove_consistency
-from protocol.errors import SurveyError
-from protocol.messages import AGGREGATOR, RECORD
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.consistency import (
     Consistency,

@@ -11,13 +11,10 @@ import msgspec
 import pytest
 
 from parties.keeping.packing import Unpacked
+from protocol import RECORD, Me, PartyId, PrivacyError, Records, SecureSum, SurveyError
 from protocol.audit.proofs.making_receipts import NotCountedError, prove, prove_each
-from protocol.errors import PrivacyError, SurveyError
-from protocol.messages import RECORD, Envelope, PartyId
+from protocol.messages import Envelope
 from protocol.session.fates import PASS, Fate, Verdict
-from protocol.session.roles import Me
-from protocol.sharing.sums import SecureSum
-from protocol.surveys.records import Records
 from protocol.transcript.checkpoints import read_note
 from protocol.transcript.entries import Delivered, Sent
 from protocol.transcript.header import make_header
@@ -29,8 +26,7 @@ from protocol.transcript.receipts import (
     is_about,
     problems_of,
 )
-from protocol.variants import RRClusters, RRIndependent, SecureSumVariant
-from protocol.variants.keyvalue.privkv import PrivKVMVariant
+from protocol.variants import PrivKVMVariant, RRClusters, RRIndependent, SecureSumVariant
 from tests.every_variant import FILMS, PARTIES
 from tests.protocol.sessions import charter_of
 from tests.recorded.forgeries import Forgery, plain, unreadable_after_header

@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from protocol.messages import PartyId
-from protocol.sharing.sums import SecureSum
+from protocol import PartyId, SecureSum
 from protocol.transcript.receipts import (
     Confirmed,
     Confirming,
@@ -19,7 +18,7 @@ from protocol.transcript.receipts import (
     problems_of,
     split_between,
 )
-from protocol.variants.sums.secure_sum import SecureSumVariant
+from protocol.variants import SecureSumVariant
 from tests.protocol.sessions import SURVEY, charter_of, identities_of
 from tests.recorded.splits import split
 from tests.scenarios.command import complaint, sottovoce

@@ -8,8 +8,8 @@ from math import comb
 
 import pytest
 
+from protocol import PartyId
 from protocol.audit.proofs.spot import Spot, draw_places
-from protocol.messages import PartyId
 
 ROOT = bytes(range(32))
 PLACES = tuple(PartyId(f"p-{place:03}") for place in range(40))

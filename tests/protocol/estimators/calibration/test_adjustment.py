@@ -12,19 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from protocol.crypto.randomness import Stream
-from protocol.errors import SurveyError
-from protocol.estimators.calibration.adjustment import (
-    Adjusted,
+from protocol import (
     AdjustedEstimate,
-    Target,
-    adjust_records,
+    Block,
+    Counts,
+    JointReports,
+    LinearEstimate,
+    Stream,
+    SurveyError,
+    join_codes,
+    randomize_columns,
 )
-from protocol.estimators.counts import Counts
+from protocol.estimators.calibration.adjustment import Adjusted, Target, adjust_records
 from protocol.estimators.dependence.dependence import cramers_v
-from protocol.estimators.joint import Block, JointReports
-from protocol.estimators.linear import LinearEstimate
-from protocol.randomizers import join_codes, randomize_columns
 from tests.enumeration import Floats, keep, survey_of
 
 Codes = NDArray[np.unsignedinteger]

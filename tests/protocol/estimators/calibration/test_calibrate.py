@@ -9,18 +9,22 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from protocol.estimators.calibration.adjustment import AdjustedEstimate
+from protocol import (
+    AdjustedEstimate,
+    Attribute,
+    Block,
+    Counts,
+    JointReports,
+    KeepUniform,
+    LinearEstimate,
+    Margin,
+    Survey,
+    calibrate,
+)
 from protocol.estimators.calibration.calibrated import Method
 from protocol.estimators.calibration.linear import LinearCalibration
-from protocol.estimators.calibration.margins import Margin
-from protocol.estimators.calibration.methods import calibrate
 from protocol.estimators.calibration.post_stratified import PostStratification
 from protocol.estimators.calibration.sources import far_shares
-from protocol.estimators.counts import Counts
-from protocol.estimators.joint import Block, JointReports
-from protocol.estimators.linear import LinearEstimate
-from protocol.randomizers import KeepUniform
-from protocol.surveys.survey import Attribute, Survey
 from tests.tiers import paired, thinned
 
 Floats = NDArray[np.float64]

@@ -9,23 +9,27 @@ from typing import TypeAlias
 import numpy as np
 import pytest
 
-from protocol.errors import SurveyError
+from protocol import (
+    Block,
+    CombinedReleases,
+    Counts,
+    Estimate,
+    ExactTables,
+    Group,
+    JointReports,
+    KeepUniform,
+    LinearEstimate,
+    NoisyTables,
+    Release,
+    SurveyError,
+    Tallies,
+    calibrate,
+)
 from protocol.estimators.calibration import sources
 from protocol.estimators.calibration.calibrated import Method
 from protocol.estimators.calibration.linear import LinearCalibration
 from protocol.estimators.calibration.margins import margins_of_rows
-from protocol.estimators.calibration.methods import calibrate
 from protocol.estimators.calibration.sources import varying
-from protocol.estimators.counts import Counts
-from protocol.estimators.estimate import Estimate
-from protocol.estimators.joint import Block, JointReports
-from protocol.estimators.linear import LinearEstimate
-from protocol.estimators.releases.combined import CombinedReleases
-from protocol.estimators.releases.exact import ExactTables
-from protocol.estimators.releases.noisy import NoisyTables
-from protocol.estimators.releases.release import Group, Release
-from protocol.estimators.releases.tallies import Tallies
-from protocol.randomizers import KeepUniform
 from tests.protocol.estimators.calibration.test_calibrate import (
     CELLS,
     LAW,

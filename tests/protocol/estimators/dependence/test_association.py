@@ -14,16 +14,14 @@ from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
+from protocol import KeepUniform, exact_test, noise_aware_test
 from protocol.estimators.dependence.association import (
-    exact_test,
     naive_test,
-    noise_aware_test,
     two_step_estimate,
     two_step_statistic,
     unmixed_counts,
 )
 from protocol.estimators.projection import project_simplex
-from protocol.randomizers import KeepUniform
 from tests.statistical import ALPHA, WRONG, mean_p_value
 
 Floats = NDArray[np.float64]

@@ -13,14 +13,22 @@ from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats.contingency import association
 
-from protocol.estimators.counts import Counts
+from protocol import (
+    Attribute,
+    Block,
+    Counts,
+    JointReports,
+    LinearEstimate,
+    Survey,
+    debiased_dependences,
+    split_codes,
+)
 from protocol.estimators.dependence.dependence import (
     MEASURES,
     Dependences,
     Measure,
     covariance,
     cramers_v,
-    debiased_dependences,
     dependences,
     epsilon_of,
     measure_for,
@@ -28,10 +36,6 @@ from protocol.estimators.dependence.dependence import (
     pearson,
     raw_dependences,
 )
-from protocol.estimators.joint import Block, JointReports
-from protocol.estimators.linear import LinearEstimate
-from protocol.randomizers import split_codes
-from protocol.surveys.survey import Attribute, Survey
 from tests.enumeration import ROWS, Floats, dense_law, keep, matrix, summing, survey_of
 from tests.statistical import ALPHA, WRONG, mean_p_value
 from tests.tiers import slow

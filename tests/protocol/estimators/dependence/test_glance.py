@@ -9,19 +9,24 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from protocol.crypto.randomness import Stream
-from protocol.estimators.counts import Counts
+from protocol import (
+    Attribute,
+    Block,
+    Cells,
+    Counts,
+    Estimate,
+    ExactTables,
+    JointReports,
+    KeepUniform,
+    LinearEstimate,
+    Records,
+    Stream,
+    Survey,
+    debiased_dependences,
+)
 from protocol.estimators.dependence.association import TestResult
-from protocol.estimators.dependence.dependence import cramers_v, debiased_dependences
+from protocol.estimators.dependence.dependence import cramers_v
 from protocol.estimators.dependence.glance import STRONG, dependence_excess, glance
-from protocol.estimators.estimate import Estimate
-from protocol.estimators.joint import Block, JointReports
-from protocol.estimators.linear import LinearEstimate
-from protocol.estimators.releases.exact import ExactTables
-from protocol.estimators.tables import Cells
-from protocol.randomizers import KeepUniform
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
 
 NAMES = tuple("abcde")
 

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from protocol.estimators.counts import Counts
-from protocol.estimators.dependence.association import exact_test, noise_aware_test
-from protocol.estimators.joint import Block, JointReports
-from protocol.estimators.linear import LinearEstimate
-from protocol.estimators.releases.exact import ExactTables
-from protocol.randomizers import KeepUniform, MatrixRandomizer, Randomizer
-from protocol.surveys.records import Records
+from protocol import (
+    Block,
+    Counts,
+    ExactTables,
+    JointReports,
+    KeepUniform,
+    LinearEstimate,
+    MatrixRandomizer,
+    Randomizer,
+    Records,
+    exact_test,
+    noise_aware_test,
+)
 from tests.enumeration import survey_of
 
 SURVEY = survey_of(2, 3, 2)

@@ -10,12 +10,19 @@ import pytest
 from scipy import stats
 from scipy.stats import false_discovery_control
 
-from protocol.estimators.counts import Counts
+from protocol import (
+    Block,
+    Counts,
+    JointReports,
+    KeepElseTable,
+    LinearEstimate,
+    debiased_dependences,
+    split_codes,
+)
 from protocol.estimators.dependence.dependence import (
     MEASURES,
     Dependences,
     cramers_v,
-    debiased_dependences,
     dependences,
     pairwise_dependences,
     raw_dependences,
@@ -24,9 +31,6 @@ from protocol.estimators.dependence.pair_reports import PairReports
 from protocol.estimators.dependence.quadratic import QuadraticLaw, holm
 from protocol.estimators.dependence.strength import StrengthLaw, cramers_law, pearsons_law
 from protocol.estimators.inference.laws import About
-from protocol.estimators.joint import Block, JointReports
-from protocol.estimators.linear import LinearEstimate
-from protocol.randomizers import KeepElseTable, split_codes
 from tests.enumeration import ROWS, Floats, dense_law, keep, matrix, survey_of
 from tests.statistical import ALPHA
 from tests.tiers import thinned

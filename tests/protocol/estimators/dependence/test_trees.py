@@ -10,14 +10,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from protocol.errors import SurveyError
-from protocol.estimators.dependence.association import exact_test, wald_test
+from protocol import ExactTables, LinearEstimate, Records, Survey, SurveyError, exact_test
+from protocol.estimators.dependence.association import wald_test
 from protocol.estimators.dependence.trees import ChowLiuTree, chow_liu, mutual_information
-from protocol.estimators.linear import LinearEstimate
-from protocol.estimators.releases.exact import ExactTables
 from protocol.randomizers.marginals import MarginalPlan, MarginalReports, Method
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Survey
 from protocol.variants.marginals.counts import MarginalCounts
 from protocol.variants.marginals.estimate import ReleasedMarginals
 from tests.enumeration import survey_of

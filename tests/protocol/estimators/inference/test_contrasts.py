@@ -7,12 +7,18 @@ import math
 import numpy as np
 import pytest
 
-from protocol.estimators.counts import Counts
-from protocol.estimators.inference.contrasts import difference, odds_ratio, p_value, ratio
-from protocol.estimators.joint import Block, JointReports
-from protocol.estimators.linear import LinearEstimate
-from protocol.estimators.releases.exact import ExactTables
-from protocol.randomizers import KeepUniform
+from protocol import (
+    Block,
+    Counts,
+    ExactTables,
+    JointReports,
+    KeepUniform,
+    LinearEstimate,
+    difference,
+    odds_ratio,
+    p_value,
+    ratio,
+)
 from tests.enumeration import survey_of
 
 SURVEY = survey_of(2, 2)

@@ -13,18 +13,21 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from protocol.estimators.counts import Counts
-from protocol.estimators.estimate import Estimate
+from protocol import (
+    Block,
+    CombinedReleases,
+    Counts,
+    Estimate,
+    ExactTables,
+    JointReports,
+    LinearEstimate,
+    PrivKV,
+    Release,
+    Survey,
+    Tallies,
+)
 from protocol.estimators.inference.laws import About
-from protocol.estimators.joint import Block, JointReports
-from protocol.estimators.linear import LinearEstimate
-from protocol.estimators.releases.combined import CombinedReleases
-from protocol.estimators.releases.exact import ExactTables
-from protocol.estimators.releases.release import Release
-from protocol.estimators.releases.tallies import Tallies
 from protocol.estimators.tables import FEWEST, change_by_one, standard_errors
-from protocol.randomizers.keyvalue import PrivKV
-from protocol.surveys.survey import Survey
 from protocol.variants.keyvalue.moments import KeyValueEstimate, maximum_likelihood, moment
 from protocol.variants.oracles.estimate import AttributeShares
 from protocol.variants.oracles.names import frequency_oracle

@@ -7,10 +7,9 @@ import math
 import numpy as np
 import pytest
 
+from protocol import Interval, Projection
 from protocol.estimators.inference.interval_words import bracketed, sentences
 from protocol.estimators.inference.intervals import Intervals, Shown, interval_figures, level_text
-from protocol.estimators.inference.laws import Interval
-from protocol.estimators.projection import Projection
 
 KNOWN, EXACT = Shown(0.3, 0.2, 0.4), Shown(0.3, 0.3, 0.3)
 OPEN = Shown(0.3, math.nan, math.nan)

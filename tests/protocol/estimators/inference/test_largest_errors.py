@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from protocol.estimators.inference.largest_errors import largest_errors, reported_errors
+from protocol import KeepUniform, MatrixRandomizer, Randomizer, UnaryEncoding, largest_errors
+from protocol.estimators.inference.largest_errors import reported_errors
 from protocol.estimators.inference.laws import About
-from protocol.randomizers import KeepUniform, MatrixRandomizer, Randomizer, UnaryEncoding
 from protocol.randomizers.exact import Floats
 from tests.statistical import ALPHA
 from tests.tiers import paired

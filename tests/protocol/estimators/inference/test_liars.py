@@ -13,12 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from protocol.estimators.counts import Counts
-from protocol.estimators.joint import Block, JointReports
-from protocol.estimators.linear import LinearEstimate
-from protocol.estimators.projection import Projection
-from protocol.estimators.releases.tallies import Tallies
-from protocol.randomizers import UnaryEncoding
+from protocol import Block, Counts, JointReports, LinearEstimate, Projection, Tallies, UnaryEncoding
 from tests.enumeration import Floats, keep, survey_of
 
 N, SIZE = 7, 4

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from protocol.estimators.inference.laws import Interval, Variance, critical, score_interval
+from protocol import Interval
+from protocol.estimators.inference.laws import Variance, critical, score_interval
 from protocol.estimators.inference.products import product_interval
 
 VALUES = np.linspace(0, 1, 401)

@@ -9,16 +9,19 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from protocol.estimators.counts import Counts
-from protocol.estimators.estimate import Estimate
-from protocol.estimators.independent import ProductEstimate
+from protocol import (
+    Counts,
+    Estimate,
+    ExactTables,
+    JointReports,
+    LinearEstimate,
+    ProductEstimate,
+    Randomizer,
+    SubsetSelection,
+    Tallies,
+)
 from protocol.estimators.inference.laws import About
 from protocol.estimators.inference.scores import inflation, weighted_law
-from protocol.estimators.joint import JointReports
-from protocol.estimators.linear import LinearEstimate
-from protocol.estimators.releases.exact import ExactTables
-from protocol.estimators.releases.tallies import Tallies
-from protocol.randomizers import Randomizer, SubsetSelection
 from tests.enumeration import AB, BLOCKS, dense_law, keep, matrix, summing, survey_of
 
 ABOUT: tuple[About, About] = ("respondents", "population")

@@ -8,18 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from protocol.estimators.tables import Estimated, Table
-from protocol.estimators.usefulness import (
-    GRADES,
-    MarginOfError,
-    even_guess,
-    margin_of_error,
-    margin_of_number,
-    margins_of,
-)
-from protocol.randomizers.keyvalue import PrivKV
+from protocol import Estimated, MarginOfError, PrivKV, Table, key_survey, margin_of_error
+from protocol.estimators.usefulness import GRADES, even_guess, margin_of_number, margins_of
 from protocol.variants.keyvalue.estimate import KeyValueTables
-from protocol.variants.keyvalue.records import key_survey
 
 
 def table_of(values: list[float], error: float) -> Table:

@@ -10,15 +10,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.errors import SurveyError
-from protocol.estimators.counts import Counts
+from protocol import (
+    Block,
+    CombinedReleases,
+    Counts,
+    Group,
+    JointReports,
+    LinearEstimate,
+    NoisyTables,
+    Release,
+    SurveyError,
+)
 from protocol.estimators.inference.cumulants import CumulantLaw
 from protocol.estimators.inference.laws import About
-from protocol.estimators.joint import Block, JointReports, mean_squared_error
-from protocol.estimators.linear import LinearEstimate
-from protocol.estimators.releases.combined import CombinedReleases
-from protocol.estimators.releases.noisy import NoisyTables
-from protocol.estimators.releases.release import Group, Release, groups_of
+from protocol.estimators.joint import mean_squared_error
+from protocol.estimators.releases.release import groups_of
 from tests.enumeration import ROWS, Floats, dense_law, keep, matrix, summing, survey_of
 from tests.statistical import ALPHA, mean_p_value
 from tests.tiers import thinned

@@ -12,19 +12,24 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from protocol.errors import SurveyError
-from protocol.estimators.dependence.dependence import cramers_v, debiased_dependences, pearson
+from protocol import (
+    Attribute,
+    Cells,
+    Estimate,
+    ExactTables,
+    LinearEstimate,
+    NoisyTables,
+    Survey,
+    SurveyError,
+    Table,
+    debiased_dependences,
+)
+from protocol.estimators.dependence.dependence import cramers_v, pearson
 from protocol.estimators.dependence.glance import dependence_excess
 from protocol.estimators.dependence.strength import cramers_law, pearsons_law
-from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.laws import SIDES, About
-from protocol.estimators.linear import LinearEstimate
-from protocol.estimators.releases.exact import ExactTables
-from protocol.estimators.releases.noisy import NoisyTables
-from protocol.estimators.tables import Cells, Table
 from protocol.randomizers import coins
 from protocol.randomizers.exact import Floats
-from protocol.surveys.survey import Attribute, Survey
 from tests.tiers import slow
 
 Names: TypeAlias = tuple[str, ...]

@@ -9,13 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from protocol.crypto.randomness import Stream, secret_of
-from protocol.estimators.counts import Counts
+from protocol import Block, Counts, JointReports, LinearEstimate, Stream, Survey, secret_of
 from protocol.estimators.inference.laws import SIDES, About
-from protocol.estimators.joint import Block, JointReports
-from protocol.estimators.linear import LinearEstimate
 from protocol.estimators.releases.weighted import Stratum, Weighted
-from protocol.surveys.survey import Survey
 from tests.enumeration import BLOCKS, Floats, dense_law, keep, survey_of
 
 AB = survey_of(2, 3)

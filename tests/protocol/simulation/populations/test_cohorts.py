@@ -8,15 +8,28 @@ import numpy as np
 import pytest
 from msgspec.structs import fields, replace
 
-from protocol.accounting.events import FAIR, PrivacyEvent
-from protocol.errors import CannotTabulateError
-from protocol.estimators.estimate import Estimate
-from protocol.messages import AGGREGATOR, Message, PartyId
-from protocol.randomizers.coins import Noise
-from protocol.session.roles import Me, Seen
-from protocol.session.tabulation import Respondents, Stage, Totals
-from protocol.session.variant import Variant
-from protocol.sharing.sums import SecureSum
+from protocol import (
+    AGGREGATOR,
+    Attribute,
+    CannotTabulateError,
+    Estimate,
+    Me,
+    Message,
+    Noise,
+    PartyId,
+    PrivacyEvent,
+    Records,
+    Resampled,
+    Respondents,
+    SecureSum,
+    Seen,
+    Stage,
+    Survey,
+    TableLaw,
+    Variant,
+)
+from protocol.accounting.events import FAIR
+from protocol.session.tabulation import Totals
 from protocol.simulation.populations import cohorts
 from protocol.simulation.populations.cohorts import (
     Counted,
@@ -26,19 +39,24 @@ from protocol.simulation.populations.cohorts import (
     parts_of,
     respondent_loss,
 )
-from protocol.simulation.populations.population import Resampled, TableLaw
 from protocol.simulation.populations.tally import Tally
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
 from protocol.testing.cohorts import (
     check_alike,
     check_cohorts,
     counted_by_law,
     published_live,
 )
-from protocol.variants import RRBA, PairCounts, PairRR, RRIndependent, RRIndJoint, RRJoint
-from protocol.variants.numeric.numeric_mean import NumericMean
-from protocol.variants.oracles.attributes import Smp, Spl
+from protocol.variants import (
+    RRBA,
+    NumericMean,
+    PairCounts,
+    PairRR,
+    RRIndependent,
+    RRIndJoint,
+    RRJoint,
+    Smp,
+    Spl,
+)
 from protocol.variants.sums.tallies import Tallied
 from tests.every_variant import BITS, Example, examples
 from tests.recorded.runs import answers

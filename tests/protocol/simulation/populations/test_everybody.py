@@ -7,14 +7,19 @@ from collections.abc import Generator
 import numpy as np
 import pytest
 
-from protocol.errors import CannotTabulateError, LocalProtocolError
-from protocol.messages import Message
-from protocol.session.tabulation import Stage, Totals
-from protocol.session.variant import Variant
+from protocol import (
+    Attribute,
+    CannotTabulateError,
+    LocalProtocolError,
+    Message,
+    Records,
+    Stage,
+    Survey,
+    Variant,
+)
+from protocol.session.tabulation import Totals
 from protocol.simulation.populations import everybody
 from protocol.simulation.populations.everybody import ask_everybody
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
 from protocol.testing.cohorts import check_alike
 from protocol.variants import RRClusters, RRIndependent
 from tests.every_variant import BITS, examples

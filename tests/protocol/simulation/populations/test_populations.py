@@ -7,11 +7,18 @@ import pickle
 import numpy as np
 import pytest
 
-from protocol.crypto.randomness import Stream, secret_of
-from protocol.errors import SurveyError
-from protocol.simulation.populations.population import Law, Population, Resampled, TableLaw
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
+from protocol import (
+    Attribute,
+    Law,
+    Population,
+    Records,
+    Resampled,
+    Stream,
+    Survey,
+    SurveyError,
+    TableLaw,
+    secret_of,
+)
 from tests.recorded.runs import answers
 from tests.statistical import ALPHA, WRONG, chi_square_p_value
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from protocol.messages import AGGREGATOR, Left, PartyId
+from protocol import AGGREGATOR, PartyId, Witnesses
+from protocol.messages import Left
 from protocol.session.roster import Identity
-from protocol.transcript.certifying import Witnesses, fault_of, log_of, statement_of, to_cosign
+from protocol.transcript.certifying import fault_of, log_of, statement_of, to_cosign
 from protocol.transcript.checkpoints import read_note
 from protocol.transcript.evidence import two_checkpoints
 from tests.protocol.cosigners import Cosigner, certificate, named

@@ -7,7 +7,7 @@ import hashlib
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from protocol.messages import PartyId
+from protocol import PartyId
 from protocol.session.roster import Identity
 from protocol.transcript.checkpoints import (
     from_base64,

@@ -9,17 +9,22 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from protocol.estimators.counts import Counts
+from protocol import (
+    Block,
+    CombinedReleases,
+    Counts,
+    Estimate,
+    JointReports,
+    LinearEstimate,
+    Records,
+    Release,
+)
 from protocol.estimators.dependence.dependence import dependences
-from protocol.estimators.estimate import Estimate
-from protocol.estimators.joint import Block, JointReports
-from protocol.estimators.linear import LinearEstimate
-from protocol.estimators.releases.combined import CombinedReleases
-from protocol.estimators.releases.release import Release, groups_of
-from protocol.surveys.records import Records
+from protocol.estimators.releases.release import groups_of
 from protocol.variants.clusters.clustering import cluster, matched_blocks
 from protocol.variants.clusters.negotiation import Negotiation
-from scenarios.data.adult import ADULT, adult
+from scenarios import adult
+from scenarios.data.adult import ADULT
 
 TV, TD = 300, 0.1
 KEEPS = (0.1, 0.3, 0.5, 0.7, 0.9)

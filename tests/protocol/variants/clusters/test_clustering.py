@@ -12,13 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.errors import SurveyError
+from protocol import Block, KeepUniform, SurveyError
 from protocol.estimators.dependence.dependence import Dependences, dependences
-from protocol.estimators.joint import Block
-from protocol.randomizers import KeepUniform
 from protocol.surveys.survey import check_partition
 from protocol.variants.clusters.clustering import cluster, matched_blocks, matched_epsilon
-from scenarios.data.adult import adult
+from scenarios import adult
 from tests.enumeration import Floats, keep, survey_of
 
 

@@ -6,19 +6,24 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from protocol.accounting.events import Coins, Masked
+from protocol import (
+    Attribute,
+    Coins,
+    LinearEstimate,
+    Masked,
+    Noise,
+    NoisyTables,
+    Records,
+    SecureSum,
+    Seen,
+    Stream,
+    Survey,
+    secret_of,
+)
 from protocol.audit.audit import audit
-from protocol.crypto.randomness import Stream, secret_of
-from protocol.estimators.linear import LinearEstimate
-from protocol.estimators.releases.noisy import NoisyTables
-from protocol.randomizers.coins import Noise
-from protocol.session.roles import Seen
 from protocol.sharing import messages as kinds
-from protocol.sharing.sums import SecureSum
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
+from protocol.variants import RRClusters
 from protocol.variants.clusters.clustering import Clusters
-from protocol.variants.clusters.rr_clusters import RRClusters
 from protocol.variants.clusters.stability import stability
 from protocol.variants.reports.reports import randomized
 from protocol.variants.sums.tallies import all_pairs

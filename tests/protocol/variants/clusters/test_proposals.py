@@ -9,16 +9,22 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from protocol.estimators.counts import Counts
-from protocol.estimators.dependence.dependence import debiased_dependences, raw_dependences
-from protocol.estimators.joint import JointReports
-from protocol.estimators.linear import LinearEstimate
-from protocol.messages import Envelope, Message, PartyId
-from protocol.sharing.sums import SecureSum
-from protocol.surveys.records import Records
+from protocol import (
+    Counts,
+    JointReports,
+    LinearEstimate,
+    Message,
+    PartyId,
+    Records,
+    SecureSum,
+    debiased_dependences,
+)
+from protocol.estimators.dependence.dependence import raw_dependences
+from protocol.messages import Envelope
+from protocol.variants import RRClusters
 from protocol.variants.clusters.clustering import matched_blocks
 from protocol.variants.clusters.negotiation import Dependence
-from protocol.variants.clusters.rr_clusters import Proposal, RRClusters
+from protocol.variants.clusters.rr_clusters import Proposal
 from protocol.variants.reports.reports import Ask
 from protocol.variants.sums.tallies import all_pairs
 from tests.protocol.sessions import answers, charter_of

@@ -12,26 +12,30 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.accounting.events import Derived, ExactCounts, Plain, Public
+from protocol import (
+    AGGREGATOR,
+    Attribute,
+    Derived,
+    ExactCounts,
+    LocalProtocolError,
+    PartyId,
+    Plain,
+    Public,
+    QuorumError,
+    Records,
+    SecureSum,
+    Seen,
+    Survey,
+)
 from protocol.audit.audit import Audit, audit
-from protocol.errors import LocalProtocolError, QuorumError
 from protocol.estimators.dependence.dependence import dependences
-from protocol.messages import AGGREGATOR, DONE, Declined, PartyId
+from protocol.messages import DONE, Declined
 from protocol.session.exchange import Exchange
-from protocol.session.roles import Seen
-from protocol.sharing.sums import SecureSum
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
 from protocol.testing import contract
+from protocol.variants import RRClusters
 from protocol.variants.clusters.clustering import cluster, matched_blocks
 from protocol.variants.clusters.negotiation import Dependence
-from protocol.variants.clusters.rr_clusters import (
-    Clustered,
-    Pilot,
-    PilotReport,
-    Proposal,
-    RRClusters,
-)
+from protocol.variants.clusters.rr_clusters import Clustered, Pilot, PilotReport, Proposal
 from protocol.variants.reports.reports import Ask, Report
 from protocol.variants.sums.pair_rr import pair_randomizers
 from protocol.variants.sums.tallies import all_pairs

@@ -7,11 +7,11 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from protocol.surveys.records import Records
+from protocol import Records
 from protocol.variants.clusters.negotiation import Dependence, Negotiation
 from protocol.variants.clusters.stability import stability
 from protocol.variants.sums.tallies import all_pairs
-from scenarios.data.adult import adult
+from scenarios import adult
 from tests.enumeration import survey_of
 from tests.tiers import thinned
 

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS, KeyValueReports, PrivKV
+from protocol import PrivKV
+from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS, KeyValueReports
 from protocol.variants.keyvalue.moments import (
     EMEstimate,
     em,

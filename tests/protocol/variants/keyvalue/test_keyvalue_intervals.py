@@ -11,11 +11,11 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+from protocol import PrivKV, key_survey
 from protocol.estimators.inference.laws import About
-from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS, PrivKV
+from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS
 from protocol.variants.keyvalue.estimate import Estimator, KeyValueTables
 from protocol.variants.keyvalue.intervals import mean_intervals
-from protocol.variants.keyvalue.records import key_survey
 from tests.tiers import thinned
 
 Floats = NDArray[np.float64]

@@ -9,17 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from protocol.errors import SurveyError
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
-from protocol.variants.keyvalue.records import (
-    HELD,
-    MISSING,
-    held_records,
-    key_records,
-    key_survey,
-    key_values,
-)
+from protocol import Attribute, Records, Survey, SurveyError, key_records, key_survey
+from protocol.variants.keyvalue.records import HELD, MISSING, held_records, key_values
 
 NAN = math.nan
 LEVELS = ((-1.0, 0.1, 1.0), (0.3,))

@@ -8,28 +8,33 @@ from typing import Any
 import numpy as np
 import pytest
 
+from protocol import (
+    AGGREGATOR,
+    Derived,
+    LocalProtocolError,
+    OneOf,
+    PartyId,
+    Plain,
+    PrivacyError,
+    PrivKVM,
+    ProtocolError,
+    Public,
+    QuorumError,
+    Randomized,
+    Records,
+    Request,
+    Seen,
+    key_survey,
+)
 from protocol.accounting.accountants import PureAccountant
-from protocol.accounting.events import Derived, OneOf, Plain, Public, Randomized
-from protocol.errors import LocalProtocolError, PrivacyError, ProtocolError, QuorumError
-from protocol.messages import AGGREGATOR, PartyId
-from protocol.randomizers.keyvalue import PrivKVM
 from protocol.session.fates import Fate, Verdict
-from protocol.session.roles import Seen
-from protocol.surveys.records import Records
 from protocol.testing import contract
 from protocol.transcript.entries import Sent
+from protocol.variants import PrivKVMVariant, PrivKVVariant
 from protocol.variants.keyvalue.estimate import KeyValueTables, fakes_after
 from protocol.variants.keyvalue.moments import maximum_likelihood, moment
-from protocol.variants.keyvalue.privkv import (
-    Fakes,
-    KeyReport,
-    KeyValueCollection,
-    PrivKVMVariant,
-    PrivKVVariant,
-    Request,
-    SymbolCounts,
-)
-from protocol.variants.keyvalue.records import held_records, key_survey, key_values
+from protocol.variants.keyvalue.privkv import Fakes, KeyReport, KeyValueCollection, SymbolCounts
+from protocol.variants.keyvalue.records import held_records, key_values
 from protocol.wire.codec import decode_envelope
 from scenarios import EXECUTORS
 from tests.protocol.sessions import (

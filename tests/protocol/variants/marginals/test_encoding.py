@@ -5,12 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from protocol.errors import SurveyError
-from protocol.estimators.linear import LinearEstimate
-from protocol.estimators.releases.exact import ExactTables
-from protocol.randomizers import join_codes, split_codes
+from protocol import ExactTables, LinearEstimate, Records, SurveyError, join_codes, split_codes
 from protocol.randomizers.marginals import MarginalPlan
-from protocol.surveys.records import Records
 from protocol.variants.marginals.counts import MarginalCounts
 from protocol.variants.marginals.encoding import DecodedBits, binary_encoding
 from protocol.variants.marginals.estimate import ReleasedMarginals

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from protocol import Attribute, LinearEstimate, Survey
 from protocol.estimators.inference.cumulants import CumulantLaw
 from protocol.estimators.inference.laws import About
-from protocol.estimators.linear import LinearEstimate
 from protocol.randomizers.marginals import METHODS, MarginalPlan, Method, Unary
-from protocol.surveys.survey import Attribute, Survey
 from protocol.variants.marginals.counts import MarginalCounts
 from protocol.variants.marginals.encoding import DecodedBits, binary_encoding
 from protocol.variants.marginals.estimate import ReleasedMarginals

@@ -10,21 +10,33 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.accounting.events import Derived, OneOf, Plain, Public, Randomized
-from protocol.crypto.randomness import Stream
-from protocol.errors import LocalProtocolError, PrivacyError, ProtocolError
-from protocol.estimators.linear import LinearEstimate
-from protocol.messages import AGGREGATOR, Message, PartyId
+from protocol import (
+    AGGREGATOR,
+    Attribute,
+    Derived,
+    LinearEstimate,
+    LocalProtocolError,
+    Message,
+    OneOf,
+    PartyId,
+    Plain,
+    PrivacyError,
+    ProtocolError,
+    Public,
+    Randomized,
+    Records,
+    Request,
+    Seen,
+    Stream,
+    Survey,
+)
 from protocol.randomizers.marginals import MarginalPlan, report_bits
-from protocol.session.roles import Seen
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
 from protocol.testing import contract
 from protocol.transcript.entries import Sent
 from protocol.variants import InpHT, InpPS, InpRR, MargHT, MargPS, MargRR
 from protocol.variants.marginals.encoding import DecodedBits
 from protocol.variants.marginals.estimate import ReleasedMarginals
-from protocol.variants.marginals.variant import Bits, Counted, MarginalRelease, Request
+from protocol.variants.marginals.variant import Bits, Counted, MarginalRelease
 from protocol.wire.codec import decode_envelope
 from scenarios import EXECUTORS
 from tests.protocol.sessions import (

@@ -13,14 +13,20 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from protocol.errors import NoLikelihoodError, SurveyError
-from protocol.estimators.counts import Counts
-from protocol.estimators.joint import Block, JointReports
-from protocol.estimators.linear import LinearEstimate
-from protocol.estimators.tables import Estimated
-from protocol.randomizers import KeepUniform, UnaryEncoding
+from protocol import (
+    Attribute,
+    Block,
+    Counts,
+    Estimated,
+    JointReports,
+    KeepUniform,
+    LinearEstimate,
+    Survey,
+    SurveyError,
+    UnaryEncoding,
+)
+from protocol.errors import NoLikelihoodError
 from protocol.randomizers.marginals import METHODS, MarginalPlan, MarginalReports, Method
-from protocol.surveys.survey import Attribute, Survey
 from protocol.variants.marginals.counts import MarginalCounts
 from protocol.variants.marginals.estimate import Pooling, ReleasedMarginals
 from tests.enumeration import survey_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from protocol.estimators.linear import LinearEstimate
-from protocol.randomizers import KeepUniform, UnaryEncoding
+from protocol import KeepUniform, LinearEstimate, UnaryEncoding
 from protocol.randomizers.marginals import METHODS, MarginalPlan, MarginalReports, Method
 from protocol.variants.marginals.counts import MarginalCounts
 from protocol.variants.marginals.estimate import ReleasedMarginals

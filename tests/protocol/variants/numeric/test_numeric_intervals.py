@@ -11,12 +11,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+from protocol import Attribute, MeanRandomizer, OneBitMean, PiecewiseMean, Survey
 from protocol.estimators.inference.cumulants import CumulantLaw, Cumulants
 from protocol.estimators.inference.laws import About
-from protocol.randomizers.means.means import MeanRandomizer
-from protocol.randomizers.means.one_bit import OneBitMean
-from protocol.randomizers.means.piecewise import PiecewiseMean
-from protocol.surveys.survey import Attribute, Survey
 from protocol.variants.numeric.estimate import NumericMeans, mean_law
 from protocol.variants.numeric.scales import attribute_scale
 from tests.tiers import thinned

@@ -10,21 +10,26 @@ import msgspec
 import numpy as np
 import pytest
 
-from protocol.accounting.events import Composed, Plain, Randomized
+from protocol import (
+    AGGREGATOR,
+    Attribute,
+    Composed,
+    Plain,
+    Randomized,
+    Records,
+    Request,
+    Seen,
+    Stream,
+    Survey,
+    SurveyError,
+)
 from protocol.attack.attack import attack
-from protocol.crypto.randomness import Stream
-from protocol.errors import SurveyError
-from protocol.messages import AGGREGATOR
-from protocol.session.roles import Seen
 from protocol.session.variant import build, parameters_of
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
 from protocol.testing import contract
 from protocol.variants import NumericMean
 from protocol.variants.numeric.numeric_mean import Mechanism
 from protocol.variants.numeric.scales import Scale, attribute_scale
 from protocol.variants.oracles.attributes import AttributeReports, AttributeTallies
-from protocol.variants.reports.one_report import Request
 from scenarios import EXECUTORS
 from tests.every_variant import NUMBERS
 from tests.protocol.sessions import answers, charter_of, holdings_of, rehearsed

@@ -8,13 +8,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from protocol import (
+    Attribute,
+    KeepElseTable,
+    KeepUniform,
+    LinearEstimate,
+    Randomizer,
+    Survey,
+    UnaryEncoding,
+)
 from protocol.estimators.inference.cumulants import CumulantLaw
 from protocol.estimators.inference.laws import About
-from protocol.estimators.linear import LinearEstimate
-from protocol.randomizers import KeepUniform, Randomizer
-from protocol.randomizers.oracles.unary import UnaryEncoding
-from protocol.randomizers.table import KeepElseTable
-from protocol.surveys.survey import Attribute, Survey
 from protocol.variants.oracles.estimate import AttributeShares
 from tests.protocol.estimators.inference.test_cumulants import law_of_count
 from tests.tiers import slow

@@ -9,27 +9,33 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from protocol.accounting.events import (
+from protocol import (
+    AGGREGATOR,
+    RECORD,
+    Attribute,
     Composed,
     Derived,
+    Estimate,
+    Estimated,
+    Message,
     OneOf,
+    PartyId,
     Plain,
     PrivacyEvent,
+    ProtocolError,
     Public,
     Randomized,
+    Randomizer,
+    Records,
+    Request,
+    Seen,
+    Stream,
+    Survey,
+    SurveyError,
 )
 from protocol.attack.attack import attack
 from protocol.audit.claims import check_claims
-from protocol.crypto.randomness import Stream
-from protocol.errors import ProtocolError, SurveyError
-from protocol.estimators.estimate import Estimate
-from protocol.estimators.tables import Estimated
-from protocol.messages import AGGREGATOR, RECORD, Message, PartyId
-from protocol.randomizers import Randomizer
-from protocol.session.roles import Seen
 from protocol.session.variant import build, parameters_of
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
 from protocol.testing import contract
 from protocol.variants import RsFd, Smp, Spl
 from protocol.variants.oracles.attributes import (
@@ -39,7 +45,6 @@ from protocol.variants.oracles.attributes import (
     SampledReports,
 )
 from protocol.variants.oracles.names import ORACLES, frequency_oracle
-from protocol.variants.reports.one_report import Request
 from scenarios import EXECUTORS
 from tests.protocol.sessions import (
     SURVEY,

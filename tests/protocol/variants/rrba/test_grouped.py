@@ -9,14 +9,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from protocol import Attribute, GroupTables, LinearEstimate, Survey
 from protocol.crypto.randomness import WORDS
 from protocol.estimators.inference.cumulants import CumulantLaw, Cumulants
 from protocol.estimators.inference.laws import About
-from protocol.estimators.linear import LinearEstimate
-from protocol.surveys.survey import Attribute, Survey
+from protocol.variants import RRBA
 from protocol.variants.rrba.blocks import ReportLaw, Running, integer_weights
-from protocol.variants.rrba.grouped import GroupTables
-from protocol.variants.rrba.rrba import RRBA
 from tests.tiers import thinned
 
 SIZES = (2, 3, 2)

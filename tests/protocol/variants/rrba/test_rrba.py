@@ -9,17 +9,25 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from protocol import (
+    AGGREGATOR,
+    Attribute,
+    GroupTables,
+    PartyId,
+    PrivacyError,
+    ProtocolError,
+    Records,
+    Survey,
+)
 from protocol.crypto.randomness import WORDS
-from protocol.errors import NoLikelihoodError, PrivacyError, ProtocolError
-from protocol.messages import AGGREGATOR, DONE, Envelope, PartyId
+from protocol.errors import NoLikelihoodError
+from protocol.messages import DONE, Envelope
 from protocol.session.fates import Fate, Verdict
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
 from protocol.testing import contract
 from protocol.transcript.entries import Delivered, Sent
+from protocol.variants import RRBA
 from protocol.variants.rrba.blocks import Running, integer_weights
-from protocol.variants.rrba.grouped import GroupTables
-from protocol.variants.rrba.rrba import RRBA, Answers, Block, Question, Released
+from protocol.variants.rrba.rrba import Answers, Block, Question, Released
 from protocol.wire.codec import decode_envelope
 from scenarios import EXECUTORS
 from tests.protocol.sessions import (

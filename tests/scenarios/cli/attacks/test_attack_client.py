@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from protocol import Stream, secret_of
 from protocol.attack.client import attack_client, leaves
-from protocol.crypto.randomness import Stream, secret_of
 from tests.scenarios.command import OWN, complaint, sottovoce
 from tests.tiers import thinned
 

@@ -11,14 +11,13 @@ from parties.keeping.attempts import counting
 from parties.keeping.checkpoints import checkpoint_note, read_checkpoint
 from parties.keeping.members import key_secret
 from parties.keeping.record_names import checkpoint_path
-from protocol.messages import AGGREGATOR, PartyId
+from protocol import AGGREGATOR, PartyId
 from protocol.session.roster import Identity
 from protocol.transcript.checkpoints import origin_of
 from protocol.transcript.cosignatures import WitnessKey, cosign, with_lines
 from protocol.variants import RRIndependent
+from scenarios import Outcome, simulate
 from scenarios.cli.example_variants import HABITS, varied_respondents
-from scenarios.running.outcomes import Outcome
-from scenarios.running.simulation import simulate
 from scenarios.surveys.holding.aggregating import aggregate_survey
 from scenarios.surveys.members import read_member
 from scenarios.surveys.witnessing.state import make_witness

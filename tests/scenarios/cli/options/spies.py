@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from parties.keeping.members import Member
+from protocol import Records
 from protocol.accounting.spending import Cost
 from protocol.attack.active.active import attack_actively
 from protocol.attack.attack import attack
 from protocol.session.variant import parameters_of
-from protocol.surveys.records import Records
 from protocol.variants import BUILT_IN
 from scenarios.cli import witness as witness_command
 from scenarios.cli.options import within_budget

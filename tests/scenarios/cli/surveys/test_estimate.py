@@ -14,18 +14,14 @@ import pandas
 import pyarrow.parquet
 import pytest
 
-from protocol.estimators.dependence.association import exact_test
+from protocol import Attribute, Estimated, Records, Survey, exact_test
 from protocol.estimators.inference.intervals import Intervals
-from protocol.estimators.tables import Estimated
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRBA, RRIndependent
-from scenarios import simulate, town
+from scenarios import Outcome, simulate, town
 from scenarios.cli.surveys.estimating import _figures
 from scenarios.errors import install_command
 from scenarios.files.parquet import encode_parquet
 from scenarios.report.beside import write_synthetic
-from scenarios.running.outcomes import Outcome
 from scenarios.statement.tables import rows_values
 from scenarios.wording.formatting import as_json
 from tests.scenarios.command import complaint, sottovoce

@@ -8,12 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
+from protocol import Attribute, Records, Survey
 from protocol.variants import RRIndependent, RRJoint
-from scenarios import simulate, town
+from scenarios import Outcome, simulate, town
 from scenarios.report.one_respondent import _percent
-from scenarios.running.outcomes import Outcome
 from tests.recorded.forgeries import Forgery
 from tests.scenarios.command import complaint, sottovoce
 from transports.faults import crash

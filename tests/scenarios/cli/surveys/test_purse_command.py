@@ -9,9 +9,9 @@ import pytest
 
 from parties.keeping.paying.payments import Release
 from parties.keeping.purse import PAID, open_purse
+from protocol import PartyId
 from protocol.accounting.spending import Cost
 from protocol.errors import UsageError
-from protocol.messages import PartyId
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.survey_folders import make_folders
 

@@ -11,17 +11,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from protocol import AGGREGATOR, PartyId, SecureSum, Variant
 from protocol.errors import UsageError
-from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.roster import Roster
-from protocol.session.variant import Variant, parameters_of
-from protocol.sharing.sums import SecureSum
+from protocol.session.variant import parameters_of
 from protocol.simulation.setting import Setting, make_setting
 from protocol.variants import BUILT_IN, RRBA, PairRR, RRClusters, RRIndependent, SecureSumVariant
-from scenarios import simulate
+from scenarios import Finished, Transcript, simulate
 from scenarios.cli.transcripts.observer import ObserverOptions
-from scenarios.files.transcripts import Transcript
-from scenarios.running.scenario import Finished
 from scenarios.statement.runs import run_values
 from scenarios.surveys.enrolment.agreed import Agreed, CharterFile
 from scenarios.surveys.enrolment.folders import files_of, new_authority, write_folder

@@ -10,13 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from protocol import Attribute, Coins, Records, SecureSum, Survey
 from protocol.accounting.coins import epsilon_of
-from protocol.accounting.events import Coins
-from protocol.sharing.sums import SecureSum
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
-from protocol.variants.reports.rr_joint import RRJoint
-from protocol.variants.sums.secure_sum import SecureSumVariant
+from protocol.variants import RRJoint, SecureSumVariant
 from scenarios import simulate
 from tests.scenarios.command import sottovoce
 

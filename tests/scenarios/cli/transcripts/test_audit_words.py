@@ -9,9 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from protocol.crypto.randomness import Stream, secret_of
-from protocol.randomizers import KeepUniform
-from protocol.surveys.records import Records
+from protocol import KeepUniform, Records, Stream, secret_of
 from protocol.variants import RRIndependent, SecureSumVariant
 from scenarios import simulate
 from tests.every_variant import BITS, examples

@@ -10,8 +10,9 @@ import pytest
 
 from parties.keeping.checkpoints import read_checkpoint, write_checkpoints
 from parties.keeping.packing import Unpacked
+from protocol import AGGREGATOR, RECORD
 from protocol.errors import UsageError
-from protocol.messages import AGGREGATOR, RECORD, Envelope
+from protocol.messages import Envelope
 from protocol.transcript.header import make_header
 from scenarios.surveys.members import read_member
 from tests.recorded.checkpointed import checkpoints_of, record, spoken

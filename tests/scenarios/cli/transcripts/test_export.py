@@ -15,13 +15,12 @@ import pyarrow.parquet
 import pytest
 
 from parties.keeping.writing import whole_folder
-from protocol.messages import AGGREGATOR
+from protocol import AGGREGATOR
 from protocol.variants import RRIndependent
-from scenarios import open_transcript, simulate, town
+from scenarios import Outcome, open_transcript, simulate, town
 from scenarios.errors import install_command
 from scenarios.report import exporting
 from scenarios.report.record_tables import TABLES, rows_of
-from scenarios.running.outcomes import Outcome
 from tests.recorded.forgeries import Forgery
 from tests.scenarios.command import OWN, complaint, sottovoce
 from transports.faults import crash, duplicate

@@ -17,12 +17,12 @@ from parties.keeping.checkpoints import (
     write_evidence,
 )
 from parties.keeping.record_names import checkpoint_path
-from protocol.surveys.records import Records
+from protocol import Records
 from protocol.transcript.evidence import two_checkpoints
 from protocol.transcript.receipts import Counted, encode_receipt, problems_of
 from protocol.variants import BUILT_IN
+from scenarios import simulate
 from scenarios.cli.example_variants import example
-from scenarios.running.simulation import simulate
 from tests.recorded.forgeries import Forgery
 from tests.recorded.signed import TWO, changed_report, finished_run, rewritten, setting, signed_run
 from tests.scenarios.command import OWN, complaint, sottovoce

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from protocol import PartyId
 from protocol.audit.proofs.spot import draw_places
-from protocol.messages import WITHDRAWN, PartyId
+from protocol.messages import WITHDRAWN
 from protocol.transcript.verification import verify
 from tests.recorded.withdrawn import survey_without
 from tests.scenarios.command import complaint, sottovoce

@@ -12,12 +12,11 @@ from random import Random
 
 import pytest
 
+from scenarios import propose, read_plan
 from scenarios.data.own_tables.coding import Coding
 from scenarios.data.own_tables.proposals.codes import far_codes
 from scenarios.data.own_tables.proposals.wordings import ordered_scale, tells_who
-from scenarios.data.own_tables.proposing import propose
 from scenarios.data.own_tables.question import Question
-from scenarios.surveys.survey_plan import read_plan
 from tests.scenarios.command import sottovoce
 
 ROWS = 1200

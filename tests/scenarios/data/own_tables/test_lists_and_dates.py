@@ -9,11 +9,10 @@ import pandas as pd
 import pytest
 
 from protocol.errors import UsageError
+from scenarios import propose, read_plan
 from scenarios.data.own_tables.coding import Coding
 from scenarios.data.own_tables.dates import date_in, date_orders
-from scenarios.data.own_tables.proposing import propose
 from scenarios.surveys.respondents import coding_for, read_respondents
-from scenarios.surveys.survey_plan import read_plan
 from tests.scenarios.command import sottovoce
 
 TERMS = 'title = "Own"\nepsilon = 4.0\n'

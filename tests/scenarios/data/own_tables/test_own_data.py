@@ -13,14 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from protocol.errors import UsageError
+from scenarios import plan_text, propose, read_plan
 from scenarios.data.own_tables.coding import Coding, number_in
 from scenarios.data.own_tables.opening import open_sheet
-from scenarios.data.own_tables.plan_text import plan_text
-from scenarios.data.own_tables.proposing import propose
 from scenarios.data.own_tables.question import Question
 from scenarios.data.own_tables.sheets import Format
 from scenarios.surveys.rehearsing import split_records
-from scenarios.surveys.survey_plan import read_plan
 from tests.scenarios.command import complaint, sottovoce
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from protocol.variants import PairCounts, SecureSumVariant
 from protocol.variants.sums.tallies import Counted
-from scenarios.surveys.survey_plan import read_plan
+from scenarios import read_plan
 from tests.scenarios.command import complaint, sottovoce
 
 

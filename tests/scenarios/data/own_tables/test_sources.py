@@ -16,19 +16,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.errors import SurveyError, UsageError
+from protocol import Attribute, Records, Survey, SurveyError
+from protocol.errors import UsageError
 from protocol.surveys.dataframes import Cell, Frame
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
+from scenarios import plan_text, propose, read_plan
 from scenarios.data.own_tables import coding as coding_module
 from scenarios.data.own_tables import counting
 from scenarios.data.own_tables.coding import Coding
-from scenarios.data.own_tables.plan_text import plan_text
-from scenarios.data.own_tables.proposing import propose
 from scenarios.data.own_tables.question import Question
 from scenarios.data.own_tables.sheets import BLOCK, Format, Sheet
 from scenarios.errors import install_command
-from scenarios.surveys.survey_plan import read_plan
 from tests.scenarios.command import complaint, sottovoce
 
 COLUMNS = {

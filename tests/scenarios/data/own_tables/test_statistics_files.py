@@ -12,11 +12,10 @@ import pyreadstat
 import pytest
 
 from protocol.surveys.texts import Wording
+from scenarios import plan_text, propose, read_plan
 from scenarios.data.own_tables import statistics_files
-from scenarios.data.own_tables.plan_text import plan_text
-from scenarios.data.own_tables.proposing import propose
 from scenarios.errors import install_command
-from scenarios.surveys.survey_plan import Plan, read_plan
+from scenarios.surveys.survey_plan import Plan
 from tests.scenarios.command import complaint, sottovoce
 
 ROWS = 600

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from parties.keeping.packing import Unpacked
-from protocol.session.tabulation import Stage
+from protocol import Stage
 from protocol.simulation.populations.cohorts import Counted, Job
 from protocol.transcript.entries import WITHHELD, Header
 from protocol.transcript.reader import TranscriptReader

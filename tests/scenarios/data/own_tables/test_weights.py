@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scenarios.surveys.survey_plan import read_plan
+from scenarios import read_plan
 from tests.scenarios.command import complaint, sottovoce
 
 PLAN = """

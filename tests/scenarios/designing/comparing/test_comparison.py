@@ -8,10 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from protocol.crypto.randomness import Stream, secret_of
-from protocol.randomizers import KeepUniform
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
+from protocol import Attribute, KeepUniform, Records, Stream, Survey, secret_of
 from scenarios.designing.candidates import Wanted
 from scenarios.designing.comparing import comparison
 from scenarios.designing.comparing.choosing import chosen, named

@@ -11,21 +11,16 @@ import pytest
 from rich.console import Console
 from scipy import stats
 
+from protocol import AdjustedEstimate, Estimate, JointReports, Message
 from protocol.errors import UsageError
-from protocol.estimators.calibration.adjustment import AdjustedEstimate
-from protocol.estimators.estimate import Estimate
-from protocol.estimators.joint import JointReports
-from protocol.messages import Message
 from protocol.variants import RRIndependent
-from scenarios.data.town import TOWN, town
+from scenarios import Context, Finished, Reproduced, simulate, state_run, town
+from scenarios.data.town import TOWN
 from scenarios.papers.printed import printed
 from scenarios.papers.rr import evaluation, statements
 from scenarios.papers.rr.shared import ADJUSTED, CLUSTERS, INDEPENDENT, METHODS, RANDOMIZED
 from scenarios.report.terminal.statement import statement_report
-from scenarios.running.reproduction import Reproduced
-from scenarios.running.scenario import Context, Finished
-from scenarios.running.simulation import simulate
-from scenarios.statement.runs import run_values, state_run
+from scenarios.statement.runs import run_values
 from tests.scenarios.command import write_adult
 from tests.scenarios.reproduced import measured, reproduce
 

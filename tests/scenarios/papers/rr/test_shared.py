@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from protocol.crypto.randomness import Stream, secret_of
+from protocol import Block, Records, Stream, secret_of
 from protocol.estimators.dependence.dependence import cramers_v
-from protocol.estimators.joint import Block
 from protocol.estimators.projection import clip_and_rescale
-from protocol.surveys.records import Records
 from protocol.variants import RRIndependent
 from scenarios.data.adult import ADULT
 from scenarios.papers.laws import reported_counts

@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from protocol import exact_test, noise_aware_test
 from protocol.estimators.dependence.association import (
     TestResult,
     drawn_fakes,
-    exact_test,
     naive_test,
-    noise_aware_test,
     unmixed_counts,
 )
 from scenarios.papers.laws import report_once, reported_pairs

@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from protocol.crypto.randomness import Stream
+from protocol import KeepElseTable, Stream
 from protocol.estimators.projection import project_rows
-from protocol.randomizers.table import KeepElseTable
 from protocol.variants.rrba.blocks import Cells, Running
 from scenarios.papers.laws import report_block
 from scenarios.papers.rrba.block_laws import (

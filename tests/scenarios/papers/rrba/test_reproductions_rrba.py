@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from protocol import KeepElseTable, KeepUniform
 from protocol.errors import UsageError
-from protocol.randomizers import KeepUniform
-from protocol.randomizers.table import KeepElseTable
+from scenarios import Context
 from scenarios.papers.experiment import Asked
 from scenarios.papers.printed import printed
 from scenarios.papers.rrba import accuracy as rrba_errors
@@ -21,7 +21,6 @@ from scenarios.papers.rrba import shared as rrba_setting
 from scenarios.papers.rrba import stopping as rrba_stopping
 from scenarios.papers.rrba.shared import network
 from scenarios.papers.rrba.stopping import Cell, nearest_cell
-from scenarios.running.scenario import Context
 from tests.scenarios.reproduced import measured, reproduce
 from tests.statistical import ALPHA, WRONG, mean_p_value
 from tests.tiers import thinned

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from protocol import Attribute, KeepElseTable, Survey
 from protocol.crypto.randomness import WORDS
-from protocol.randomizers.table import KeepElseTable
-from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRBA
 from scenarios.papers.laws import expected_inverse
 from scenarios.papers.rrba import honest as rrba_honest

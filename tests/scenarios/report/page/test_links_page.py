@@ -9,8 +9,7 @@ from html.parser import HTMLParser
 import pytest
 import segno
 
-from protocol.messages import PartyId
-from protocol.surveys.survey import Attribute, Survey
+from protocol import Attribute, PartyId, Survey
 from protocol.surveys.texts import Texts
 from scenarios.report.page.links import links_page, qr_codes
 from scenarios.report.page.page import hashed

@@ -13,7 +13,7 @@ from typing import NoReturn
 import msgspec
 import numpy as np
 
-from protocol.errors import QuorumError
+from protocol import QuorumError
 
 
 class Locked(Exception):

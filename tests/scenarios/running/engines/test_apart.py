@@ -136,7 +136,7 @@ def test_a_party_does_not_import_what_judges_records() -> None:
 
 
 def test_without_ray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    from scenarios.running.engines.opening import open_engine
+    from scenarios import open_engine
 
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.delitem(sys.modules, "scenarios.running.engines.on_ray", raising=False)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from protocol.messages import PartyId
+from protocol import PartyId
 from protocol.session.roster import Identity, Signed
 from scenarios.errors import EngineError
 from scenarios.running.engines import checking

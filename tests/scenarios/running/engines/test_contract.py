@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import QuorumError, UsageError
+from protocol import QuorumError
+from protocol.errors import UsageError
+from scenarios import open_engine
 from scenarios.errors import EngineError
 from scenarios.running.engines.engine import Engine, Lost, completed, in_order
-from scenarios.running.engines.opening import open_engine
 from scenarios.running.loading import load_module
 from tests.scenarios.running.engines import kernels
 from tests.scenarios.running.engines.ray_apart import ON_RAY

@@ -15,12 +15,11 @@ from protocol.attack.attack import Attack, attack
 from protocol.errors import UsageError
 from protocol.testing import check_under_faults
 from protocol.variants import RRIndependent, RRJoint
+from scenarios import Context, Row
 from scenarios.cli.example_variants import HABITS, example
 from scenarios.files.pieces import PIECES, growing_pieces
 from scenarios.running.engines.processes import Processes
 from scenarios.running.engines.sweep import Sweep, sweep_description
-from scenarios.running.reproduction import Row
-from scenarios.running.scenario import Context
 from tests.scenarios.command import OWN as OWN_VARIANTS
 from tests.scenarios.command import complaint, python, sottovoce
 from tests.scenarios.reproduced import reproduce

@@ -9,12 +9,18 @@ import pytest
 
 from protocol import Population, Stream, secret_of
 from protocol.variants.keyvalue.records import key_values
+from scenarios import (
+    Context,
+    find_scenario,
+    survey_network,
+    taxi,
+    taxi_distribution,
+    town,
+    town_distribution,
+)
 from scenarios.data.key_populations import KeyPopulation
-from scenarios.data.networks import survey_network
-from scenarios.data.taxi import taxi, taxi_distribution, taxi_population
-from scenarios.data.town import town, town_distribution, town_population
-from scenarios.running.loading import find_scenario
-from scenarios.running.scenario import Context
+from scenarios.data.taxi import taxi_population
+from scenarios.data.town import town_population
 from scenarios.running.tabulating import surveyed
 from tests.statistical import ALPHA, chi_square_p_value
 

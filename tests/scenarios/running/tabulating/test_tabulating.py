@@ -14,21 +14,24 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from protocol import CannotTabulateError, Records, SurveyError, TableLaw
-from protocol.randomizers.coins import Noise
+from protocol import (
+    CannotTabulateError,
+    Noise,
+    Records,
+    SecureSum,
+    SurveyError,
+    TableLaw,
+    key_survey,
+)
 from protocol.session.tabulation import Totals
-from protocol.sharing.sums import SecureSum
 from protocol.simulation.populations.cohorts import Counted
-from protocol.variants import PairCounts, RRClusters, RRIndependent
-from protocol.variants.keyvalue.privkv import PrivKVMVariant
-from protocol.variants.keyvalue.records import key_survey
+from protocol.variants import PairCounts, PrivKVMVariant, RRClusters, RRIndependent
 from protocol.variants.sums.tallies import Tally
-from scenarios import Tabulated, UsageError, tabulate
+from scenarios import Tabulated, UsageError, state_tabulation, tabulate
 from scenarios.files import cohorts_done
 from scenarios.running import tabulating
 from scenarios.running.engines.engine import Engine
 from scenarios.running.engines.here import Here
-from scenarios.statement.tabulations import state_tabulation
 from tests.every_variant import BITS
 from tests.recorded.runs import answers
 from tests.scenarios.command import ROOT, environment

@@ -10,13 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from protocol import Law, Records, Stream, TableLaw
-from protocol.variants import RRIndependent
-from protocol.variants.keyvalue.privkv import PrivKVMVariant
-from protocol.variants.keyvalue.records import key_survey
-from scenarios import Tabulated, tabulate
+from protocol import Law, Records, Stream, TableLaw, key_survey
+from protocol.variants import PrivKVMVariant, RRIndependent
+from scenarios import Tabulated, open_engine, tabulate
 from scenarios.running.engines.engine import Engine
-from scenarios.running.engines.opening import open_engine
 from tests.every_variant import BITS
 from tests.recorded.runs import answers
 from tests.scenarios.running.engines.ray_apart import needs_ray, run

@@ -5,17 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from protocol.estimators.usefulness import MarginOfError, margins_of
-from protocol.session.variant import Variant
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
+from protocol import Attribute, MarginOfError, Records, Survey, Variant, key_survey
+from protocol.estimators.usefulness import margins_of
 from protocol.variants import BUILT_IN, PairCounts
-from protocol.variants.keyvalue.records import key_survey
 from protocol.variants.sums.tallies import Counted
+from scenarios import tabulate
 from scenarios.designing.mending import Mending, mending
 from scenarios.designing.predicting import predicted_margins
 from scenarios.running.making import make_variant
-from scenarios.running.tabulating import tabulate
 from scenarios.statement.usefulness.verdict import mended
 from tests.enumeration import survey_of
 

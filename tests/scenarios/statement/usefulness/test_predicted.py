@@ -7,12 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from protocol import Attribute, Records, Survey, Variant, key_survey
 from protocol.estimators.usefulness import SCALE_SAYS, least_exact, margins_of
-from protocol.session.variant import Variant
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import BUILT_IN, RRClusters
-from protocol.variants.keyvalue.records import key_survey
 from scenarios import simulate
 from scenarios.designing.predicting import NotEstimatedError
 from scenarios.running.making import make_variant

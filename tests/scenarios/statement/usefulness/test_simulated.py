@@ -9,15 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from protocol.estimators.estimate import Estimate
-from protocol.estimators.usefulness import GRADES, MarginOfError, margins_of
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
+from protocol import Attribute, Estimate, MarginOfError, Records, Survey, key_survey
+from protocol.estimators.usefulness import GRADES, margins_of
 from protocol.variants import BUILT_IN
-from protocol.variants.keyvalue.records import key_survey
+from scenarios import tabulate
 from scenarios.keyvalue import true_figures
 from scenarios.running.making import make_variant
-from scenarios.running.tabulating import tabulate
 from tests.enumeration import survey_of
 
 SURVEY = survey_of(2, 3, 5)

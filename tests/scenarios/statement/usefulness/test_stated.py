@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from protocol.estimators.usefulness import MEANS_SAY, SCALE_SAYS, MarginOfError, Subject, margins_of
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
+from protocol import Attribute, MarginOfError, Records, Survey
+from protocol.estimators.usefulness import MEANS_SAY, SCALE_SAYS, Subject, margins_of
 from protocol.variants import NumericMean
-from scenarios.running.tabulating import tabulate
+from scenarios import tabulate
 from scenarios.statement.usefulness.verdict import UsefulnessVerdict, on_usefulness
 from tests.pages import Page
 from tests.scenarios.command import sottovoce

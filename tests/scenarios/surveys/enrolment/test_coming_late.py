@@ -16,7 +16,7 @@ from parties.keeping.places import handed_out, unused_spares
 from protocol.messages import CLOSED_EARLY
 from protocol.transcript.entries import Departed
 from protocol.transcript.reader import TranscriptReader
-from scenarios.files.transcripts import open_transcript
+from scenarios import open_transcript
 from scenarios.surveys.members import read_member
 from tests.scenarios.command import Said, complaint, sottovoce
 from tests.scenarios.programs import Program

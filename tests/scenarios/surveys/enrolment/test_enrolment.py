@@ -16,9 +16,8 @@ import pytest
 from cryptography.x509 import load_pem_x509_certificate
 
 from parties.keeping import writing
-from protocol.messages import PartyId
+from protocol import PartyId, SecureSum
 from protocol.session.roster import Identity, Roster
-from protocol.sharing.sums import SecureSum
 from scenarios.cli.surveys.holding import aggregate
 from scenarios.surveys.enrolment import joining
 from scenarios.surveys.enrolment.agreed import CharterFile

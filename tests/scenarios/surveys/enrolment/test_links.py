@@ -17,10 +17,11 @@ from cryptography import x509
 
 from parties.keeping.members import key_secret
 from parties.keeping.places import linked, spares, unused_spares
+from protocol import PartyId
 from protocol.errors import UsageError
-from protocol.messages import PartyId
 from protocol.session.roster import Identity, Roster
 from protocol.transcript.checkpoints import origin_of
+from scenarios import read_plan
 from scenarios.running.making import ANSWERED_BY_PAGES
 from scenarios.surveys.enrolment.agreed import CharterFile
 from scenarios.surveys.enrolment.folders import files_of, new_authority
@@ -31,7 +32,6 @@ from scenarios.surveys.enrolment.linking import (
     make_links,
 )
 from scenarios.surveys.members import read_member
-from scenarios.surveys.survey_plan import read_plan
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.linked_surveys import URL, linked_plan, linking, written_links
 from tests.scenarios.survey_folders import PLANS, plan_file

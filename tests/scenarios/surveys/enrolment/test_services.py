@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from protocol.audit.coalition.coalition import Coalition
+from protocol import Coalition, PartyId
 from protocol.errors import UsageError
-from protocol.messages import PartyId
 from scenarios import EXECUTORS, simulate
 from scenarios.surveys.enrolment.agreed import check_parties
 from tests.protocol.other_shapes import HOMEPAGES, records, shapes

@@ -10,10 +10,10 @@ from pathlib import Path
 import trio
 
 from parties.keeping.packing import Unpacked
-from protocol.messages import AGGREGATOR
+from protocol import AGGREGATOR
 from protocol.transcript.entries import Entry
 from protocol.transcript.reader import TranscriptReader
-from scenarios.running.outcomes import Outcome
+from scenarios import Outcome
 from scenarios.surveys.answering import Answered
 from scenarios.surveys.holding.aggregating import aggregate_survey
 from scenarios.surveys.members import read_member, tls_context

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import trio
 
+from protocol import AGGREGATOR
 from protocol.errors import UsageError
-from protocol.messages import AGGREGATOR
+from scenarios import Outcome
 from scenarios.errors import StoppedError
-from scenarios.running.outcomes import Outcome
 from scenarios.surveys.holding.aggregating import abandon_survey
 from scenarios.surveys.members import read_member
 from scenarios.surveys.operating.by_hand import BY_HAND, acts_in

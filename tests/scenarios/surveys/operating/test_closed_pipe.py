@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.messages import AGGREGATOR
+from protocol import AGGREGATOR
 from tests.scenarios.command import ROOT, environment
 from tests.scenarios.programs import Program
 from tests.scenarios.survey_folders import ROWS, table

@@ -7,8 +7,8 @@ from pathlib import Path
 import trio
 import trio.testing
 
-from protocol.messages import AGGREGATOR
-from scenarios.running.outcomes import Outcome
+from protocol import AGGREGATOR
+from scenarios import Outcome
 from scenarios.surveys.operating.joining import EVERY, JOINING, joining_file
 from scenarios.surveys.operating.operation import Operation
 from tests.scenarios.command import complaint, sottovoce

@@ -21,8 +21,9 @@ import trio
 from parties.keeping.attempts import Allowance, open_answers
 from parties.keeping.members import Member
 from parties.keeping.remembered import KEY_BYTES
+from protocol import AGGREGATOR, RECORD, PartyId
 from protocol.accounting.spending import Cost
-from protocol.messages import AGGREGATOR, RECORD, Closed, Envelope, PartyId
+from protocol.messages import Closed, Envelope
 from protocol.session.exchange import Exchange
 from protocol.transcript.header import make_header
 from protocol.transcript.recorder import Recorder

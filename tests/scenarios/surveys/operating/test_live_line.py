@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.messages import AGGREGATOR
+from protocol import AGGREGATOR
 from scenarios.errors import STOPPED
 from scenarios.surveys.operating.live_line import line_of, show
 from scenarios.surveys.operating.progress import Counts, Phase, Progress

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from protocol import AGGREGATOR
 from protocol.errors import UsageError
-from protocol.messages import AGGREGATOR
-from scenarios.running.outcomes import Outcome
+from scenarios import Outcome
 from scenarios.surveys.operating import logs
 from scenarios.surveys.operating.logs import json_log
 from scenarios.surveys.operating.outfit import operating

@@ -15,9 +15,9 @@ import pytest
 import trio
 import trio.testing
 
-from protocol.messages import AGGREGATOR
+from protocol import AGGREGATOR
+from scenarios import Outcome
 from scenarios.errors import install_command
-from scenarios.running.outcomes import Outcome
 from scenarios.surveys.operating import metrics
 from scenarios.surveys.operating.outfit import operating
 from scenarios.surveys.operating.progress import Phase, Progress

@@ -14,11 +14,11 @@ from trio.testing import MockClock
 
 from parties.actor import aggregator, run_machine
 from parties.session import start_members
-from protocol.messages import AGGREGATOR, Envelope
+from protocol import AGGREGATOR, Records
+from protocol.messages import Envelope
 from protocol.session.exchange import Exchange
 from protocol.session.fates import Fate
 from protocol.simulation.setting import make_setting
-from protocol.surveys.records import Records
 from protocol.transcript.entries import Sent
 from protocol.transcript.header import make_header
 from protocol.transcript.reader import TranscriptReader

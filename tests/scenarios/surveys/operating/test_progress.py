@@ -10,7 +10,8 @@ import pytest
 import trio
 import trio.testing
 
-from protocol.messages import AGGREGATOR, LINK_CLOSED, NO_ROUND, RECORD, Closed, Declined, Envelope
+from protocol import AGGREGATOR, RECORD
+from protocol.messages import LINK_CLOSED, NO_ROUND, Closed, Declined, Envelope
 from protocol.session.exchange import Delivery, Exchange
 from protocol.simulation.setting import Setting, make_setting
 from protocol.transcript.header import make_header

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.messages import AGGREGATOR
+from protocol import AGGREGATOR
 from scenarios.errors import StoppedError
 from scenarios.surveys.operating.outfit import operating
 from scenarios.surveys.operating.progress import Phase

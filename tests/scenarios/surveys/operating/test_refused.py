@@ -12,9 +12,10 @@ import pytest
 from parties.keeping.attempts import ATTEMPTS, attempts_in
 from parties.keeping.members import SECRET
 from parties.keeping.record_names import TRANSCRIPT
+from protocol import AGGREGATOR
 from protocol.errors import UsageError
-from protocol.messages import AGGREGATOR, DONE
-from scenarios.running.outcomes import Outcome
+from protocol.messages import DONE
+from scenarios import Outcome
 from scenarios.surveys.operating.by_hand import BY_HAND, acts_in
 from scenarios.surveys.operating.operation import Operation
 from scenarios.surveys.operating.progress import Phase

@@ -15,11 +15,12 @@ import pytest
 import trio
 
 from parties.keeping.records import GrowingTranscript
-from protocol.messages import AGGREGATOR, DONE
+from protocol import AGGREGATOR
+from protocol.messages import DONE
 from protocol.transcript.entries import Departed, Ending, Sent
 from protocol.wire.codec import decode_envelope
+from scenarios import Outcome
 from scenarios.errors import STOPPED, StoppedError
-from scenarios.running.outcomes import Outcome
 from scenarios.surveys.endings import STOPPED_BY_SIGNAL
 from scenarios.surveys.operating.joining import JOINING
 from scenarios.surveys.operating.operation import Operation

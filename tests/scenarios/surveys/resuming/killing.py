@@ -21,9 +21,9 @@ from collections import Counter
 from pathlib import Path
 
 from parties.keeping.record_names import RESULT, TRANSCRIPT, checkpoint_path, partial_path
-from protocol.messages import AGGREGATOR
+from protocol import AGGREGATOR
+from scenarios import read_plan
 from scenarios.surveys.enrolment.folders import make_keys
-from scenarios.surveys.survey_plan import read_plan
 from tests.scenarios.programs import Program
 from tests.scenarios.survey_folders import PLANS, RECORDS
 

@@ -20,17 +20,16 @@ from pathlib import Path
 import trio
 
 from parties.keeping.record_names import TRANSCRIPT, partial_path
-from protocol.errors import TranscriptError
+from protocol import TranscriptError
 from protocol.messages import DONE
 from protocol.transcript.entries import Sent
 from protocol.variants.reports.reports import Report
 from protocol.wire.codec import decode_envelope
-from scenarios.files.transcripts import open_transcript
+from scenarios import open_transcript, read_plan
 from scenarios.running.loopback import allow_connections
 from scenarios.surveys.answering import Answering, answer_survey
 from scenarios.surveys.enrolment.folders import make_keys
 from scenarios.surveys.members import read_member
-from scenarios.surveys.survey_plan import read_plan
 from tests.scenarios.command import sottovoce
 from tests.scenarios.programs import Program
 from tests.scenarios.survey_folders import (

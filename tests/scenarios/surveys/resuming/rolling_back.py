@@ -23,14 +23,14 @@ from typing import Literal, NamedTuple
 
 from parties.keeping.packing import Unpacked
 from parties.keeping.record_names import RESULT, TRANSCRIPT, partial_path
+from protocol import AGGREGATOR, PartyId
 from protocol.audit.proofs.making_receipts import NotCountedError, prove
-from protocol.messages import AGGREGATOR, PartyId
 from protocol.transcript.entries import Restored
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.receipts import COUNTED
 from protocol.variants import BUILT_IN
+from scenarios import read_plan
 from scenarios.surveys.enrolment.folders import make_keys
-from scenarios.surveys.survey_plan import read_plan
 from tests.scenarios.programs import Program
 from tests.scenarios.survey_folders import PLANS, RECORDS
 

@@ -14,7 +14,7 @@ from parties.keeping.attempts import ATTEMPTS, RESTORED, attempts_in
 from parties.keeping.members import Member
 from parties.keeping.packing import Unpacked
 from parties.keeping.record_names import TRANSCRIPT, partial_path
-from protocol.messages import AGGREGATOR
+from protocol import AGGREGATOR
 from protocol.transcript.entries import Restored
 from protocol.transcript.reader import TranscriptReader
 from scenarios.surveys.holding import backups

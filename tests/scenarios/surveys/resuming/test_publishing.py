@@ -14,12 +14,12 @@ from parties.keeping.attempts import STREAM_SECRET
 from parties.keeping.members import Member
 from parties.keeping.record_names import first_checkpoint_path, partial_path
 from parties.keeping.records import GrowingTranscript
-from protocol.errors import LocalProtocolError, UsageError
-from protocol.messages import AGGREGATOR
+from protocol import AGGREGATOR, LocalProtocolError
+from protocol.errors import UsageError
 from protocol.transcript import resuming
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.recorder import Recorder
-from scenarios.running.scenario import Finished
+from scenarios import Finished
 from scenarios.statement.runs import run_values
 from scenarios.surveys.answering import Answering, answer_survey
 from scenarios.surveys.holding.aggregating import aggregate_survey, attempting, hold

@@ -20,25 +20,22 @@ from parties.actor import run_machine
 from parties.keeping.checkpoints import read_checkpoint
 from parties.keeping.packing import SECTOR, Packer, Unpacked
 from parties.keeping.record_names import checkpoint_path, partial_path
+from protocol import AGGREGATOR
 from protocol.crypto.randomness import Streams
 from protocol.errors import UsageError
-from protocol.messages import AGGREGATOR, DONE, ROLE_STREAM
+from protocol.messages import DONE, ROLE_STREAM
 from protocol.session.machine import Machine
 from protocol.session.run import machine_ending
 from protocol.transcript.checkpoints import read_note
 from protocol.transcript.entries import Sent
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
-from scenarios.files.transcripts import open_transcript
-from scenarios.running.outcomes import Outcome
-from scenarios.running.scenario import Finished
+from scenarios import Finished, Outcome, open_transcript, read_plan, read_records
 from scenarios.statement.runs import run_values
 from scenarios.surveys.enrolment.folders import make_keys
 from scenarios.surveys.holding import aggregating
 from scenarios.surveys.holding.aggregating import attempting, hold, make_ready
 from scenarios.surveys.members import read_member, tls_context
-from scenarios.surveys.respondents import read_records
-from scenarios.surveys.survey_plan import read_plan
 from tests.scenarios.survey_folders import PLAN, PLANS, ROWS, make_folders, table
 from tests.scenarios.surveys.test_attempts import Signing
 from transports.lasting.link import connect_lasting

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from protocol import Attribute, Survey
 from protocol.session.charter import Charter
-from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.entries import Entry
 from protocol.variants import RRIndependent, SecureSumVariant
 from scenarios import Fault, crash, simulate

@@ -8,23 +8,29 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from protocol import (
+    AGGREGATOR,
+    Attribute,
+    Estimate,
+    Message,
+    PartyId,
+    Records,
+    SoFar,
+    Survey,
+    Variant,
+    Waiting,
+)
 from protocol.audit.audit import audit
-from protocol.estimators.estimate import Estimate
-from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.session.charter import Charter
-from protocol.session.so_far import SoFar, Waiting
-from protocol.session.variant import Variant
 from protocol.surveys.limits import Held
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.entries import Entry
 from protocol.transcript.header import charter_of
 from protocol.transcript.reader import TranscriptReader
-from protocol.variants import RRBA, RRClusters, RRIndependent, SecureSumVariant
+from protocol.variants import RRBA, PrivKVMVariant, RRClusters, RRIndependent, SecureSumVariant
 from protocol.variants.keyvalue.estimate import KeyValueTables
-from protocol.variants.keyvalue.privkv import KeyReport, PrivKVMVariant
-from scenarios import Fault, Outcome, crash, delay, drop, duplicate, simulate
-from scenarios.data.town import TOWN, town
+from protocol.variants.keyvalue.privkv import KeyReport
+from scenarios import Fault, Outcome, crash, delay, drop, duplicate, simulate, town
+from scenarios.data.town import TOWN
 from scenarios.surveys.watching import standings
 from scenarios.surveys.watching.standing_words import event, lost, sentence
 from scenarios.surveys.watching.standings import LINES, MOST, Standing, StandingWriter

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from protocol.messages import AGGREGATOR, Envelope
+from protocol import AGGREGATOR
+from protocol.messages import Envelope
 from protocol.transcript.certifying import log_of
 from protocol.transcript.checkpoints import origin_of, read_note
 from protocol.transcript.entries import Sent
 from protocol.transcript.receipts import Confirming, decode_receipt
 from protocol.wire.codec import decode_envelope
-from scenarios.files.transcripts import open_transcript
+from scenarios import open_transcript
 from scenarios.surveys.members import read_member
 from tests.protocol.cosigners import Cosigner
 from tests.protocol.sharing.test_witnessed_sums import sums_with, surveyed, witnessed

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from parties.keeping.record_names import TRANSCRIPT
+from protocol import AGGREGATOR
 from protocol.errors import UsageError
-from protocol.messages import AGGREGATOR
 from protocol.transcript.checkpoints import origin_of
 from protocol.transcript.recorder import Recorder
 from scenarios.surveys.holding.aggregating import attempting

@@ -15,7 +15,7 @@ import pytest
 import trio
 import trio.testing
 
-from protocol.messages import AGGREGATOR
+from protocol import AGGREGATOR
 from protocol.transcript.checkpoints import origin_of, split_note
 from protocol.transcript.header import make_header
 from protocol.transcript.log import LOG_SECRET_BYTES

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import pytest
 
 from parties.keeping.attempts import LOG_SECRET
-from protocol.messages import AGGREGATOR
+from protocol import AGGREGATOR
 from protocol.transcript.checkpoints import origin_of, read_note, split_note
-from scenarios.files.transcripts import open_transcript
+from scenarios import open_transcript
 from scenarios.surveys.members import read_member
 from scenarios.surveys.witnessing.state import make_witness
 from tests.scenarios.command import ROOT, Said, complaint, environment, sottovoce

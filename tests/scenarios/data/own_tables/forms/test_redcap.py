@@ -8,8 +8,7 @@ import pytest
 
 from protocol.errors import UsageError
 from protocol.surveys.texts import Group, Wording
-from scenarios.data.own_tables.proposing import propose
-from scenarios.surveys.survey_plan import read_plan
+from scenarios import propose, read_plan
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.data.own_tables.forms.workbooks import write_text
 

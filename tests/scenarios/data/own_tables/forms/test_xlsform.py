@@ -13,10 +13,10 @@ import pytest
 
 from protocol.errors import UsageError
 from protocol.surveys.texts import Group, Wording
+from scenarios import plan_text, propose, read_plan
 from scenarios.data.own_tables.forms.constraints import bounds, day, number
-from scenarios.data.own_tables.plan_text import plan_text
-from scenarios.data.own_tables.proposing import Proposal, propose
-from scenarios.surveys.survey_plan import Plan, read_plan
+from scenarios.data.own_tables.proposing import Proposal
+from scenarios.surveys.survey_plan import Plan
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.data.own_tables.forms.workbooks import (
     Rows,

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from protocol.messages import AGGREGATOR, Envelope, PartyId
-from protocol.randomizers import KeepUniform
+from protocol import AGGREGATOR, KeepUniform, PartyId
+from protocol.messages import Envelope
 from protocol.session.charter import Charter
 from protocol.session.roster import Identity
 from protocol.transcript.checkpoints import sign_checkpoint

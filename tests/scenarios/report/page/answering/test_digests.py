@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from protocol.surveys.survey import Survey
+from protocol import Survey
 from tests.vectors.pages.settings import WORDED, survey_of
 from tests.verifier.bundles import needs_node, run
 

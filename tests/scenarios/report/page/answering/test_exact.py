@@ -8,14 +8,14 @@ import random
 from pathlib import Path
 from typing import Any
 
-from protocol.errors import ProtocolError
-from protocol.randomizers import (
+from protocol import (
     FakeData,
     KeepUniform,
     LocalHashing,
     OneBitMean,
     PiecewiseMean,
     PrivKV,
+    ProtocolError,
     SubsetSelection,
     UnaryEncoding,
 )

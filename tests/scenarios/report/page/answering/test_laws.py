@@ -15,8 +15,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from protocol.crypto.randomness import WORDS, secret_of
-from protocol.randomizers import (
+from protocol import (
     FakeData,
     HadamardResponse,
     KeepElseTable,
@@ -27,12 +26,14 @@ from protocol.randomizers import (
     PiecewiseMean,
     PrivKV,
     Randomizer,
+    Records,
     SubsetSelection,
     UnaryEncoding,
+    secret_of,
     split_codes,
 )
+from protocol.crypto.randomness import WORDS
 from protocol.randomizers.marginals import MarginalReports
-from protocol.surveys.records import Records
 from protocol.variants import InpHT, InpPS, InpRR, MargHT, MargPS, MargRR
 from tests.statistical import ALPHA, WRONG, chi_square_p_value
 from tests.tiers import thinned

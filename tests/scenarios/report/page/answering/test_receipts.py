@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from protocol.messages import AGGREGATOR, Declined, Envelope, PartyId
+from protocol import AGGREGATOR, PartyId
+from protocol.messages import Declined, Envelope
 from protocol.session.heads import SaidHead
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.receipts import (

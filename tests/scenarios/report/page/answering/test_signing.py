@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from protocol.messages import PartyId
+from protocol import PartyId
 from protocol.session.roster import Identity, is_signature
 from tests.vectors.pages.making import seed_of
 from tests.vectors.recording import EIGHTH, ORDER, PRIME, OddMember, point_of
