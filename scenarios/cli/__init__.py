@@ -46,7 +46,9 @@ FIRST = {
 }
 
 TRY = {
-    "tabulate": Place("tabulate", "Ask many people by law, and count their answers.", "tabulate_"),
+    "tabulate": Place(
+        "tabulate", "Draw the counts of many respondents' reports by their law.", "tabulate_"
+    ),
     "test": Place("test", "Test whether a variant keeps its contract, also under faults."),
     "attack": Place("attacks.attack", "Try whether a variant reveals more than its ledger says."),
 }
@@ -55,7 +57,7 @@ DESIGN = {
     "design": Place("surveys.designing", "Rank the variants for a plan by predicted error."),
     "compare": Place("surveys.comparing", "Measure the errors of variants on records of your own."),
     "compose": Place("composition", "Compute what randomized reports cost together."),
-    "shuffle": Place("composition", "Compute what reports cost if nobody can tell whose is whose."),
+    "shuffle": Place("composition", "Compute what reports cost after they were shuffled."),
 }
 
 HOLD = {
@@ -73,23 +75,25 @@ HOLD = {
     "close": Place("surveys.holding", "End the joining, or the collecting, of a survey."),
     "abandon": Place("surveys.holding", "Declare that an interrupted attempt will not go on."),
     "backup": Place("surveys.backing_up", "Copy an aggregator's folder and record to a file."),
-    "restore": Place("surveys.backing_up", "Make both again, to go on from an older copy."),
+    "restore": Place("surveys.backing_up", "Restore both from such a file."),
     "page": Place("transcripts.receipts", "Write a web page on which respondents check receipts."),
 }
 
 ANSWER = {
-    "join": Place("surveys.enrolling", "Make one's own keys, and ask to be admitted with them."),
-    "accept": Place("surveys.enrolling", "Take one's place in a survey, as admitted."),
+    "join": Place("surveys.enrolling", "Make your own keys, and ask to be admitted with them."),
+    "accept": Place("surveys.enrolling", "Take your place in a survey once you are admitted."),
     "answer": Place("surveys.answering", "Answer a survey as a party."),
-    "purse": Place("surveys.purse", "Show what people have spent over all surveys, or merge it."),
+    "purse": Place(
+        "surveys.purse", "Show what respondents have spent in all surveys, or merge it."
+    ),
     "check": Place("transcripts.receipts", "Check a receipt: the reports of a party are counted."),
 }
 
 JUDGE = {
-    "show": Place("transcripts.inspect", "Show who said what to whom."),
+    "show": Place("transcripts.inspect", "Show the messages of a transcript."),
     "query": Place("transcripts.inspect", "Query a transcript in SQL."),
     "export": Place("transcripts.inspect", "Write the tables of a transcript as Parquet files."),
-    "explain": Place("surveys.explaining", "Draw what one respondent sent, and what it tells."),
+    "explain": Place("surveys.explaining", "Draw what one respondent sent, and what it reveals."),
     "prove": Place("transcripts.receipts", "Write a receipt: a party's reports are counted."),
     "consistency": Place(
         "transcripts.consistency", "Check that nothing was taken back between checkpoints."

@@ -44,8 +44,8 @@ def interval_options(usual: About = "respondents") -> Callable[[F], F]:
             type=click.Choice(get_args(About)),
             default=usual,
             show_default=True,
-            help="Whose shares intervals are about: those of the respondents, whose answers were "
-            "randomized, or those of a population of which they are a simple random sample.",
+            help="What intervals are about: the shares among the respondents, or among a "
+            "population of which they are a simple random sample.",
         ),
     )
 
@@ -113,7 +113,7 @@ beside_options = gathers(
     click.option(
         "--html",
         type=WRITTEN_FILE,
-        help="An HTML file to write the result, what it cost and what was said into, as one page.",
+        help="An HTML file for the result, its privacy and the messages, as one page.",
     ),
 )
 """``--plot``, ``--synthetic`` and ``--html``; the command gets ``beside``."""

@@ -360,9 +360,8 @@ trusted_option = click.option(
     type=_Trusted(),
     multiple=True,
     metavar="ADDRESS[/PREFIX]",
-    help="An address or a network whose connections get in although strangers have taken all "
-    "places, and do not make room for theirs; repeat for each. Behind a proxy all have the "
-    "proxy's address: name that.",
+    help="An address or a network that always gets a connection, even when strangers have taken "
+    "all places; repeat for each. Behind a proxy, name the proxy's address.",
 )
 
 

@@ -68,7 +68,7 @@ class RunOptions:
         "--parties",
         type=Whole(min=1),
         metavar="N",
-        help="Over how many live parties the records are spread: the parameter of that name.",
+        help="Number of live parties that the records are spread over: the parameter of that name.",
     )
     out: Path | None = option(
         "--out",
@@ -84,9 +84,9 @@ class RunOptions:
     watched: bool = option(
         "--watch",
         is_flag=True,
-        help="Show how the survey goes: who has answered and who is gone, the epsilon spent, and "
-        "the estimates with their intervals, which shrink. Where there is no terminal, one line "
-        "for each step goes to standard error.",
+        help="Show the progress of the survey: parties that answered or left, the epsilon spent, "
+        "and the estimates with their intervals. Without a terminal, print a line for each step to "
+        "standard error.",
     )
     by_messages: bool = option(
         "--by-messages",
@@ -158,7 +158,7 @@ class RunOptions:
         self.files.check()
         if self.watched and not live:
             raise UsageError(
-                f"--watch: {name} draws reports by their law and nobody sends any; expected "
+                f"--watch: {name} draws reports by their law and sends none; expected "
                 "--by-messages too"
             )
         if self.workers is not None:

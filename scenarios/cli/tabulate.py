@@ -57,7 +57,7 @@ class TabulateOptions:
         type=Count(MAX_COHORT),
         default=COHORT,
         show_default=True,
-        help="Of how many people one task is. The digest depends on it.",
+        help="Number of respondents in one task. The digest depends on it.",
     )
     engine: EngineChoice = part(EngineChoice)
     asked: ScenarioOptions = part(ScenarioOptions)
@@ -198,8 +198,8 @@ def _check_heard(
         # What it is by default may follow from others.
         if not any(is_heard({**rest, name: near}) for near in _near(value)):
             raise UsageError(
-                f"parameter {name!r} has no effect on people by law: what they are asked and whom "
-                "they are drawn from stay the same; leave it out"
+                f"parameter {name!r} has no effect here: neither the questions nor the population "
+                "depend on it; leave it out"
             )
 
 

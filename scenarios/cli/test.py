@@ -35,12 +35,12 @@ RESPONDENTS = 10
     type=Whole(1, 10**6),
     default=20,
     show_default=True,
-    help="Number of fault schedules, each worse than the one of its sort before.",
+    help="Number of fault schedules, each worse than the one before of its kind.",
 )
 @click.option(
     "--parties",
     type=Whole(1, RESPONDENTS),
-    help=f"Over how many parties the {RESPONDENTS} records are spread.  [default: one each]",
+    help=f"Number of parties that the {RESPONDENTS} records are spread over.  [default: one each]",
 )
 @click.option(
     "--rare",

@@ -29,8 +29,8 @@ from transports.admission import Network
     "--state",
     type=READ_FOLDER,
     required=True,
-    help="The folder for the last checkpoint of each survey, and for evidence of forks. It must "
-    "never be restored from a copy: a witness that forgets can cosign a fork.",
+    help="The folder for the last checkpoint of each survey, and for evidence of forks. Never "
+    "restore it from a copy: a witness that forgets can cosign a fork.",
 )
 @click.option(
     "--new-key",

@@ -66,10 +66,10 @@ def state_attack(name: str, found: Attack | ClientAttack, *, seconds: float) -> 
             grids=(
                 Grid(
                     key="probes",
-                    caption="What the view told, and what could be shown",
+                    caption="Epsilon that was revealed, and that could be shown",
                     columns=(
                         "inputs that differ in",
-                        "#told at least",
+                        "#revealed at least",
                         "#ledger at most",
                         "#could be shown",
                     ),
@@ -80,7 +80,7 @@ def state_attack(name: str, found: Attack | ClientAttack, *, seconds: float) -> 
         apart = (
             Section(
                 key="apart",
-                title="How the two were told apart",
+                title="How the two inputs were distinguished",
                 facts=tuple((probe.pair, _how(probe)) for probe in found.probes),
             ),
         )
@@ -226,8 +226,8 @@ def _on_active(found: ActiveAttack) -> Verdict:
         besides = f" ({more})" if (more := rest(len(found.findings), 1)) else ""
         return _accused(f"{first.what}{besides}.")
     return _not_accused(
-        f"whatever {found.target} was sent, it did nothing that its ledger does not "
-        f"charge; {_NOT_ALL}."
+        f"{found.target} revealed nothing that its ledger does not charge, in any script "
+        f"that was played; {_NOT_ALL}."
     )
 
 
@@ -245,7 +245,7 @@ def _verdict_on_client(found: ClientAttack) -> Verdict:
     probe = found.probe
     if found.accused:
         return _accused(
-            f"the reports tell at least epsilon {probe.lower:.4f} of {probe.pair}, "
+            f"the reports reveal at least epsilon {probe.lower:.4f} about {probe.pair}, "
             f"and {found.claims:.4f} is claimed."
         )
     if found.undecided:
@@ -264,7 +264,7 @@ def _verdict_on_variant(found: Attack) -> Verdict:
     worst = found.worst
     if found.accused:
         return _accused(
-            f"the view tells at least epsilon {worst.lower:.4f} of {worst.pair}, "
+            f"the view reveals at least epsilon {worst.lower:.4f} about {worst.pair}, "
             f"and the ledger says at most {worst.bound:.4f}{_assumed(worst)}."
         )
     if all(math.isinf(probe.bound) for probe in found.probes):

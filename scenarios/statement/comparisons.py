@@ -149,7 +149,7 @@ def _notes(done: Comparison) -> tuple[str, ...]:
         )
     notes.append(
         "This was a trial: one program held all answers. These figures, and a choice made by "
-        "them, tell about the records."
+        "them, reveal something of the records."
     )
     return tuple(notes)
 

@@ -404,10 +404,10 @@ def _doubt(ledger: Ledger, alone: CoalitionFinding | None, *conspiring: Coalitio
     ):
         return ""
     if not all(each.whole for each in (alone, *conspiring)):
-        return "not all that is on record of sums could be judged"
+        return "not all sums on record could be judged"
     # The most that a party consents to is known of sums and other messages together.
     if any(math.isinf(account.loss.record) for account in ledger.unsigned.values()):
-        return "what parties that signed nothing told beside sums is not known"
+        return "what parties without a signature revealed beside sums is not known"
     return ""
 
 
@@ -521,14 +521,14 @@ def _by_crowd(
             opened = "an exact sum over two parties is revealed"
         else:
             opened = "the exact difference between two parties is revealed"
-        return f"{opened}, and each of them can tell the other's part by its own"
+        return f"{opened}, and each of them knows the other's part from its own"
     opened = "only exact sums are revealed" if alone else "exact sums are revealed"
     over = f"over {count(crowd, 'party', 'parties')} or more"
     if found.smallest is None or crowd < found.smallest:
         over = f"perhaps over {crowd} parties only, for not all combinations of them were searched"
     return (
-        f"{opened}, {over}. No noise protects these: whoever knows what all others put in can "
-        "subtract it, and where all of them or none gave an answer, the sum tells so of each"
+        f"{opened}, {over}. No noise protects these: somebody who knows what all others put in "
+        "can subtract it, and an answer that all or none gave is revealed for each"
     )
 
 

@@ -145,8 +145,8 @@ def _care(outcome: Outcome[Variant]) -> Iterator[str]:
         )
     if outcome.charter.attempt > 1:
         yield (
-            f"This was attempt {outcome.charter.attempt}: whoever answered an earlier one has paid "
-            "for both."
+            f"This was attempt {outcome.charter.attempt}: respondents who answered an earlier one "
+            "have paid for both."
         )
     if outcome.withheld:
         yield trial_sentence("transcript")
@@ -166,8 +166,8 @@ def trial_sentence(kept: str) -> str:
     """Sentence on a trial whose seed is not in what is kept of it."""
     return (
         "This was a trial: one program held all answers. Its seed, which undoes every "
-        f"randomization, was drawn and is not in the {kept}. The truth beside the estimates is "
-        "that of the answers, so it tells about them."
+        f"randomization, was drawn and is not in the {kept}. The truth beside the estimates "
+        "reveals the answers' own shares."
     )
 
 

@@ -44,7 +44,7 @@ def response_sentences(completeness: Completeness, variant: Variant) -> Iterator
     )
     if variant.max_records == 1:
         said += (
-            f"; whatever they would have said, shares of all are at most "
+            f"; whatever their answers, shares of all are at most "
             f"{100 * response.widest:.1f} points from those of the parties that were counted"
         )
     yield said
@@ -70,13 +70,13 @@ def design_sentences(design: DesignEffects | None, why: str) -> Iterator[str]:
     if design is not None:
         least, most = design.extremes
         yield (
-            f"{design.records:,} respondents in {count(design.parties, 'party', 'parties')}: about "
-            "a population that the parties are a random sample of, variances of shares are "
-            f"{least:.2f} to {most:.2f} times those of respondents drawn one by one (design effect)"
+            f"{design.records:,} respondents in {count(design.parties, 'party', 'parties')}: "
+            f"design effect {least:.2f} to {most:.2f}, the variance of a share relative to simple "
+            "random sampling of respondents, if the parties are a random sample"
         )
     elif why:
         yield (
-            "Parties hold several records. How alike the respondents of one party are cannot be "
-            f"known ({why}), so errors about a population, which take them for drawn one by one, "
-            "may be too small."
+            "Parties hold several records. How alike the respondents of one party are is not known "
+            f"({why}), so errors about a population may be too small: they assume simple random "
+            "sampling of respondents."
         )

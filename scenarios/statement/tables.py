@@ -25,8 +25,8 @@ ROWS = 200
 """The most rows that are listed."""
 
 _MADE = {
-    "simulation": "The record is that of a simulation, which protects nobody: its seed is in it.",
-    "trial": "The record is that of a trial, in which one program held all answers.",
+    "simulation": "The record is of a simulation and protects nobody: its seed is in it.",
+    "trial": "The record is of a trial: one program held all answers.",
 }
 
 

@@ -77,15 +77,14 @@ answering_options = gathers(
     click.option(
         "--same",
         is_flag=True,
-        help="With --id: where ids read alike, such as 0417 and 417, in the file or in what was "
-        "answered before, they are of one person, whose spending is shared. By default the party "
-        "asks.",
+        help="With --id: ids that read alike, such as 0417 and 417, are of one person and share "
+        "one purse, in this file and with earlier answers. By default the command asks.",
     ),
     click.option(
         "--different",
         metavar="CODE",
-        help="With --id: where ids read alike, they are of different people. CODE is of that very "
-        "question, as the party asks it, and answers no other.",
+        help="With --id: ids that read alike are of different people. CODE is printed with the "
+        "question and answers no other question.",
     ),
     click.option(
         "--purse",
@@ -106,9 +105,9 @@ answering_options = gathers(
         type=Whole(min=1),
         metavar="H",
         help="Decline a secure sum that promises fewer than H honest parties, this one included, "
-        "where as many as it allows are missing and conspire. For a sum with coins, which no "
-        "epsilon bounds whoever conspires, consent to one that holds at a delta if H are honest; "
-        "without this a party with a budget declines it.",
+        "when as many are missing and conspire as it allows. Consent to a sum with coins, whose "
+        "epsilon holds at a delta if H parties are honest; without this a party with a budget "
+        "declines it.",
     ),
     click.option(
         "--delta",
@@ -136,16 +135,16 @@ answering_options = gathers(
     "--repeat",
     type=READ_FOLDER,
     metavar="FOLDER",
-    help="Give the report again that was given from FOLDER, this one or that of an earlier survey "
-    "with the same question. It costs nothing again, and shows that both are from one party.",
+    help="Repeat the report that was given from FOLDER, this folder or that of an earlier survey "
+    "with the same question. It costs nothing more, and shows that both are from one party.",
 )
 @click.option(
     "--waiting",
     type=Amount(min=0),
     default=PATIENCE,
     show_default=True,
-    help="Seconds to go on without a sign of life of the aggregator, at the start and later on. "
-    "One that is alive is waited for, however long the survey takes.",
+    help="Seconds to wait for a silent aggregator, at the start and later on. While it is alive, "
+    "wait however long the survey takes.",
 )
 def answer(
     folder: Path,
@@ -194,7 +193,7 @@ def answer(
     if answered.earlier:
         how = "was done with" if answered.ending == DONE else "was late in"
         known = f"this party {how} attempt {answered.attempt} before"
-        say(f"nothing more was heard of the aggregator; by what it gave, {known}")
+        say(f"the aggregator fell silent; by its last acknowledgement, {known}")
     click.echo(printable(f"{answered.ending}; {spent}"))
     if answered.receipt is not None:
         click.echo(printable(f"{_name_of(answered.receipt)}: {answered.receipt.receipt}"))

@@ -52,8 +52,8 @@ class CollectOptions:
     behind_proxy: bool = option(
         "--behind-proxy",
         is_flag=True,
-        help="A proxy on this machine passes requests on, and says in X-Forwarded-For whose they "
-        "are: whoever fails often has to wait. No address is written anywhere.",
+        help="A proxy on this machine passes requests on, with their addresses in X-Forwarded-For. "
+        "An address that fails often has to wait; addresses are never written down.",
     )
     parties: str | None = option(
         "--parties",
@@ -92,7 +92,7 @@ class CollectOptions:
         if self.behind_proxy and not _is_own(host):
             raise UsageError(
                 f"--listen {self.listen}: with --behind-proxy, expected an address of this machine "
-                "alone: anybody else could say whose its requests are"
+                "alone: anybody else could forge the address of a request"
             )
         return Serving(host, port, self.certificate, self.key, self.behind_proxy, self.held.trusted)
 
@@ -116,8 +116,8 @@ def collect(options: CollectOptions) -> None:
         if over and not options.again:
             raise UsageError(
                 f"{held.folder}: this survey is over: --resume, with the --out that it had, shows "
-                "people whether they were counted; --again begins another attempt, in which "
-                "whoever answers once more may tell twice as much"
+                "people whether they were counted; --again begins another attempt, in which an "
+                "answer may reveal as much once more"
             )
         check_answerable(member, parties)
         hold = functools.partial(collect_survey, page=page, serving=serving, parties=parties)

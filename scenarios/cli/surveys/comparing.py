@@ -82,7 +82,7 @@ class CompareOptions:
     parties: int | None = option(
         "--parties",
         type=Whole(1, 10**6),
-        help="Over how many parties the answers are dealt where messages are sent or parties "
+        help="Number of parties that the answers are dealt to, if messages are sent or parties "
         "vanish.  [default: 10; 100 with --dropout]",
     )
     dropout: float = option(

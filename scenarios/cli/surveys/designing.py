@@ -76,12 +76,12 @@ class DesignOptions:
         type=Amount(min=0, max=1, min_open=True, max_open=True),
         default=LEVEL,
         show_default=True,
-        help="With --error: with which probability a share is estimated so well.",
+        help="With --error: the probability that a share is estimated so well.",
     )
     parties: int | None = option(
         "--parties",
         type=Count(MAX_PEOPLE),
-        help="How many parties speak for them.  [default: one each]",
+        help="Number of parties that hold their answers.  [default: one each]",
     )
     dropout: float = option(
         "--dropout",
@@ -93,28 +93,28 @@ class DesignOptions:
     assume: Assumption | None = option(
         "--assume",
         type=click.Choice(get_args(Assumption)),
-        help="What is assumed of the answers: that all combinations are equally likely, or the "
-        "worst of some extremes.  [default: uniform; with --error worst]",
+        help="Assumed shares of the answers: all combinations equally likely, or the worst of some "
+        "extremes.  [default: uniform; with --error worst]",
     )
     records: Path | None = option(
         "--records",
         type=READ_FILE,
-        help="A table of answers, as the plan says they are written, whose shares are assumed.",
+        help="A table of answers in the plan's form; its shares are assumed.",
     )
     about: About = option(
         "--about",
         type=click.Choice(get_args(About)),
         default="respondents",
         show_default=True,
-        help="Whose shares are to be estimated: those of the respondents, or of a population of "
-        "which they are a random sample.",
+        help="The shares to estimate: those among the respondents, or among a population of which "
+        "they are a random sample.",
     )
     delta: float = option(
         "--delta",
         type=Amount(min=0, max=1, min_open=True, max_open=True),
         default=1e-6,
         show_default=True,
-        help="The probability with which an epsilon at a delta may not hold: that which is shown "
+        help="The probability that an epsilon at a delta does not hold: the one that is shown "
         "beside, and that of counts with coins and of sums of reports.",
     )
     own: str | None = option(
@@ -129,8 +129,8 @@ class DesignOptions:
         type=Whole(2, 10_000),
         default=MOST_RUNS,
         show_default=True,
-        help="The most runs that are simulated of a variant whose error has no formula: as many "
-        "as it takes for its rank to be certain.",
+        help="The most simulated runs of a variant whose error has no formula; fewer if its rank "
+        "is certain.",
     )
     every: bool = option("--all", is_flag=True, help="Show every way to set up a variant.")
     out: Path | None = option("--out", type=WRITTEN_FILE, help="A .csv file for all that is found.")
@@ -149,7 +149,7 @@ class DesignOptions:
         if self.error is not None:
             refuse(_OF_RANKING, ": expected no --error with it")
         elif is_given("--level"):
-            raise UsageError("--level: expected --error too, which it is the probability of")
+            raise UsageError("--level: expected --error too; it is the probability of that error")
         if self.out is not None:
             check_ending("--out", self.out, (".csv",))
             prepare_output(self.out)

@@ -111,7 +111,7 @@ def listed_in(names: Path) -> Sequence[str]:
     "--again",
     metavar="ID",
     help="With the organiser's folder in place of PLAN: draw a new invitation for this party. The "
-    "one before, and what it was used for, no longer counts.",
+    "earlier one, and a request made with it, become void.",
 )
 def invite(
     plan: Path,
@@ -176,8 +176,8 @@ def admit(folder: Path, requests: tuple[Path, ...]) -> int:
         click.echo(printable(f"{path}: refused: {why}"))
     for party, place in found.late:
         click.echo(
-            f"{party} comes late: hand {place} to it alone; it answers with that folder, whose key "
-            "you have drawn"
+            f"{party} comes late: hand {place} to it alone; it answers from that folder. You drew "
+            "the key in it."
         )
     click.echo(
         f"{found.new:,} admitted, {found.before:,} admitted before, {len(found.refused):,} "
@@ -195,8 +195,8 @@ def admit(folder: Path, requests: tuple[Path, ...]) -> int:
     type=Whole(0, MOST_PARTIES),
     default=0,
     metavar="K",
-    help="Number of places more, for parties that are invited and ask after this: 'admit' hands "
-    "them out. You draw their keys, and can answer in such a place until its party does.",
+    help="Number of spare places for invited parties that ask later: 'admit' hands them out. You "
+    "draw their keys, so you could answer in such a place until its party does.",
 )
 def seal(folder: Path, variant: str | None, days: int | None, spare: int) -> None:
     """Fix the roster: all who are admitted take part, and nobody else.

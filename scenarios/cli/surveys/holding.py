@@ -175,15 +175,15 @@ class HeldOptions:
     resume: bool = option(
         "--resume",
         is_flag=True,
-        help="Go on with the attempt that was interrupted, in the same record: what parties have "
-        "said counts, and they come back by themselves. If none was, the survey begins.",
+        help="Go on with the interrupted attempt, in the same record: answers that parties have "
+        "sent count, and parties come back by themselves. Without one, begin the survey.",
     )
     without_missing: bool = option(
         "--without-missing",
         is_flag=True,
-        help="After 'restore': count out parties that may hold receipts of what the record lacks "
-        "and do not come back, or cannot say it again. The record says so. Without this, nothing "
-        "is published then.",
+        help="After 'restore': count out parties that may hold receipts of messages missing from "
+        "the record, if they do not come back or cannot send them again. The record says so. "
+        "Without this option nothing is published in that case.",
     )
     published: PublishOptions = part(PublishOptions)
     as_json: bool = shared(json_option)
@@ -309,9 +309,9 @@ class AggregateOptions:
         type=Amount(min=0),
         default=60.0,
         show_default=True,
-        help="Seconds to wait for all parties to connect before the survey begins without the "
-        "others; and before that as long for witnesses. A survey of one question that says when it "
-        "closes waits for no party: they answer whenever they come.",
+        help="Seconds to wait for all parties to connect; then the survey begins without the "
+        "others. Witnesses get as long before that. A survey of one question with a closing time "
+        "waits for no party: they answer whenever they come.",
     )
 
 
@@ -339,8 +339,8 @@ def aggregate(options: AggregateOptions) -> None:
 @click.option(
     "--early",
     is_flag=True,
-    help="Close a survey whose answers are taken until a closing time that has not come. The "
-    "record says so of everybody who has not answered.",
+    help="Close a survey before its closing time. The record says so for every party that has not "
+    "answered.",
 )
 def close(folder: Path, early: bool) -> None:
     """Begin the survey that 'aggregate' holds from FOLDER without those who have not joined yet.
@@ -366,8 +366,8 @@ def close(folder: Path, early: bool) -> None:
 @click.option(
     "--lost",
     is_flag=True,
-    help="Abandon it although its record is lost or damaged, so that no record will say that it "
-    "ended. A damaged one stays as it is.",
+    help="Abandon it although its record is lost or damaged. Then no record says that it ended; a "
+    "damaged one stays as it is.",
 )
 def abandon(folder: Path, variant: str | None, out: Path, lost: bool) -> None:
     """Declare that the attempt which the aggregator of FOLDER has begun will not go on.
@@ -379,14 +379,14 @@ def abandon(folder: Path, variant: str | None, out: Path, lost: bool) -> None:
     attempt, ended, damaged = abandon_survey(member, out / TRANSCRIPT, lost=lost)
     click.echo(f"attempt {attempt} is abandoned; {_attempt_cost(attempt + 1, member)}")
     if damaged is not None:
-        said = "is damaged and stays as it is: it does not say that the attempt is abandoned"
+        said = "is damaged and stays as it is, so it does not say that the attempt is abandoned"
         click.echo(printable(f"{damaged}: {said}"))
     if ended is None:
-        click.echo(f"who may have been told that they are done in attempt {attempt} is not known")
+        click.echo(f"which parties were told that they are done in attempt {attempt} is not known")
     elif ended:
         click.echo(
-            f"may have been told that they are done, and count in attempt {attempt + 1} only if "
-            f"they answer again: {some(ended, len(ended), _NAMED)}"
+            f"these parties may think that they are done, and count in attempt {attempt + 1} only "
+            f"if they answer again: {some(ended, len(ended), _NAMED)}"
         )
 
 
@@ -396,8 +396,8 @@ def _attempt_cost(attempt: int, member: Member) -> str:
     if coins := coins_sentence(asked, parties):
         cost = f"{coins[0].lower()}{coins[1:-1]}"
     return (
-        f"attempt {attempt}: whoever answered an earlier one pays again, {cost}, if its budget "
-        "allows"
+        f"attempt {attempt}: a party that answered an earlier one pays again, {cost}, if its "
+        "budget allows"
     )
 
 
@@ -417,7 +417,7 @@ class RehearseOptions:
         "--parties",
         type=Whole(1, 500),
         metavar="N",
-        help="Over how many parties the records of a file are spread.",
+        help="Number of parties that the records of a file are spread over.",
     )
     out: Path = shared(
         out_option(
@@ -428,9 +428,9 @@ class RehearseOptions:
     kill: str | None = option(
         "--kill",
         type=click.Choice(["party", "aggregator"]),
-        help="Kill a party once it has heard something, and start it again; or the aggregator once "
-        "it has something of a party on record, and go on with --resume. Exit 1 if nobody was "
-        "killed.",
+        help="Kill a party after its first message from the aggregator, and start it again; or the "
+        "aggregator after the first message on record, and go on with --resume. Exit 1 if neither "
+        "was killed.",
     )
     published: PublishOptions = part(PublishOptions)
     as_json: bool = shared(json_option)
@@ -474,7 +474,7 @@ def rehearse(options: RehearseOptions) -> int:
         )
     except KeyboardInterrupt:
         said = f"hold it again, with another --out or with {out} deleted"
-        say(f"interrupted; a rehearsal cannot be gone on with: {said}")
+        say(f"interrupted; a rehearsal cannot be resumed: {said}")
         raise
     click.echo(rehearsed.said, nl=False)
     for name, ending in rehearsed.endings.items():

@@ -100,8 +100,8 @@ class LinksOptions:
         "--organiser",
         metavar="HEX",
         callback=lambda _, __, text: None if text is None else _public_key(text),
-        help="The public key of the organiser, by 'links --key': whoever makes the links is "
-        "somebody else then, and the organiser never has a respondent's key.",
+        help="The organiser's public key, from 'links --key', if somebody else makes the links: "
+        "then the organiser never has a respondent's key.",
     )
     no_qr: bool = option(
         "--no-qr",
@@ -119,13 +119,13 @@ class LinksOptions:
         type=NEW_FOLDER,
         metavar="FOLDER",
         help="Without a plan: make the organiser's own key in FOLDER, new or empty, and print the "
-        "public one for whoever makes the links.",
+        "public one for the maker of the links.",
     )
     take: Path | None = option(
         "--take",
         type=READ_FOLDER,
         metavar="FOLDER",
-        help="With the aggregator's folder that you were sent in place of PLAN: put it beside the "
+        help="With the aggregator's folder that you received in place of PLAN: join it with the "
         "key in FOLDER, which becomes the aggregator's.",
     )
 
@@ -186,9 +186,8 @@ def _make(options: LinksOptions, path: Path) -> None:
         f"or mail, {PAGE} to be printed"
     )
     click.echo(
-        "whoever has one of these two files, you who made them included, can answer in anybody's "
-        "place: hand each link to one person, keep spare ones until the survey closes, and then "
-        "delete both files"
+        "these two files allow answers in anybody's place, to you as well: hand each link to one "
+        "person, keep spare ones until the survey closes, and then delete both files"
     )
     if places.parties:
         folders = counted(len(places.parties), "folder")
@@ -220,7 +219,7 @@ def _take(made: Path, folder: Path) -> None:
         facts = [*what_is_asked(charter.variant, charter.analysis)]
     parties = counted(len(charter.roster) - 1, "party", "parties")
     print_facts([Known("member", f"{AGGREGATOR}, in a survey of {parties}."), *facts])
-    click.echo("whoever made the links can answer in anybody's place until they are deleted there")
+    click.echo("the maker of the links can answer in anybody's place until they are deleted there")
     _say_next(charter, folder)
 
 
@@ -265,12 +264,12 @@ def _public_key(text: str) -> bytes:
 @click.option(
     "--instead",
     metavar="SPARE",
-    help="The spare place whose link or folder you have handed out for this one.",
+    help="The spare place that you have handed out for this one.",
 )
 @click.option(
     "--although-answered",
     is_flag=True,
-    help="The spare place may answer although this one has: somebody else has answered in it.",
+    help="Let the spare place answer although this one has: somebody else answered in it.",
 )
 def withdraw(
     folder: Path, place: str, reason: str, instead: str | None, although_answered: bool
@@ -288,12 +287,11 @@ def withdraw(
     another = None if instead is None else PartyId(instead)
     if not waits(member.charter.variant):
         raise UsageError(
-            f"{folder}: nobody is withdrawn from this survey, for it does not wait for answers "
-            "until a closing time"
+            f"{folder}: expected a survey with a closing time; places of others are not withdrawn"
         )
     withdrawal = Withdrawal(PartyId(place), reason, another, although_answered)
     withdrawn_by(folder, member.charter, withdrawal)
     click.echo(f"{place} takes no answer any more; one that it has given stays")
     if instead is not None:
-        rest = "" if although_answered else f", unless {place} has answered: that is said then"
+        rest = "" if although_answered else f", unless {place} has answered; then you are told"
         click.echo(f"{instead} is handed out for it{rest}")

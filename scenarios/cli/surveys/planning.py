@@ -66,30 +66,32 @@ NOBODY_YET = "How useful the answers will be depends on how many answer: --n say
     type=click.Choice(("coins", "none")),
     default="coins",
     show_default=True,
-    help="What is added to secure sums: coins, so that an epsilon holds if enough parties are "
-    "honest, or none, so that no epsilon bounds what they tell.",
+    help="The noise of secure sums: coins, with an epsilon that holds if enough parties are "
+    "honest, or none, for exact sums that no epsilon bounds.",
 )
 @click.option(
     "--delta",
     type=Amount(min=0, max=1, min_open=True, max_open=True),
     default=USUAL.delta,
     show_default=True,
-    help="With coins: with which probability the epsilon need not hold.",
+    help="With coins: the probability that the epsilon does not hold.",
 )
 @click.option(
     "--parties",
     type=Count(MAX_PEOPLE),
-    help="With coins: how many parties will take part, for whom they are sized.",
+    help="With coins: the number of parties that will take part.",
 )
 @click.option(
     "--n",
     "people",
     type=Count(MAX_PEOPLE),
-    help="How many respondents are expected, for how useful their answers will be.  [default: as "
-    "many as the table has rows]",
+    help="Number of expected respondents, for the verdict on usefulness.  [default: the rows of "
+    "the table]",
 )
 @click.option("--out", type=WRITTEN_FILE, help="The TOML file for the plan.  [default: print it]")
-@click.option("--title", help="Of the survey.  [default: that of the form, or its file's name]")
+@click.option(
+    "--title", help="Title of the survey.  [default: that of the form, or its file's name]"
+)
 @click.option(
     "--language",
     help="The language of the questions. In an XLSForm: one that it has, by its name or tag. "
@@ -240,7 +242,7 @@ def _counting(
             return Terms(variant, None, noise), COUNTING[variant].with_noise(survey, "none")
     if parties is None:
         raise UsageError(
-            "expected --parties, how many will take part, for whom coins are sized; or --noise "
+            "expected --parties, the number that will take part, which sizes the coins; or --noise "
             "none, for exact sums, which no epsilon bounds"
         )
     with parameters_checked():

@@ -31,7 +31,7 @@ class PreflightOptions:
 
     subject: Path = shared(click.argument("subject", metavar="PLAN|FOLDER", type=READ_PATH))
     records: Path | None = option(
-        "--records", type=READ_FILE, help="A CSV or Parquet file that is to be answered with."
+        "--records", type=READ_FILE, help="The CSV or Parquet file with the answers."
     )
     plan: Path | None = option(
         "--plan",
@@ -46,12 +46,12 @@ class PreflightOptions:
     ids: str | None = option(
         "--id",
         metavar="NAME",
-        help="With --records: the column that says who a respondent is, for what the purse says.",
+        help="With --records: the column of respondents' ids, to look them up in the purse.",
     )
     purse: Path | None = option(
         "--purse",
         type=READ_FOLDER,
-        help="The folder of the purse to be paid from, by default the user's.",
+        help="The folder of the purse, by default the user's.",
     )
     budget: float | None = option(
         "--budget",
@@ -62,7 +62,7 @@ class PreflightOptions:
         "--honest",
         type=Whole(min=1),
         metavar="H",
-        help="With --budget: what a party consents to, as 'answer' has it.",
+        help="With --budget: the honest parties that a party demands, as in 'answer'.",
     )
     delta: float | None = option(
         "--delta",
@@ -75,8 +75,8 @@ class PreflightOptions:
         "--parties",
         type=Whole(1, MOST_PARTIES),
         metavar="N",
-        help="With PLAN: how many parties are to take part, for what a secure sum withstands and "
-        "how useful the estimates will be.",
+        help="With PLAN: the number of parties, for the coalitions that a secure sum withstands "
+        "and the verdict on usefulness.",
     )
     variant: str | None = shared(own_variant_option)
     as_json: bool = shared(json_option)

@@ -183,13 +183,13 @@ class AuditOptions:
         if found.disclosed:
             names = some(map(cut, found.disclosed), len(found.disclosed), 4)
             return (
-                f"whoever holds what {names} disclosed subtracts it from the sum, where it hides "
-                "nobody else",
+                f"the disclosed records of {names} can be subtracted from the sum, and hide nobody "
+                "else in it",
             )
         if found.replays:
             return ()
         hint = "--records FILE" if found.simulated else "--member FOLDER and --records PARTY=FILE"
-        return (f"no party's words were replayed: that takes its records and its keys ({hint})",)
+        return (f"no party was replayed: that takes its records and its keys ({hint})",)
 
 
 @click.command()

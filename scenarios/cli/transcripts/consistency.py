@@ -30,7 +30,7 @@ from scenarios.surveys.members import read_member
 @click.option(
     "--member",
     type=READ_FOLDER,
-    help="A member's folder: session and aggregator's key must be those it knows.",
+    help="A member's folder: the session and the aggregator's key must match it.",
 )
 @own_variant_option
 @json_option

@@ -20,8 +20,8 @@ class ObserverOptions:
         "--observer",
         multiple=True,
         metavar="A,B,C",
-        help="Whose knowledge to account for, of secure sums too: members together, or 'record' "
-        "for whoever holds the transcript.  [default: all who hold no records]",
+        help="The members whose joint knowledge is accounted for, of secure sums too, or 'record' "
+        "for the transcript's holder.  [default: all who hold no records]",
     )
     taps: Sequence[str] = option(
         "--tap",

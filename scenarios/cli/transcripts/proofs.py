@@ -89,12 +89,12 @@ def receipt_shown(receipt: Receipt, checkpoint: SignedCheckpoint) -> Shown:
     lines = [
         f"{receipt.party}: {', '.join(parts) or 'not shown to be counted'}",
         f"session {receipt.session.hex()}, attempt {receipt.attempt}",
-        f"what it said {by}",
+        f"what it sent {by}",
         f"in the first {checkpoint.size:,} leaves of the log; an audit tells what was published",
     ]
     if receipt.ended is not None and receipt.head is not None:
         said = count(receipt.head.count, "envelope")
-        lines.insert(1, f"all that it said is on record: {said}, and its head")
+        lines.insert(1, f"all that it sent is on record: {said}, and its head")
     values = {
         "party": receipt.party,
         "session": receipt.session.hex(),

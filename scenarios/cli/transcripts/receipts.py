@@ -132,7 +132,7 @@ def prove(
 @click.option(
     "--member",
     type=READ_FOLDER,
-    help="A party's folder: the aggregator's key and the signed words must be those it knows.",
+    help="A party's folder: the aggregator's key and the signed messages must match it.",
 )
 @click.option(
     "--page",
@@ -265,6 +265,6 @@ def _not_mine(receipt: Receipt, checkpoint: SignedCheckpoint, mine: Member) -> l
         (name == mine.identity.name, f"the receipt is about {name!r}, not {mine.identity.name!r}"),
         (checkpoint.key == roster.key(AGGREGATOR), "the checkpoint is not the aggregator's"),
         (receipt.key == mine.identity.public, "the receipt's key is not the party's"),
-        (receipt.head is not None, "what the party said is not signed by the party"),
+        (receipt.head is not None, "the party's messages are not signed by the party"),
     )
     return [problem for sound, problem in checks if not sound]

@@ -71,7 +71,7 @@ def replayed(judged: Judged) -> Answer | None:
         return None
     says = (
         f"{found.count(True):,} of {count(len(found), 'party', 'parties')} whose keys and records "
-        "are at hand said what follows from them"
+        "are at hand sent what follows from them"
     )
     if False in found:
         return "bad", f"{says}; {found.count(False):,} did not."
@@ -108,15 +108,14 @@ def simulated(judged: Judged) -> Answer | None:
     if judged.audit.trial:
         return (
             "care",
-            "A trial: one program held all answers. Its seed is not in the record; whoever has it "
-            "can undo every randomization.",
+            "A trial: one program held all answers. Its seed can undo every randomization, and is "
+            "not in the record.",
         )
     if not judged.audit.simulated:
         return None
     return (
         "care",
-        "The record holds its seed: whoever has the file can undo every randomization. It "
-        "protects nobody.",
+        "The record holds its seed, which undoes every randomization. It protects nobody.",
     )
 
 
@@ -127,8 +126,8 @@ def attempted(judged: Judged) -> Answer | None:
         return None
     return (
         "care",
-        f"This is attempt {attempt} at the survey: what parties told in earlier ones is not in "
-        "this record, and costs them besides.",
+        f"This is attempt {attempt} at the survey: earlier ones are not in this record, and what "
+        "parties revealed in them adds to their costs.",
     )
 
 
@@ -139,7 +138,7 @@ def learned(judged: Judged) -> Answer:
     if judged.audit.partial:
         return (
             "bad",
-            f"No bound holds, for the record could not be read whole: {observer} learned at least "
+            f"No bound holds, as the record could not be read whole: {observer} learned at least "
             f"ε = {epsilon(loss, least=True)} about a respondent.",
         )
     if ledger.unbounded:
@@ -159,8 +158,8 @@ def learned(judged: Judged) -> Answer:
     return (
         "note",
         f"{upper(observer)} learned at most ε = {epsilon(loss)} about each respondent{signed} "
-        "(pure, sequential composition): whatever it believed before, odds between two records "
-        f"change by {odds(loss)} at most.",
+        "(pure, sequential composition): its odds between any two records change by "
+        f"{odds(loss)} at most.",
     )
 
 
@@ -194,8 +193,8 @@ def unsigned(judged: Judged) -> Answer | None:
     bound = "no ε bounds it" if math.isinf(loss) else f"by its terms at most ε = {epsilon(loss)}"
     return (
         "care",
-        f"{who} signed nothing. What each of them had heard, and so what it told, is not known: "
-        f"{bound}. The figure above does not count them.",
+        f"{who} signed nothing. It is not known what each of them received, nor so what it "
+        f"revealed: {bound}. The figure above does not count them.",
     )
 
 
@@ -315,7 +314,7 @@ def _subject(coalition: Coalition) -> str:
     more = " with the taps and keys" if coalition.taps or coalition.keys else ""
     match coalition.members:
         case ():
-            return "whoever has these taps and keys learns"
+            return "the holder of these taps and keys learns"
         case (only,):
             alone = "" if only == RECORD else " alone"
             return f"{together(Coalition((only,)))}{more or alone} learns"

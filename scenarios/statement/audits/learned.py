@@ -76,9 +76,7 @@ def _accounts(learned: Ledger) -> Iterator[Grid]:
     caption = "How much was learned about each party's respondents, the most first"
     yield _groups("accounts", caption, learned.accounts.values())
     if learned.unsigned:
-        caption = (
-            "The most that parties without a signature may have told, beside what is on record"
-        )
+        caption = "The most that parties without a signature may have revealed beyond the record"
         yield _groups("unsigned", caption, learned.unsigned.values())
 
 
@@ -119,7 +117,8 @@ def _apart(ledgers: Sequence[Ledger]) -> Iterator[Grid]:
     if ledgers:
         yield Grid(
             key="apart",
-            caption="What only some of those who hold no records learned, if the others are honest",
+            caption="What some members without records learned, if the other such members are "
+            "honest",
             columns=("Who conspires", "#ε", "What they learned"),
             rows=tuple(
                 (cut(each.observer), epsilon(each.record_epsilon), _crowd(each))
@@ -145,7 +144,7 @@ def _sealed(sealed: SealedFor) -> str:
     if sealed.opened is None:
         return (
             f"{messages} sealed for {cut(sealed.reader)}: charged by what their kind declares; "
-            "nobody looked inside."
+            "not opened."
         )
     boxes = ""
     if sealed.boxes or sealed.closed:
@@ -170,7 +169,7 @@ def _compositions(judged: Judged) -> Iterator[Grid]:
     sums = "so far" if partial else "every message's own bound, added up"
     yield Grid(
         key="compositions",
-        caption="What one respondent told, by other ways to add up: the most that was found",
+        caption="What one respondent revealed at most, by other ways to add up",
         columns=("Method", "#ε", "#δ", "Neighbours", "Assumes"),
         rows=(
             ("pure, sequential composition", pure, "0", "any two records", sums),

@@ -55,23 +55,22 @@ def false_answers(judged: Judged) -> Answer | None:
         coins = " Its coins would hide it besides." if noised else ""
         return (
             "care",
-            "Nothing in this record bounds what one lying party can do to the totals of the secure "
-            "sum but that each cell is between 0 and the number of respondents: it could have "
-            f"moved a share X by up to X or 1 - X, and nobody would be accused.{coins}",
+            "One lying party could have moved a share X of the secure sum by up to X or 1 - X, and "
+            "nobody would be accused: cells are checked only to be between 0 and the number of "
+            f"respondents.{coins}",
         )
     bound = _bound(judged)
     if bound is None:
         return (
             "note",
-            "No check looked at how far respondents who do not tell the truth can have moved the "
-            "result.",
+            "No check looked at how far respondents who lie can have moved the result.",
         )
     return (
         "note",
         f"One respondent who reports what she likes moves a raw share of answers that were "
         f"randomized together by at most {percent(bound.moves)}, and m of them by m times as much: "
         f"each of n reports counts for 1 / (n p), with p = {bound.keep:.4g} that answers are kept. "
-        "Of a projected table, or of answers randomized apart, that is not so.",
+        "This does not hold for projected tables or answers that were randomized apart.",
     )
 
 

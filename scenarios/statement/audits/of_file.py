@@ -159,17 +159,17 @@ def signed_by_members(verification: Verification) -> Answer:
     spoken = signed + len(unsigned)
     if not spoken:
         if verification.read_whole:
-            return "note", "No party said anything."
-        return "open", "What could be read has nothing that a party said."
+            return "note", "No party sent anything."
+        return "open", "What could be read has no message of a party."
     so_far = "" if verification.read_whole else SO_FAR
     if not unsigned:
         if so_far:
             whose = f"{count(signed, 'party', many)} signed what was"
-            return "good", f"{so_far}{whose} said and heard."
+            return "good", f"{so_far}{whose} sent and received."
         whose = "The one party" if signed == 1 else f"All {signed:,} {many}"
-        return "good", f"{whose} signed what {'it' if signed == 1 else 'they'} said and heard."
+        return "good", f"{whose} signed what {'it' if signed == 1 else 'they'} sent and received."
     names = some(map(cut, unsigned), len(unsigned), NAMES)
-    says = f"{signed:,} of {spoken:,} {many} signed what they said and heard; not {names}."
+    says = f"{signed:,} of {spoken:,} {many} signed what they sent and received; not {names}."
     return "care", f"{so_far}{says}"
 
 
@@ -208,7 +208,7 @@ def begun(verification: Verification) -> Answer | None:
     says = (
         f"{len(found.by):,} of {count(asked, 'witness', 'witnesses')} "
         f"{'has' if len(found.by) == 1 else 'have'} cosigned the first checkpoint, which is on "
-        "record before anything was said"
+        "record before any message"
     )
     if not found.enough:
         more = f": {names}" if names else ""

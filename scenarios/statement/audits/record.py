@@ -232,8 +232,8 @@ def _closes(survey: Survey) -> Iterator[tuple[str, str]]:
 
 _KEYS = {
     "request": "made them and asked with an invitation",
-    "folder": "were given folders with keys in them, by whoever could speak as any of them",
-    "link": "were given links: whoever made the links had every key and could have answered in "
+    "folder": "were given folders with keys in them, by somebody who could answer as any of them",
+    "link": "were given links: the maker of the links had every key and could have answered in "
     "anybody's place",
     "seed": "have keys that follow from the simulation's seed",
 }
@@ -267,7 +267,7 @@ def _wording(survey: Survey) -> Grid:
     ]
     return Grid(
         key="wording",
-        caption="In what words it was asked; the session binds them",
+        caption="The words of the questions, which the session binds",
         columns=("Language", "About", "Words", "Answers"),
         rows=tuple(tuple(cut(cell, 600) for cell in row) for row in rows[:WORDED]),
         more=rest(len(rows), WORDED, "texts"),
@@ -281,7 +281,7 @@ def _notes(judged: Judged) -> Iterator[str]:
     silenced = [replay.member for replay in judged.audit.replays if replay.unsaid]
     if silenced:
         names = some(map(cut, silenced), len(silenced), 3)
-        yield f"Of the replayed parties {len(silenced):,} would have said more: {names}"
+        yield f"Of the replayed parties {len(silenced):,} would have sent more: {names}"
     unproved = records_unproved(judged.audit)
     if unproved:
         yield unproved
@@ -291,7 +291,7 @@ def _replays(replays: Sequence[Replay]) -> Grid:
     answers = {True: "yes", False: "no", None: "unknown"}
     return Grid(
         key="replays",
-        caption="Members whose messages were made again from what they were told",
+        caption="Members whose messages were computed again from what they received",
         columns=(
             "Member",
             "Follows",

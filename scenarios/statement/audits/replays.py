@@ -34,8 +34,8 @@ def records_unproved(audit: Audit) -> str:
     lead = "that these are the true records is not shown"
     if not audit.simulated:
         return (
-            f"{lead}: nothing on record binds a party to its records or to its randomness, so "
-            "whoever has its keys can look for others that lead to the same words"
+            f"{lead}: nothing on record binds a party to its records or its randomness, so with "
+            "its keys others can be found that lead to the same messages"
         )
     events = {
         event
@@ -58,13 +58,13 @@ def _passing(events: Iterable[PrivacyEvent]) -> Iterator[str]:
         low, high = f"{min(redrawn):.4g}", f"{max(redrawn):.4g}"
         chance = low if low == high else f"{low} to {high}"
         yield (
-            "where an answer was redrawn the report does not depend on it, so a false one passes "
-            f"with probability {chance} in each report, and surely for whoever knows which were"
+            "a redrawn answer does not change the report, so a false one passes with probability "
+            f"{chance} in each report, and surely if the draws are known"
         )
     if len(known) < len(draws):
-        yield "a false answer passes where the same draw makes the same report of it"
+        yield "a false answer passes if the same draw turns it into the same report"
     if any(isinstance(event, ExactCounts | Coins) for event in events):
-        yield "of what was summed, a party's records with the same counts pass"
+        yield "in a sum, any records of a party with the same counts pass"
 
 
 def is_exact(event: PrivacyEvent) -> bool:
