@@ -156,7 +156,7 @@ TABLES = (
             Column("attributes", "text", "the same for each attribute, as a JSON object"),
             Column("unbounded", "text", "why it is unbounded; missing if it is not"),
             Column("summed", "flag", "whether a secure sum hides it"),
-            Column("signed", "flag", "whether the party has signed what it said"),
+            Column("signed", "flag", "whether the party has signed what it sent"),
         ),
     ),
     RecordTable(

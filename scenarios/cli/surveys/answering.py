@@ -193,7 +193,7 @@ def answer(
     if answered.earlier:
         how = "was done with" if answered.ending == DONE else "was late in"
         known = f"this party {how} attempt {answered.attempt} before"
-        say(f"the aggregator fell silent; by its last acknowledgement, {known}")
+        say(f"the aggregator sent nothing more; {known}")
     click.echo(printable(f"{answered.ending}; {spent}"))
     if answered.receipt is not None:
         click.echo(printable(f"{_name_of(answered.receipt)}: {answered.receipt.receipt}"))
