@@ -18,6 +18,9 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+CORRECTIONS = "corrections.md"
+"""The page that corrects them, beside the page of the papers."""
+
 PAPERS = ("mdrr", "rrij", "rrba", "mr", "privkv", "others")
 
 Values: TypeAlias = Mapping[str, float]
@@ -75,7 +78,8 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     Args:
         item: what the paper calls it.
-        says: what it is about.
+        says: what it has or claims.
+        corrected: the section of ``docs/corrections.md`` that corrects it; empty if none does.
         built: where it is, if it is code that can be used by itself.
         command: that gives its figures, without ``sottovoce``; empty if there is none.
         small: further ``--set`` values with which a test can run the command in a moment.
@@ -87,6 +91,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     item: str
     says: str
+    corrected: str = ""
     built: str = ""
     command: str = ""
     small: tuple[str, ...] = ()
@@ -106,11 +111,13 @@ class Paper(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     Args:
         name: as the pages shorten it.
         source: who wrote what.
+        note: what holds for all of its rows.
         items: in the order of the text.
     """
 
     name: str
     source: str
+    note: str = ""
     items: tuple[Item, ...]
 
     def key(self, item: Item) -> str:
@@ -160,16 +167,19 @@ def page() -> str:
     everything = [item for paper in papers() for item in paper.items]
     with_command = sum(bool(item.command) for item in everything)
     parts.append(
-        f"These are {len(everything)} items: {with_command} have a command, and for "
-        f"{len(everything) - with_command} it is said why they have none."
+        f"Of {len(everything)} items {with_command} have a command, and "
+        f"{len(everything) - with_command} have the reason why not."
     )
     for paper in papers():
         lines = [f"## {paper.name}", "", paper.source, ""]
-        lines += ["| item | what it is | command | result |", "|---|---|---|---|"]
+        if paper.note:
+            lines += [paper.note, ""]
+        lines += ["| item | code | command | result |", "|---|---|---|---|"]
         for item in paper.items:
-            what = f"{item.says}; `{item.built}`" if item.built else item.says
-            command = f"`sottovoce {item.command}`" if item.command else "none"
+            name = f"[{item.item}]({CORRECTIONS}#{item.corrected})" if item.corrected else item.item
+            code = f"`{item.built}`" if item.built else ""
+            command = f"`{item.command.removeprefix('run ')}`" if item.command else "none"
             said = item.found.format(**values.get(paper.key(item), {})) or item.why
-            lines.append(f"| {item.item} | {what} | {command} | {said} |")
+            lines.append(f"| {name}: {item.says} | {code} | {command} | {said} |")
         parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
