@@ -39,13 +39,12 @@ _PAGE = """\
 
 <!-- Made by 'python -m scenarios.papers.gallery docs/gallery', as its pictures are. -->
 
-Every reproduction in one picture. Where a paper prints figures, each is shown as measured divided
-by printed, with its 95 % interval and a line at 1; a hollow mark differs by more than chance and
-rounding explain. Where it prints none, the picture is that of `sottovoce run NAME --plot FILE`.
+A picture of every reproduction. Where a paper prints figures, each is shown as measured divided by
+printed, with its 95 % interval; a hollow mark differs by more than chance and rounding explain.
+Where it prints none, the picture is that of `sottovoce run NAME --plot FILE`.
 
-Pictures are made with seed 1 and at most {runs} runs, the number in each picture, so that all take
-minutes; [Papers](papers.md) quotes figures of the default runs. Of `privkv-figures`, Figures 7 and
-8 are left out: they need MovieLens, which is not in the package.
+Pictures have seed 1 and at most {runs} runs; [Papers](papers.md) has figures of the default runs.
+Of `privkv-figures`, Figures 7 and 8 are missing, as they need MovieLens.
 """
 
 
@@ -100,7 +99,7 @@ def page(folder: Path) -> str:
         headline = _headline((folder / f"{scenario.name}.svg").read_text(encoding="utf-8"))
         parts += [
             f"## {scenario.summary.rstrip('.')}",
-            f"`sottovoce run {scenario.name}`: {headline}.",
+            f"`sottovoce run {scenario.name}`",
             f"![{headline}]({folder.name}/{scenario.name}.svg)",
         ]
     return "\n\n".join(parts) + "\n"

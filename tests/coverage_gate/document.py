@@ -18,48 +18,53 @@ from tests.coverage_gate.verdict import summary_of, unknown
 
 HEAD = """# Coverage of the intervals
 
-What share of nominal 95 % intervals holds the truth: for every estimator of every variant, about
-the respondents (whose answers were randomized) and about the population (of which they are a random
-sample), over pilot and final release together where there are both. `python -m tests.coverage_gate`
-measures it and writes this page and its table, [coverage.csv](coverage.csv).
+The share of nominal 95 % intervals that hold the truth, for every estimator of every variant: about
+the respondents, whose answers were randomized, and about the population that they are a random
+sample of. A pilot and the final release count together.
+`python -m tests.coverage_gate` measures it and writes this page and its table.
 """
 
 GRID = """
 ## How it is measured
 
-The grid: 1, 3, 10, 30, 100, 1,000, 10,000 and 1,000,000 reports that are expected to count for the
-cell; shares .001, .01, .1 and .5 of it; keep probabilities .1, .3, .5, .7 and .9 (where a
-randomizer takes an epsilon, that of keeping with this probability; where coins are added to the
-counts, the part that sampling has in the variance of a cell); 2, 3, 10 and 50 categories. Clusters
-from counts with coins have as much variance of coins in a cell as reports are expected there.
+| coordinate of a point | values |
+|---|---|
+| reports expected to count for the cell | 1, 3, 10, 30, 100, 1,000, 10,000, 1,000,000 |
+| share of the cell | .001, .01, .1, .5 |
+| keep probability p | .1, .3, .5, .7, .9 |
+| categories r | 2, 3, 10, 50 |
 
-Where an interval follows from one count, the law of that count is known, and coverage is the exact
-sum over it: *exact* below, on the whole of the grid that applies. Else surveys are drawn, by laws
-that the gate has written down for itself: people from a population, reports from their answers, and
-for RR-Clusters the clusters anew in each run. These take a stated part of the grid, in which every
-number of reports meets every share, and keep probabilities and categories take turns. Such a figure
-is rejected if it would come up in less than one of a thousand cases, were the demand met (by the
-bounds of Clopper and Pearson).
+A randomizer that takes an epsilon has that of keeping with probability p. With coins, p is the part
+of sampling in the variance of a cell. Clusters from counts with coins have a variance of coins in a
+cell that equals the expected reports.
 
-The demands: at least 93 % everywhere; at most 97 % from 30 expected reports on, where the truth is
-more than two standard deviations from 0 and from 1 (or from the ends of its range); unknown in more
-than 5 % of the cases at no more than 5 % of the points, listed beforehand in
-`tests/coverage_gate/known.py`. Coverage is that of the intervals that are given.
+- **Exact**: where an interval follows from one count, coverage is the sum over the law of that
+  count, on the whole grid that applies.
+- **Drawn**: else the gate draws surveys by its own laws: people from a population, their reports,
+  and for RR-Clusters the clusters anew in each run. It takes a part of the grid: every number of
+  reports with every share, keep probabilities and categories in turns. A figure is rejected if its
+  chance is below one in a thousand when the demand is met (bounds of Clopper and Pearson).
 
-Where surveys are drawn, the squared standard errors are compared with the squares of the errors,
-from 100 expected reports on: their means must agree within five standard errors of their
-difference.
+The demands:
 
-Beside the cell of a table, `set` is a query of a set of cells, `scores` one of weights of many
-values, and `count` a count. *Comparisons* are of two cells of a table of two attributes (difference
-and ratio) and of four (odds ratio); *all cells* is how often the simultaneous intervals of such a
-table hold all of its cells at once, of which too much is no fault. *Calibrated* estimates have a
-known margin of one of the two attributes, and are about the population alone; where they are
-post-stratified, one half of the margin's categories is half as likely to respond.
+- at least 93 % everywhere;
+- at most 97 % from 30 expected reports on, if the truth is more than two standard deviations from 0
+  and 1, or from the ends of its range;
+- unknown in more than 5 % of the cases at no more than 5 % of the points, listed beforehand in
+  `tests/coverage_gate/known.py`; coverage is that of the intervals that are given;
+- where surveys are drawn, from 100 expected reports on: the means of squared standard errors and of
+  squared errors agree within five standard errors of their difference.
 
-Wrong intervals are planted and must be rejected by the same gate:
-standard errors times .8, Wald's interval, the population taken for the respondents, weights from
-the estimated table (`tests/coverage_gate/planted.py`).
+Beside a cell, `set` is a query of a set of cells, `scores` one of weights of many values, `count` a
+count. *Comparisons* are of two cells of a table of two attributes (difference and ratio) and of
+four (odds ratio). *All cells* is how often simultaneous intervals hold all cells of such a table;
+too much is no fault. *Calibrated* estimates have a known margin of one of the two attributes, and
+are about the population alone; if post-stratified, half of the margin's categories are half as
+likely to respond.
+
+The same gate must reject planted wrong intervals: standard errors times .8, Wald's interval, the
+population taken for the respondents, weights from the estimated table
+(`tests/coverage_gate/planted.py`).
 """
 
 
@@ -147,7 +152,7 @@ def page(lines: Sequence[Line], *, seed: int) -> str:
         *_known(lines),
         *_missing(lines),
         GRID,
-        f"The seed is {seed}; figures that were kept of an earlier run may have another.\n",
+        f"The seed is {seed}; figures kept from another run may have another.\n",
     ]
     text += ["## By estimator\n", *_by_estimator(lines)]
     return "\n".join(text).rstrip() + "\n"
@@ -164,16 +169,15 @@ def _known(lines: Sequence[Line]) -> Iterator[str]:
     )
     yield (
         "Tables by `em`, `clip` and `simplex` and weighted records (RR-Adjustment, raking) are "
-        "point estimates: beside them stand the intervals of the raw shares, or none.\n"
+        "point estimates, with the intervals of the raw shares or none.\n"
     )
     yield (
-        "Not measured here: RRBA that asks one by one, that stops by itself, or in groups of three "
-        "and more; strata and designs of one's own, whose intervals follow from those below; means "
-        "by other weights than these.\n"
+        "Not measured: RRBA one by one, with a stopping rule, or in groups of three and more; "
+        "strata and own designs, whose intervals follow from those below; means by other weights.\n"
     )
     for title, known in (
         ("Unknown", UNKNOWN),
-        ("Not as demanded", UNCOVERED),
+        ("Not as demanded, at points (expected reports, share, p, r)", UNCOVERED),
         ("Standard errors of more than the distance from the truth", VARIANCES),
     ):
         if known:
@@ -191,9 +195,8 @@ def _missing(lines: Sequence[Line]) -> Iterator[str]:
     total = sum(POINTS[name] for name in measured)
     if sum(points.values()) < total:
         yield (
-            f"Of the {total:,} points of those that were measured {sum(points.values()):,} were "
-            "taken, some with few runs where surveys are drawn: with a hundred, a coverage of 83 % "
-            "is rejected about half of the time.\n"
+            f"Measured: {sum(points.values()):,} of {total:,} points, some with few runs where "
+            "surveys are drawn. With a hundred, a coverage of 83 % is rejected half of the time.\n"
         )
 
 
@@ -209,9 +212,9 @@ def table(lines: Iterable[Line]) -> str:
 
 def _by_estimator(lines: Iterable[Line]) -> Iterator[str]:
     yield (
-        "All figures are in [coverage.csv](coverage.csv): the lowest and, where the truth is off "
-        "the boundary, the highest coverage in percent, by expected reports. `?` stands where no "
-        "interval is given. Here they are counted by variant.\n"
+        "[coverage.csv](coverage.csv) has all figures: the lowest and, where the truth is off the "
+        "boundary, the highest coverage in percent, by expected reports; `?` where no interval is "
+        "given. By variant:\n"
     )
     yield f"| variant | {' | '.join(_NOTED)} |"
     yield f"|---|{'---|' * len(_NOTED)}"

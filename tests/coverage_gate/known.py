@@ -49,7 +49,8 @@ class Known(NamedTuple):
         if self.upto < 10**9:
             where.append(f"up to {self.upto:,} expected reports")
         if self.at:
-            where.append(f"at {'; '.join(map(str, self.at))}")
+            points = (f"({', '.join(map(str, point))})" for point in self.at)
+            where.append(f"at {', '.join(points)}")
         return f"{', '.join(where)}: {self.why}"
 
 
@@ -58,15 +59,15 @@ _FEW = (Point(100, 0.5, 0.9, 2),)
 _ALL_NOISE = "at this keep probability margins are all noise, and so are the slopes of a product"
 
 UNKNOWN: tuple[Known, ...] = (
-    Known("inp-", "nobody, or one respondent, reports on a coefficient", upto=3),
-    Known("marg-", "nobody, or one respondent, reports on a table", upto=3),
-    Known("privkv", "nobody, or one respondent, reports on the key", upto=1),
-    Known("smp, olh", "nobody, or one respondent, reports on the attribute", upto=1),
+    Known("inp-", "at most one respondent reports on a coefficient", upto=3),
+    Known("marg-", "at most one respondent reports on a table", upto=3),
+    Known("privkv", "at most one respondent reports on the key", upto=1),
+    Known("smp, olh", "at most one respondent reports on the attribute", upto=1),
     Known("rrba, the last two blocks", "a group without a report in one of the blocks", upto=10),
     Known("product of margins", "reports that are too much alike", target="set", upto=3),
     Known(
         "comparisons",
-        "randomized so much that the share of one of the four cells may be any from 0 to 1",
+        "so much randomization that the share of one of the four cells may be any",
         target="odds ratio",
         upto=100,
     ),
@@ -124,7 +125,7 @@ UNCOVERED: tuple[Known, ...] = (
     ),
     Known(
         "privkv",
-        "too wide: a report does not tell how far the values of those who hold a key are spread",
+        "too wide: a report does not tell how far the values of holders of a key are spread",
         target="mean",
         about="respondents",
     ),
@@ -134,20 +135,18 @@ UNCOVERED: tuple[Known, ...] = (
 VARIANCES: tuple[Known, ...] = (
     Known(
         "numeric-mean, one-bit",
-        "the standard errors are those of answers drawn anew",
+        "they are those of answers drawn anew",
         about="respondents",
     ),
     Known(
         "rrba",
-        "the standard errors count those who report on a group as a random sample of a population, "
-        "which is more than their distance from all respondents",
+        "they take who reports on a group as a sample of a population, not of the respondents",
         target="cell",
         about="respondents",
     ),
     Known(
         "privkv",
-        "the standard errors count those who are asked for a key as a random sample of a "
-        "population, which is more than their distance from all respondents",
+        "they take who reports on a key as a sample of a population, not of the respondents",
         about="respondents",
     ),
 )
