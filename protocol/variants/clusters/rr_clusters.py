@@ -115,7 +115,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
 
     Clusters follow from what was learned, which is then used again. So intervals hold over learning
     and reports together; given that two attributes are in one cluster, or are not, estimates of
-    their pair are biased by a part of a standard error (docs/papers.md has the figures). Exact
+    their pair are biased by a part of a standard error (docs/corrections.md). Exact
     counts have no such bias, and neither has ``final`` in any case.
 
     Args:

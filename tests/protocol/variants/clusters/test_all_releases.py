@@ -54,7 +54,7 @@ def mean_variance(*releases: Release) -> float:
 
 @pytest.mark.parametrize("p", KEEPS)
 def test_the_error_by_design_falls(p: float) -> None:
-    """With the clusters of the true dependences; how much each p gains is in docs/papers.md."""
+    """With the clusters of the true dependences; docs/corrections.md has what each p gains."""
     records = adult(None)
     learned = dependences(
         [records.counts(pair) for pair in PAIRS],
