@@ -317,7 +317,7 @@ def test_every_key_of_the_result_is_documented(folder: Path) -> None:
     result = {"scenario": scenario.name, "parameters": {}, **summary}
     described = [
         name
-        for row in rows_of(section("docs/results.md", "What is in result.json"))
+        for row in rows_of(section("docs/json.md", "What is in result.json"))
         for name in names_in(row[0])
     ]
     keys = set(keys_of(result))
@@ -335,7 +335,7 @@ def keys_of(result: Mapping[str, Any]) -> Iterator[str]:
 
 
 def test_every_column_of_the_tables_is_described() -> None:
-    rows = rows_of(section("docs/commands.md", "The record as tables"))
+    rows = rows_of(section("docs/json.md", "The record as tables"))
     described = {
         (table, names_in(name)[0]): says
         for name, tables, says in rows
