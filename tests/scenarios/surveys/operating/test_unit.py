@@ -51,7 +51,7 @@ def test_a_survey_is_resumed_until_it_is_over() -> None:
 
 
 def test_every_event_is_documented() -> None:
-    page = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
     told = {
         event
         for path in (ROOT / "scenarios" / "surveys" / "operating").glob("*.py")
