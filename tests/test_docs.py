@@ -392,7 +392,7 @@ def test_the_limits_are_the_defaults() -> None:
 
 
 def test_the_endings_of_a_party_are_those_of_the_code() -> None:
-    rows = rows_of(section("docs/among-organisations.md", "How a party ends"))
+    rows = rows_of(section("docs/commands.md", "How a party ends"))
     assert [(name, int(code), *rest) for name, code, *rest in rows] == [*map(tuple, ENDINGS)]
 
 
