@@ -150,6 +150,8 @@ LONG_PAGES = {
     PYTHON,
     VARIANT,
     "docs/engines.md",
+    "docs/further-estimates.md",
+    "docs/people-by-law.md",
     "docs/reproducing.md",
     "docs/results.md",
     "docs/scenarios.md",

@@ -25,6 +25,7 @@ from tests.scenarios.surveys.test_collecting import Place, entries
 from tests.scenarios.surveys.test_collecting import people as with_links
 
 PAGE = ROOT / "docs" / "asking-people.md"
+UNDERSTANDING = ROOT / "docs" / "understanding.md"
 
 _BLOCK = re.compile(r"(?:<!-- ([^>]*) -->\n)?^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -166,7 +167,7 @@ def test_the_page_names_the_variants_that_pages_answer() -> None:
 
 def test_so_many_have_to_understand() -> None:
     """The numbers beside the questionnaire: the least with a probability below 5 %."""
-    text = PAGE.read_text(encoding="utf-8")
+    text = UNDERSTANDING.read_text(encoding="utf-8")
     rows = [tuple(map(int, row)) for row in re.findall(r"^\| (\d+) \| (\d+) \|$", text, re.M)]
     assert [asked for asked, _ in rows] == [30, 50, 100]
     for asked, understand in rows:
