@@ -12,7 +12,7 @@ from parties.keeping.packing import Unpacked
 from protocol.transcript.reader import RULES, TranscriptReader
 from protocol.transcript.verification import Verification
 from tests.recorded.transcripts import sample
-from tests.vectors.make import log_leaves, tree_hash
+from tests.vectors.formats import log_leaves, tree_hash
 
 pack = msgspec.msgpack.encode
 

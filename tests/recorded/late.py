@@ -25,7 +25,7 @@ from protocol.transcript.receipts import (
 from protocol.wire.codec import decode_envelope, encode_envelope
 from tests.recorded.receipts import receipt_of
 from tests.recorded.signed import ONE, TWO, envelopes, setting, signed_run
-from tests.vectors.make import log_leaves
+from tests.vectors.formats import log_leaves
 
 CHARTER = setting().charter
 SESSION, ROSTER = CHARTER.session, CHARTER.roster

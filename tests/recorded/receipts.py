@@ -17,7 +17,7 @@ from protocol.transcript.receipts import Counted, Receipt, Shown
 from protocol.variants import RRIndependent
 from protocol.wire.codec import decode_envelope, encode_envelope
 from tests.recorded.signed import ONE, TWO, setting, signed_run
-from tests.vectors.make import log_leaves
+from tests.vectors.formats import log_leaves
 
 AGGREGATORS = setting().identities[AGGREGATOR]
 

@@ -18,12 +18,12 @@ from protocol.transcript.reader import RULES
 from protocol.transcript.receipts import decode_receipt
 from protocol.transcript.receipts import problems_of as problems_of_receipt
 from protocol.transcript.verification import Verification, verify
-from tests.vectors.transcripts import FOLDER, content_of, files
+from tests.vectors.formats import FOLDER, content_of
 
 Given = dict[str, Any]
 
 TRANSCRIPTS, PROOFS = (
-    json.loads((FOLDER / name).read_text(encoding="utf-8"))
+    json.loads((FOLDER / "transcript" / name).read_text(encoding="utf-8"))
     for name in ("transcripts.json", "proofs.json")
 )
 
@@ -91,7 +91,7 @@ def test_proofs_hold_or_do_not(group: str) -> None:
 
 
 def test_the_annotated_file_is_the_file() -> None:
-    lines = (FOLDER / "example.txt").read_text(encoding="utf-8").splitlines()
+    lines = (FOLDER / "transcript" / "example.txt").read_text(encoding="utf-8").splitlines()
     digits = "".join(line.partition("#")[0] for line in lines)
     [case] = [case for case in TRANSCRIPTS["cases"] if case["name"] == "the annotated file"]
     assert bytes.fromhex(digits) == content_of(case["file"], TRANSCRIPTS["pieces"])
@@ -106,9 +106,3 @@ def test_every_rule_is_broken_in_several_ways() -> None:
         assert len(set(names)) == len(names)
     verdicts = [case["verdict"] for case in cases]
     assert min(map(verdicts.count, set(verdicts))) >= 25
-
-
-@pytest.mark.slow
-def test_the_maker_makes_these_files() -> None:
-    there = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.iterdir()}
-    assert there == files()

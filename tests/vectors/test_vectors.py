@@ -1,4 +1,4 @@
-"""The program's parts do what the vectors say, and the vectors are what their maker makes."""
+"""The program's parts do what the vectors say."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ from protocol.wire.arrays import encode_message
 from protocol.wire.codec import Codec, decode_envelope, encode_envelope
 from protocol.wire.framing import FrameReader, frames
 from tests.scripted import Scripted
-from tests.vectors.make import FOLDER, files, number
+from tests.vectors.formats import FOLDER, number
 
 Given = dict[str, Any]
 
@@ -653,11 +653,6 @@ def test_keys_follow_from_what_is_shown_between_input_and_output() -> None:
         if case["function"] == "stream" and "output" in case:
             extracted, info, key = raw(case["output"], "extracted", "info", "key")
             assert expand(extracted, info) == key
-
-
-def test_the_maker_makes_these_files() -> None:
-    there = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.json")}
-    assert there == files()
 
 
 def test_kinds_that_every_variant_has_are_not_declared() -> None:

@@ -14,19 +14,23 @@ from typing import Any
 
 import msgspec
 
-from tests.vectors.make import Raw, log_leaves, packed, sha256, tree_hash
-from tests.vectors.recording import (
+from tests.vectors.formats import (
     MAGIC,
-    WITNESS,
     Member,
+    Raw,
     checkpoint_text,
     cosignature,
     framed,
     head_statement,
+    log_leaves,
     note_of,
+    packed,
     session_of,
+    sha256,
+    tree_hash,
 )
 
+WITNESS = Member("witness.example/one")
 SMALL = (0, 1, -1, 31, 32, 127, 128, 255, 256, 65_535, 65_536, 2**32, 2**53, 2**63 - 1, 2**63)
 VALUES: tuple[Any, ...] = (
     *SMALL,
@@ -311,7 +315,10 @@ def added(draw: random.Random, header: Any, records: Sequence[Any]) -> list[Any]
             ["Sent", 0, [header["session"], sender, recipient, number, "Closed", b"\x90"]],
             ["Sent", 0, [header["session"], sender, "record", number, "Head", [[], bytes(64)]]],
             ["Checkpoint", note_of(text, Member(draw.choice(names)))],
-            ["Checkpoint", note_of(text, Member(names[0])) + cosignature(text, WITNESS)],
+            [
+                "Checkpoint",
+                note_of(text, Member(names[0])) + cosignature(text, WITNESS),
+            ],
             ["Ending", bytes(32), True, ""],
         )
     )

@@ -23,10 +23,8 @@ from tests.recorded.runs import Run
 from tests.recorded.signed import signed_run
 from tests.recorded.transcripts import sample, signed_sample
 from tests.tiers import slow
-from tests.vectors.make import packed
-from tests.vectors.recording import KINDS, MAGIC, Transcript
+from tests.vectors.formats import MAGIC, content_of, packed
 from tests.vectors.test_transcripts import PROOFS, holds
-from tests.vectors.transcripts import content_of
 from tests.verifier.javascript import disagreements, judged, needs_node, node
 from tests.verifier.mutations import Rewriting, damaged, mutations, respelled
 
@@ -273,14 +271,17 @@ def test_bodies_by_a_description_of_no_sense_are_malformed(tmp_path: Path) -> No
     kinds = [[f"{place}", 100, [["a", type_]]] for place, (type_, _) in enumerate(SENSELESS)]
     others = [["fields", 100, {"a": 1}], ["field", 100, ["a"]], ["more", 100, [["a", ["nil"], 0]]]]
     kinds += [[name, most, [fields]] for name, most, fields in others]
-    record = Transcript(kinds=[*KINDS, ["Fine", 100, [["a", ["int", 0, None]]]], *kinds])
-    record.say("ann", "bob", "Fine", packed([1]))
-    for place, (_, value) in enumerate(SENSELESS):
-        record.say("ann", "bob", f"{place}", packed([value]))
-    for name, _, _ in others:
-        record.say("ann", "bob", name, packed([None]))
-    record.end()
-    fine, *lines, verdict = judged(tmp_path, [record.log], "--bodies")
+    bodies = [("Fine", 1)]
+    bodies += [(f"{place}", value) for place, (_, value) in enumerate(SENSELESS)]
+    bodies += [(name, None) for name, _, _ in others]
+    record = Rewriting(small_vectors("layout", verdict="sound")[0])
+    record.header["kinds"] += [["Fine", 100, [["a", ["int", 0, None]]]], *kinds]
+    record.records = [
+        ["Sent", place, [b"", "ann", "bob", place, kind, packed([value])]]
+        for place, (kind, value) in enumerate(bodies)
+    ]
+    record.records.append(["Ending", b"", True, ""])
+    fine, *lines, verdict = judged(tmp_path, [record.written()], "--bodies")
     assert (fine["fields"], verdict["verdict"]) == ({"a": 1}, "sound")
     assert [line["kind"] for line in lines] == [name for name, *_ in kinds]
     assert [line for line in lines if "malformed" not in line] == []

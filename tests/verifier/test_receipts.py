@@ -18,7 +18,7 @@ from tests.recorded.late import given as acknowledged_late
 from tests.recorded.receipts import LIES, made_up, receipt_of, variations
 from tests.recorded.signed import ONE, signed_run
 from tests.recorded.splits import split
-from tests.vectors.make import packed
+from tests.vectors.formats import packed
 from tests.verifier.javascript import judged, needs_node, node
 from tests.verifier.mutations import damaged, retold
 

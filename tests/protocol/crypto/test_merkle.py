@@ -22,7 +22,7 @@ from protocol.crypto.merkle import (
     root_of,
     tree_levels,
 )
-from tests.vectors.make import inclusion_path_at, proof_of, tree_hash
+from tests.vectors.formats import inclusion_path_at, proof_of, tree_hash
 
 # The leaves and roots that Certificate Transparency's implementations test themselves with.
 LEAVES = tuple(

@@ -14,7 +14,7 @@ from protocol import Stream, secret_of
 from protocol.crypto.randomness import WORDS, Streams, expand, modulo, public_nonce
 from tests.scripted import Scripted
 from tests.statistical import ALPHA, WRONG, chi_square_p_value
-from tests.vectors.make import keystream
+from tests.vectors.formats import keystream
 
 KEY = bytes(range(32))
 

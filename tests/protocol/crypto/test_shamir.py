@@ -14,7 +14,7 @@ from protocol import Stream
 from protocol.crypto.shamir import MAX_SHARES, reconstruct, share
 from tests.scripted import seeded
 from tests.tiers import slow
-from tests.vectors.make import reciprocal, times
+from tests.vectors.formats import reciprocal, times
 
 
 class Given(Stream):

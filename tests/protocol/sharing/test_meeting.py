@@ -18,7 +18,7 @@ from tests.protocol.sessions import SURVEY, answers, charter_of, holdings_of, re
 from tests.protocol.sharing.test_sums import LITERAL, SPARSE, exact, vanishing
 from tests.protocol.sharing.test_sums_attacks import PARTIES, TWO, attacked, change, flipped
 from tests.recorded.runs import Run
-from tests.vectors.make import tree_hash
+from tests.vectors.formats import tree_hash
 
 CONTEXT = b"sottovoce sum 1\0"
 

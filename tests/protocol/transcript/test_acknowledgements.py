@@ -42,7 +42,7 @@ from tests.recorded.signed import (
     signed_run,
     without,
 )
-from tests.vectors.make import inclusion_path_at, log_leaves, tree_hash
+from tests.vectors.formats import inclusion_path_at, log_leaves, tree_hash
 
 SECRET = bytes(range(32))
 

@@ -20,7 +20,7 @@ from tests.recorded.forgeries import Forgery, rules
 from tests.recorded.runs import Written, written
 from tests.recorded.signed import ONE, TWO, Run, rewritten, setting, signed_run, without
 from tests.recorded.transcripts import HEADER, agreed, envelope, sent
-from tests.vectors.make import checkpoint_note, log_leaves, tree_hash
+from tests.vectors.formats import Member, checkpoint_text, log_leaves, note_of, tree_hash
 
 AGGREGATORS = setting().identities[AGGREGATOR]
 
@@ -44,9 +44,10 @@ def test_a_checkpoint_says_what_the_format_says() -> None:
 
 
 def test_a_note_is_what_c2sp_says() -> None:
-    secret, session, root = bytes(range(32)), b"\1" * 32, b"\2" * 32
-    note = checkpoint_note(secret, session, 5, root)
-    signed = sign_checkpoint(Identity(AGGREGATOR, secret), session=session, size=5, root=root)
+    signer, session, root = Member("aggregator"), b"\1" * 32, b"\2" * 32
+    note = note_of(checkpoint_text(session, signer.key, 5, root), signer)
+    identity = Identity(AGGREGATOR, signer.secret)
+    signed = sign_checkpoint(identity, session=session, size=5, root=root)
     assert signed.note == note
     assert read_note(note) == signed
     cosigned = f"{note}\u2014 witness.example/w1 {'A' * 96}\n"

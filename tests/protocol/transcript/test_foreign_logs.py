@@ -25,8 +25,7 @@ from protocol.variants import RRIndependent
 from tests.recorded.checkpointed import checkpoints_of
 from tests.recorded.forgeries import Forgery
 from tests.recorded.signed import ONE, signed_run
-from tests.vectors.make import log_leaves
-from tests.vectors.transcripts import FOLDER
+from tests.vectors.formats import FOLDER, log_leaves
 
 pytestmark = pytest.mark.slow
 
@@ -185,7 +184,7 @@ def test_go_accepts_notes_and_proofs(tmp_path: Path) -> None:
 @WITH_GO
 def test_go_agrees_on_the_vectors_of_consistency(tmp_path: Path) -> None:
     """Of those that are well-formed, and about one log and the sizes that they name."""
-    cases = json.loads((FOLDER / "proofs.json").read_text(encoding="utf-8"))["cases"]
+    cases = json.loads((FOLDER / "transcript" / "proofs.json").read_text(encoding="utf-8"))["cases"]
     notes, proofs, holds = [], [], []
     for case in cases:
         if case["group"] != "consistency":

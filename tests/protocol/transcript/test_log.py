@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from protocol.transcript.log import LARGEST_LEAF, Log, log_leaf, salts, seed_log_secret
-from tests.vectors.make import inclusion_path_at, log_leaves, tree_hash
+from tests.vectors.formats import inclusion_path_at, log_leaves, tree_hash
 
 SECRET = bytes(range(32))
 

@@ -35,7 +35,7 @@ from tests.recorded.transcripts import (
     sample,
     signed_sample,
 )
-from tests.vectors.make import tree_hash
+from tests.vectors.formats import tree_hash
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "transcript-3.hex"
 GOLDEN_DIGEST = "d5604f25eef8c3bd7c96db3418c5f9c930b8c05fb820a894f4652861190eb38e"

@@ -35,7 +35,7 @@ from protocol.variants.marginals.variant import MarginalRelease
 from protocol.variants.oracles.attributes import AttributeOracles
 from protocol.variants.reports.by_stratum import ByStratum
 from protocol.wire.codec import Codec, decode_envelope
-from tests.vectors.make import number
+from tests.vectors.formats import number
 
 
 def output_of(log: bytes) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from tests.recorded.signed import (
     signed_run,
 )
 from tests.recorded.transcripts import envelope
-from tests.vectors.make import based, log_leaves, proof_of
+from tests.vectors.formats import based, log_leaves, proof_of
 
 BEGINS = "the later log does not begin like the earlier one"
 

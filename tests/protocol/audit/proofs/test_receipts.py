@@ -51,7 +51,7 @@ from tests.recorded.signed import (
     signed_run,
     without,
 )
-from tests.vectors.make import inclusion_path_at, log_leaves, tree_hash
+from tests.vectors.formats import inclusion_path_at, log_leaves, tree_hash
 from transports.faults import Fault
 
 SUM = SecureSumVariant(survey=SURVEY)

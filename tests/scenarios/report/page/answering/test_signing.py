@@ -11,8 +11,14 @@ import pytest
 
 from protocol import PartyId
 from protocol.session.roster import Identity, is_signature
+from tests.scenarios.report.page.answering.odd_signatures import (
+    EIGHTH,
+    ORDER,
+    PRIME,
+    OddMember,
+    point_of,
+)
 from tests.vectors.pages.making import seed_of
-from tests.vectors.recording import EIGHTH, ORDER, PRIME, OddMember, point_of
 from tests.verifier.bundles import needs_node, run
 
 pytestmark = needs_node
@@ -66,9 +72,9 @@ def cases() -> list[tuple[bytes, bytes, bytes]]:
         found.append((y.to_bytes(32, "little"), signature, message))
     for shift in (point_of(EIGHTH), point_of(0), point_of(PRIME - EIGHTH, True)):
         for fits in (0, 1, 4):
-            odd = OddMember("odd", shift=shift, fits=fits)
+            odd = OddMember(shift=shift, fits=fits)
             found.append((odd.key, odd.sign(b"shifted"), b"shifted"))
-        odd = OddMember("odd", turn=shift)
+        odd = OddMember(turn=shift)
         found.append((odd.key, odd.sign(b"turned"), b"turned"))
     return found
 
