@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol import Randomizer, Stream, secret_of
+from protocol import Stream, secret_of
 
 
 class Scripted(Stream):
@@ -29,11 +29,3 @@ class Scripted(Stream):
 def seeded(seed: int = 1) -> Stream:
     """The stream of a seed."""
     return Stream(secret_of(seed))
-
-
-def crossed(randomizer: Randomizer, n: int) -> NDArray[np.int64]:
-    """Counts of (true code, report), n reports for each true code."""
-    true = np.repeat(np.arange(randomizer.size, dtype=np.uint16), n)
-    reports = randomizer.randomize(true, seeded(11))
-    joint = true.astype(np.int64) * randomizer.size + reports
-    return np.bincount(joint, minlength=randomizer.size**2).reshape(randomizer.size, -1)

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from protocol import KeepUniform, MatrixRandomizer
 from protocol.crypto.randomness import WORDS
-from tests.scripted import Scripted, crossed
-from tests.statistical import ALPHA, WRONG, chi_square_p_value
+from tests.scripted import Scripted
 
 HALF = WORDS // 2
 ROWS = [[0.7, 0.2, 0.1], [0.0, 0.6, 0.4], [0.25, 0.25, 0.5]]
@@ -98,12 +97,3 @@ def test_words_map_to_reports_by_the_exact_cumulative_weights() -> None:
     words = [0, 4, 5, WORDS - 1, WORDS - 2, WORDS - 1, 0, 1, WORDS - 1]
     reports = randomizer.randomize(codes, Scripted(*words))
     assert reports.tolist() == [1, 1, 2, 2, 0, 1, 0, 1, 2]
-
-
-def test_matrix_sampler_follows_its_matrix() -> None:
-    rows = [[0.7, 0.2, 0.1], [0.1, 0.5, 0.4], [0.25, 0.25, 0.5]]
-    observed = crossed(MatrixRandomizer.from_probabilities(rows), 200_000)
-    assert chi_square_p_value(observed, rows) > ALPHA
-    wrong = np.array(rows)
-    wrong[1] = [0.1, 0.5 * WRONG, 0.5 - 0.5 * WRONG + 0.4]
-    assert chi_square_p_value(observed, wrong) < ALPHA

@@ -11,19 +11,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from protocol import (
     CodeRandomizer,
     KeepUniform,
-    MatrixRandomizer,
     join_codes,
     randomize_columns,
     split_codes,
 )
 from protocol.crypto.randomness import WORDS
 from protocol.wire.arrays import smallest_dtype
-from tests.scripted import Scripted, crossed, seeded
+from tests.scripted import Scripted, seeded
 from tests.statistical import ALPHA, WRONG, chi_square_p_value
 
 HALF = WORDS // 2
@@ -160,50 +158,6 @@ def test_every_report_is_equally_often_reached(
         assert report == 0
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32, np.uint64])
-@pytest.mark.parametrize("shape", [(0,), (5,), (2, 3, 4), ()])
-def test_shape_and_type_stay_and_the_codes_are_not_changed(
-    dtype: type, shape: tuple[int, ...]
-) -> None:
-    for randomizer in (KeepUniform(3, 1), MatrixRandomizer.from_probabilities(ROWS)):
-        codes = np.full(shape, 2, dtype)
-        codes.flags.writeable = False
-        reports = randomizer.randomize(codes, seeded())
-        assert reports.shape == shape
-        assert reports.dtype == dtype
-        assert np.all(reports < 3)
-
-
-@pytest.mark.parametrize(
-    ("codes", "size"),
-    [
-        (np.array([3], np.uint8), 3),
-        (np.array([0], np.uint8), 257),
-        (np.array([0], np.int64), 3),
-        (np.array([0.0]), 3),
-    ],
-)
-def test_codes_outside_the_domain_are_refused(codes: NDArray[np.uint8], size: int) -> None:
-    randomizer = KeepUniform(size, HALF)
-    with pytest.raises(ValueError, match="code"):
-        randomizer.randomize(codes, seeded())
-    with pytest.raises(ValueError, match="code"):
-        randomize_columns((randomizer,), codes.reshape(1, 1), seeded())
-    with pytest.raises(ValueError, match="code"):
-        randomize_columns((randomizer,), np.tile(codes, (2000, 1)), seeded())
-    if size == 3:
-        with pytest.raises(ValueError, match="code"):
-            MatrixRandomizer.from_probabilities(ROWS).randomize(codes, seeded())
-
-
-@pytest.mark.parametrize(("size", "p"), [(2, 0.3), (16, 0.7), (5, 0.5), (300, 0.4)])
-def test_keep_sampler_follows_its_matrix(size: int, p: float) -> None:
-    observed = crossed(KeepUniform.with_keep(size, p=p), 2_000_000 // size)
-    assert chi_square_p_value(observed, KeepUniform.with_keep(size, p=p).matrix()) > ALPHA
-    wrong = KeepUniform.with_keep(size, p=p * WRONG).matrix()
-    assert chi_square_p_value(observed, wrong) < ALPHA
-
-
 def test_keep_sampler_is_uniform_where_a_quarter_of_the_words_is_refused() -> None:
     # Without the refusal every report below 2**62 would be twice as likely as the others.
     size = 3 * 2**62
@@ -240,15 +194,6 @@ def test_columns_with_refused_words_are_uniform_on_their_sizes() -> None:
     codes = np.array([[5, 2], [5, 2]], np.uint64)
     reports = randomize_columns(randomizers, codes, Scripted(*words, 2**63, 1))
     assert reports.tolist() == [[2**63, 1], [0, 2]]
-
-
-def test_columns_of_different_kinds_are_randomized_one_by_one() -> None:
-    randomizers = (KeepUniform(4, HALF), MatrixRandomizer.from_probabilities(ROWS))
-    codes = np.tile(np.array([[3, 1]], np.uint8), (5, 1))
-    drawn = seeded(3)
-    expected = [r.randomize(codes[:, j], drawn) for j, r in enumerate(randomizers)]
-    reports = randomize_columns(randomizers, codes, seeded(3))
-    np.testing.assert_array_equal(reports, np.array(expected).T)
 
 
 @pytest.mark.parametrize("shape", [(3,), (3, 1), (3, 3)])
@@ -288,15 +233,6 @@ def test_product_codes_outside_the_domain_are_refused() -> None:
         join_codes(np.array([[0, 3]], np.uint8), (2, 3, 4))
     with pytest.raises(ValueError, match="code 6"):
         split_codes(np.array([6], np.uint8), (2, 3))
-
-
-@pytest.mark.parametrize(
-    "randomizer", [KeepUniform(7, WORDS - 1), MatrixRandomizer.from_probabilities(ROWS)]
-)
-def test_randomizers_travel(randomizer: CodeRandomizer) -> None:
-    for codec in (msgspec.json, msgspec.msgpack):
-        assert codec.decode(codec.encode(randomizer), type=CodeRandomizer) == randomizer
-    assert msgspec.convert(msgspec.to_builtins(randomizer), CodeRandomizer) == randomizer
 
 
 def test_randomizers_that_are_none_do_not_arrive() -> None:

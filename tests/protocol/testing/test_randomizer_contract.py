@@ -29,6 +29,7 @@ from tests.scenarios.stranger_unary import Oue, Underdominated, Understated
 from tests.tiers import thinned
 
 test_binary = lawful(KeepUniform.with_keep(2, p=0.3))
+test_five = lawful(KeepUniform.with_keep(5, p=0.5))
 test_sixteen = pytest.mark.slow(lawful(KeepUniform.with_epsilon(16, epsilon=1.0)))
 test_table = lawful(KeepElseTable.with_table(p=0.4, table=[5.0, 3.0, 1.0], mix=0.1))
 test_matrix = lawful(matrix(ROWS))
