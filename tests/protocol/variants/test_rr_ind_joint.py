@@ -16,12 +16,10 @@ from protocol import (
     PrivacyError,
     Records,
     Survey,
-    SurveyError,
 )
 from protocol.session.exchange import Exchange
 from protocol.session.fates import Fate, Verdict
 from protocol.session.local import run_locally
-from protocol.session.variant import build, parameters_of
 from protocol.simulation.setting import make_setting
 from protocol.testing import contract
 from protocol.variants import RRIndependent, RRIndJoint
@@ -94,15 +92,6 @@ def test_clusters_get_the_matched_epsilon() -> None:
     assert math.exp(block.randomizer.epsilon) == pytest.approx(4 * 5.5, abs=1e-9)
 
 
-@pytest.mark.parametrize("clusters", [(), (BOTH,), (BOTH[::-1],), (("drinks",), ("smokes",))])
-def test_almost_no_noise_gives_the_answers_back(clusters: tuple[tuple[str, ...], ...]) -> None:
-    variant = RRIndJoint(survey=SURVEY, p=1 - 2**-40, clusters=clusters)
-    records = answers(SURVEY, 40)
-    estimate = variant.estimate(run(variant, 40))
-    for names in (BOTH, BOTH[::-1], ("drinks",)):
-        assert np.allclose(estimate.table(*names).values, records.distribution(names), atol=1e-9)
-
-
 @pytest.mark.slow
 def test_the_estimate_needs_no_independence() -> None:
     """Of answers that depend on each other the pair is estimated without bias, in many runs."""
@@ -118,25 +107,6 @@ def test_the_estimate_needs_no_independence() -> None:
     truth = float(records.distribution(BOTH)[0, 0])
     assert mean_p_value(found, truth) > ALPHA
     assert mean_p_value(found, truth * WRONG) < ALPHA
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"p": 0.0},
-        {"p": 1.0},
-        {"clusters": [["smokes"]]},
-        {"clusters": [["smokes", "drinks"], ["smokes"]]},
-        {"clusters": [["smokes", "weight"]]},
-        {"quorum": 0},
-    ],
-    ids=str,
-)
-def test_headers_of_no_variant_are_refused(change: dict[str, object]) -> None:
-    survey = msgspec.to_builtins(SURVEY)
-    assert build(RRIndJoint, parameters=parameters_of(TOGETHER), survey=survey) == TOGETHER
-    with pytest.raises(SurveyError):
-        build(RRIndJoint, parameters={**parameters_of(TOGETHER), **change}, survey=survey)
 
 
 def test_who_vanishes_is_counted_out() -> None:

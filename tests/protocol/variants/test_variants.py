@@ -23,27 +23,16 @@ from protocol import (
     PrivacyError,
     Public,
     QuorumError,
-    SecureSum,
     Seen,
     Survey,
-    SurveyError,
-    Variant,
 )
-from protocol.messages import Declined
 from protocol.session.fates import Fate, Verdict
-from protocol.session.variant import build, parameters_of
 from protocol.variants import (
-    BUILT_IN,
-    PairCounts,
-    PairRR,
-    RRClusters,
     RRIndependent,
     RRIndJoint,
     RRJoint,
-    SecureSumVariant,
 )
 from protocol.variants.reports.reports import Ask, Blockwise, Pooled, Report, consent
-from tests.every_variant import examples
 from tests.protocol.sessions import (
     SURVEY,
     Word,
@@ -90,75 +79,6 @@ def test_epsilon(cls: RR, sizes: list[int], p: float) -> None:
     assert claim.epsilon == pytest.approx(expected, abs=1e-9)
     assert claim.epsilon is not None
     assert claim.epsilon <= expected + 1e-12
-
-
-def matrices() -> RRIndependent:
-    return RRIndependent(
-        survey=SURVEY,
-        randomizers=(
-            MatrixRandomizer.from_probabilities([[0.8, 0.2], [0.3, 0.7]]),
-            KeepUniform.with_keep(3, p=0.5),
-        ),
-        quorum=2,
-        patience=None,
-        max_records=7,
-    )
-
-
-EVERY = [*((example.name, example.variant) for example in examples()), ("matrices", matrices())]
-
-
-@pytest.mark.parametrize(("name", "variant"), EVERY, ids=[name for name, _ in EVERY])
-def test_every_variant_is_rebuilt_and_knows_its_results(name: str, variant: Variant) -> None:
-    header = msgspec.msgpack.decode(
-        msgspec.msgpack.encode([parameters_of(variant), msgspec.to_builtins(variant.survey)])
-    )
-    assert build(type(variant), parameters=header[0], survey=header[1]) == variant
-    assert BUILT_IN[variant.name] is type(variant)
-    with pytest.raises(LocalProtocolError, match="'Declined' is not a result of"):
-        variant.estimate(Declined("terms"))
-
-
-@pytest.mark.parametrize(
-    "variant",
-    [
-        RRIndJoint(survey=SURVEY, p=0.7, clusters=(("drinks", "smokes"),)),
-        SecureSumVariant(survey=SURVEY, sums=SecureSum(profile="literal", corrupt=0.25)),
-        PairCounts(survey=SURVEY, sums=SecureSum(corrupt=0.1, dropped=0.2), everyone=True),
-        PairRR.with_keep(SURVEY, 0.7),
-        RRClusters(survey=SURVEY, p=0.7, tv=6, td=0.1, dependence="pair-rr"),
-    ],
-    ids=lambda variant: variant.name,
-)
-def test_parameters_of_sums_and_clusters_round_trip(variant: Variant) -> None:
-    header = msgspec.msgpack.decode(
-        msgspec.msgpack.encode([parameters_of(variant), msgspec.to_builtins(variant.survey)])
-    )
-    assert build(type(variant), parameters=header[0], survey=header[1]) == variant
-    assert BUILT_IN[variant.name] is type(variant)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"extra": 1},
-        {"randomizer": None},
-        {"quorum": "two"},
-        {"quorum": 0},
-        {"max_records": 0},
-        {"patience": -1.0},
-        {"patience": math.nan},
-        {"randomizer": {"type": "keep", "size": 6, "threshold": 0}},
-        {"randomizer": {"type": "keep", "size": 5, "threshold": 2**63}},
-        {"randomizer": {"type": "none"}},
-    ],
-    ids=str,
-)
-def test_headers_of_no_variant_are_refused(change: dict[str, object]) -> None:
-    variant = RRJoint.with_keep(SURVEY, 0.7)
-    parameters = {**parameters_of(variant), **change}
-    with pytest.raises((SurveyError, ValueError), match=r"fit|cells"):
-        build(RRJoint, parameters=parameters, survey=msgspec.to_builtins(SURVEY))
 
 
 def test_one_randomizer_per_attribute() -> None:
@@ -251,21 +171,24 @@ def test_what_messages_reveal(cls: RR) -> None:
     assert variant.reveals(report, seen) == variant.report_event
 
 
-@pytest.mark.parametrize("cls", BOTH)
-def test_every_kind_has_an_event(cls: RR) -> None:
-    variant = cls.with_keep(SURVEY, 0.7)
-    kinds = {kind.message for kind in variant.kinds(3)}
-    assert kinds == {Ask, Report, Pooled}
+PAIR = ("smokes", "drinks")
+SURE = 1 - 2**-40
+PARTITIONS = ((), (PAIR,), (PAIR[::-1],), (("drinks",), ("smokes",)))
 
 
-@pytest.mark.parametrize("cls", BOTH)
-def test_almost_no_noise_gives_the_answers_back(cls: RR) -> None:
-    variant = cls.with_keep(SURVEY, 1 - 2**-40)
+@pytest.mark.parametrize(
+    "variant",
+    [
+        *(cls.with_keep(SURVEY, SURE) for cls in BOTH),
+        *(RRIndJoint(survey=SURVEY, p=SURE, clusters=clusters) for clusters in PARTITIONS),
+    ],
+)
+def test_almost_no_noise_gives_the_answers_back(variant: Blockwise) -> None:
     records = answers(SURVEY, 60)
     charter = charter_of(variant, parties=60)
     outcome = everywhere(charter, holdings_of(charter, records))
     estimate = variant.estimate(outcome.published)
-    for names in (("smokes",), ("drinks",), ("smokes", "drinks"), ("drinks", "smokes")):
+    for names in (("smokes",), ("drinks",), PAIR, PAIR[::-1]):
         values = estimate.table(*names).values
         assert np.allclose(values, records.distribution(names), atol=1e-9)
 

@@ -11,7 +11,6 @@ import pytest
 from protocol import (
     AGGREGATOR,
     Derived,
-    LocalProtocolError,
     OneOf,
     PartyId,
     Plain,
@@ -245,9 +244,8 @@ def test_a_party_refuses_values_that_are_none(means: Any) -> None:
     assert "values for missing keys outside" in str(machine.failure)
 
 
-def test_a_party_refuses_another_survey_and_what_exceeds_its_budget() -> None:
+def test_a_party_refuses_what_exceeds_its_budget() -> None:
     variant = PrivKVMVariant(survey=FILMS, epsilon=2.0)
-    assert "another survey" in str(asked(variant, Request(bytes(32))).failure)
     machine = asked(variant, Request(FILMS.digest), budget=1.9)
     assert isinstance(machine.failure, PrivacyError)
     # It is refused before the first round, not in the last.
@@ -255,15 +253,6 @@ def test_a_party_refuses_another_survey_and_what_exceeds_its_budget() -> None:
     fitting = asked(variant, Request(FILMS.digest), Fakes(1, np.zeros(1)), budget=2.0)
     assert [item.kind for item in words_sent(fitting)] == ["KeyReport", "KeyReport"]
     assert fitting.failure is None
-
-
-def test_a_party_asked_again_says_the_same_again() -> None:
-    variant = PrivKVMVariant(survey=FILMS, epsilon=2.0)
-    questions = Request(FILMS.digest), Fakes(1, np.array([0.25]))
-    first, second = (asked(variant, *questions).take() for _ in range(2))
-    assert first == second
-    other = asked(variant, questions[0], Fakes(1, np.array([0.5]))).take()
-    assert other[0] == first[0]
 
 
 def test_what_each_kind_reveals() -> None:
@@ -294,8 +283,6 @@ def test_parameters_that_nobody_can_keep_are_refused() -> None:
         PrivKVVariant(survey=SURVEY, epsilon=1.0)
     with pytest.raises(ValueError, match="needs one round"):
         PrivKVMVariant(survey=FILMS, epsilon=1.0, estimator="em")
-    with pytest.raises(LocalProtocolError, match="'Request' is not a result of 'privkv'"):
-        PrivKVVariant(survey=FILMS, epsilon=1.0).estimate(Request(b""))
 
 
 def test_keys_without_a_report_have_no_estimate() -> None:

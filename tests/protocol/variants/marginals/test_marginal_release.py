@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,13 +14,9 @@ from protocol import (
     Attribute,
     Derived,
     LinearEstimate,
-    LocalProtocolError,
-    Message,
     OneOf,
     PartyId,
     Plain,
-    PrivacyError,
-    ProtocolError,
     Public,
     Randomized,
     Records,
@@ -43,11 +38,10 @@ from tests.protocol.sessions import (
     SURVEY,
     answers,
     charter_of,
-    envelope,
     holdings_of,
-    machine_of,
     rehearsed,
 )
+from tests.recorded.runs import recorded
 
 ONE = PartyId("party-1")
 BINARY = Survey(
@@ -200,38 +194,17 @@ def test_reports_that_are_none_are_not_counted(cls: type[MarginalRelease]) -> No
         assert variant.read(Bits(1, beyond)) is None
 
 
-def test_too_few_fit_reports_publish_nothing() -> None:
-    variant = MargPS(survey=BINARY, epsilon=1.0, quorum=1)
-    charter = charter_of(variant, parties=1)
-    machine = machine_of(charter, AGGREGATOR)
-    machine.start(0.0)
-    false = Bits(1, np.full(1, 255, np.uint8))
-    machine.receive(envelope(charter, ONE, 0, false), 0.0)
-    assert isinstance(machine.failure, ProtocolError)
-    assert "0 parties sent valid reports" in str(machine.failure)
-
-
 def test_an_attribute_has_to_fit_into_a_marginal() -> None:
     with pytest.raises(ValueError, match="an attribute has 2 bits"):
         MargPS(survey=SURVEY, epsilon=1.0, k=1)
 
 
-def test_marginals_of_single_attributes_have_no_pairs() -> None:
-    variant = MargPS(survey=BINARY, epsilon=1.0, k=1)
-    charter = charter_of(variant, parties=9)
-    outcome = rehearsed(charter, holdings_of(charter, answers(BINARY, 9)))
-    estimate = variant.estimate(outcome.published)
+@pytest.mark.parametrize(("survey", "k"), [(BINARY, 1), (SURVEY, 2)], ids=["bits", "categories"])
+def test_pairs_of_more_bits_than_a_marginal_are_left_out(survey: Survey, k: int) -> None:
+    variant = MargPS(survey=survey, epsilon=1.0, k=k)
+    estimate = variant.estimate(recorded(variant, 9).published)
     assert estimate.pairs() == []
-    assert set(estimate.marginals()) == set(BINARY.names)
-
-
-def test_pairs_of_more_bits_than_a_marginal_are_left_out() -> None:
-    variant = MargPS(survey=SURVEY, epsilon=1.0, k=2)
-    charter = charter_of(variant, parties=9)
-    outcome = rehearsed(charter, holdings_of(charter, answers(SURVEY, 9)))
-    estimate = variant.estimate(outcome.published)
-    assert estimate.pairs() == []
-    assert set(estimate.marginals()) == set(SURVEY.names)
+    assert set(estimate.marginals()) == set(survey.names)
 
 
 def test_attributes_have_at_most_16_categories_and_surveys_24_bits() -> None:
@@ -248,27 +221,3 @@ def test_attributes_have_at_most_16_categories_and_surveys_24_bits() -> None:
             cls(survey=Survey("seven", tuple(attributes)), epsilon=1.0, k=4)
     with pytest.raises(ValueError, match="expected 1 to 4 ways"):
         MarginalPlan.with_epsilon("InpHT", d=5, k=5, epsilon=1.0)
-
-
-def test_another_survey_is_declined() -> None:
-    machine = machine_of(charter_of(InpHT(survey=BINARY, epsilon=1.0)), ONE)
-    machine.start(0.0)
-    asked = envelope(machine.charter, AGGREGATOR, 0, Request(bytes(32)), to=ONE)
-    machine.receive(asked, 0.0)
-    assert isinstance(machine.failure, PrivacyError)
-
-
-def test_a_foreign_result_is_none() -> None:
-    class Other(Message, frozen=True):
-        """No result."""
-
-    with pytest.raises(LocalProtocolError, match="not a result"):
-        InpPS(survey=BINARY, epsilon=1.0).estimate(Other())
-
-
-@pytest.mark.parametrize(
-    "change", [{"epsilon": 0.0}, {"k": 5}, {"quorum": 0}, {"epsilon": float("inf")}]
-)
-def test_parameters_that_do_not_fit(change: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"epsilon|k |quorum|expected"):
-        msgspec.structs.replace(InpPS(survey=BINARY, epsilon=1.0), **change)
