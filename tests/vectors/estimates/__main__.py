@@ -34,8 +34,8 @@ PARAMETERS = {
     "log": "a transcript as docs/transcript-format.md has it, in base64",
     "epsilon": "of the aggregator's ledger: the largest of a respondent, for whole records",
     "tables": "of the announced analysis, those that are published: attributes; raw shares, "
-    "nested, an axis for each attribute; under the name of the announced projection the projected "
-    "ones, and the steps of EM",
+    "nested, an axis for each attribute; under the name of the announced projection the "
+    "projected ones, and the steps of EM",
     "means": "of attributes that are numbers; with frequencies, of keys in the survey's order",
     "between": "fields of the published message, as below; randomizers; law, the matrix of the "
     "first randomizer with a row for each answer; dependences of all attributes, with 1 on the "
