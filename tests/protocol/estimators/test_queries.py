@@ -67,18 +67,6 @@ def estimate_of_town() -> LinearEstimate[JointReports]:
     return LinearEstimate(JointReports(survey, blocks, counts))
 
 
-@pytest.mark.parametrize("names", [("c", "a"), ("b", "c", "a")])
-def test_a_query_for_one_cell_is_that_cell_of_the_table(names: tuple[str, ...]) -> None:
-    estimate = estimate_of_town()
-    table = estimate.table(*names)
-    for cell in np.ndindex(table.values.shape):
-        weights = np.zeros(table.values.shape)
-        weights[cell] = 1
-        found = estimate.query(names, weights)
-        assert found.value == pytest.approx(table.values[cell], abs=1e-12)
-        assert found.standard_error**2 == pytest.approx(table.standard_errors[cell] ** 2, abs=1e-12)
-
-
 def test_counts_of_respondents_are_sums_of_cells() -> None:
     estimate = estimate_of_town()
     values = estimate.table("b", "c").values * 400
@@ -103,20 +91,8 @@ def test_the_count_of_everybody_is_n_without_error_and_of_nobody_is_zero() -> No
     assert estimate.count(names=("a", "b"), subset=[]) == Estimated(0, 0)
 
 
-def test_queries_that_do_not_fit_are_refused() -> None:
+def test_counts_that_do_not_fit_are_refused() -> None:
     estimate = estimate_of_town()
-    with pytest.raises(ValueError, match="shape"):
-        estimate.query(("a", "b"), np.ones((3, 2)))
-    with pytest.raises(ValueError, match="not finite"):
-        estimate.query(("a",), [1.0, math.nan])
-    with pytest.raises(SurveyError, match="text"):
-        estimate.query("ab", np.ones((2, 3)))
-    with pytest.raises(SurveyError, match="no attribute 'z'"):
-        estimate.table("z")
-    with pytest.raises(SurveyError, match="twice"):
-        estimate.table("a", "a")
-    with pytest.raises(ValueError, match="at least one"):
-        estimate.table()
     with pytest.raises(ValueError, match="at least one"):
         estimate.count({})
     with pytest.raises(SurveyError, match="unknown category 'b9'"):

@@ -38,12 +38,16 @@ from protocol.wire.codec import Codec, decode_envelope
 from tests.vectors.formats import number
 
 
+def audited(log: bytes) -> Audit:
+    """The audit of a log."""
+    return audit(lambda: (log,), BUILT_IN[TranscriptReader(log).header.variant])
+
+
 def output_of(log: bytes) -> dict[str, Any]:
     """What an audit of a log finds: the figures of a case."""
-    name = TranscriptReader(log).header.variant
-    found = audit(lambda: (log,), BUILT_IN[name])
+    found = audited(log)
     if found.verdict != "sound" or found.estimate is None:
-        raise RuntimeError(f"{name}: {found.verdict}: {found.findings}")
+        raise RuntimeError(f"{found.charter.variant.name}: {found.verdict}: {found.findings}")
     estimate = found.estimate
     output: dict[str, Any] = {
         "epsilon": found.ledger.record_epsilon,

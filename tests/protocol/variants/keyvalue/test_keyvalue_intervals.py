@@ -134,16 +134,6 @@ def test_intervals_are_the_same_for_all_estimators(about: About) -> None:
     assert np.isnan(frequencies.low).tolist() == [False, True, False]
 
 
-@pytest.mark.parametrize("about", ["respondents", "population"])
-def test_the_interval_of_a_query_is_that_of_the_frequency(about: About) -> None:
-    tables = of_counts(COUNTS, "likelihood")
-    low, high = (ends[0] for ends in tables.frequency_intervals(0.9, about))
-    rising = tables.query(["k0"], [1, 3]).interval(0.9, about)
-    np.testing.assert_allclose(rising, [1 + 2 * low, 1 + 2 * high], atol=1e-9)
-    falling = tables.query(["k0"], [3, 1]).interval(0.9, about)
-    np.testing.assert_allclose(falling, [3 - 2 * high, 3 - 2 * low], atol=1e-9)
-
-
 def test_frequencies_of_the_respondents_know_how_many_have_reported() -> None:
     tables = of_counts(COUNTS, "moment")
     of_respondents, of_population = (

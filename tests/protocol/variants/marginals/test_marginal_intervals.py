@@ -159,26 +159,6 @@ def test_a_table_of_cells_reported_as_they_are_has_the_law_of_counts() -> None:
             np.testing.assert_allclose(found, ends, atol=1e-9)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_queries_of_sets_are_those_of_the_table(method: Method) -> None:
-    generator = np.random.default_rng(4)
-    plan = MarginalPlan.with_epsilon(method, d=D, k=2, epsilon=2.0)
-    estimate = estimated(plan, drawn(200, generator), generator)
-    low, high = estimate.table("c", "a").interval(about="population")
-    for place in np.ndindex(2, 2):
-        weights = np.full((2, 2), 2.0)
-        weights[place] = 5.0
-        found = estimate.query(("c", "a"), weights).interval(about="population")
-        np.testing.assert_allclose(found, [2 + 3 * low[place], 2 + 3 * high[place]], atol=1e-8)
-    # Of more values: two standard errors or so, and more from few reports.
-    weights = np.array([[0.0, 1.0], [4.0, 2.0]])
-    asked = estimate.query(("c", "a"), weights)
-    ends = asked.interval()
-    assert asked.standard_error is not None
-    assert ends.low <= asked.value <= ends.high
-    assert 1.96 < (ends.high - asked.value) / asked.standard_error < 2.4
-
-
 @pytest.mark.parametrize("method", ["MargPS", "MargHT", "InpHT"])
 def test_a_mean_of_weights_is_wider_from_a_few_reports(method: Method) -> None:
     generator = np.random.default_rng(4)

@@ -119,23 +119,6 @@ def test_one_group_with_all_respondents_has_the_law_of_a_count(about: About) -> 
             np.testing.assert_allclose(found, end, atol=1e-9)
 
 
-def test_a_query_of_a_set_is_the_sum_of_its_cells() -> None:
-    law = np.random.default_rng(2).dirichlet(np.ones(12)).reshape(SIZES)
-    estimate = asked(VARIANTS["new tables"], law, [60] * 3, np.random.default_rng(3))
-    table = estimate.table("a1")
-    for about in ("respondents", "population"):
-        low, high = table.interval(0.9, about)
-        each = [estimate.query(["a1"], row).interval(0.9, about) for row in np.eye(3)]
-        np.testing.assert_allclose([ends.low for ends in each], low, atol=1e-9)
-        np.testing.assert_allclose([ends.high for ends in each], high, atol=1e-9)
-        # Of weights 1 and 3: 1, and twice the share.
-        twice = estimate.query(["a1"], [1, 3, 1]).interval(0.9, about)
-        np.testing.assert_allclose(twice, [1 + 2 * low[1], 1 + 2 * high[1]], atol=1e-9)
-        # The rest is the complement.
-        rest = estimate.query(["a1"], [1, 0, 1]).interval(0.9, about)
-        np.testing.assert_allclose(rest, [1 - high[1], 1 - low[1]], atol=1e-6)
-
-
 def test_the_more_have_reported_of_all_the_less_sampling_adds() -> None:
     law = np.random.default_rng(2).dirichlet(np.ones(12)).reshape(SIZES)
     one = asked(RRBA(survey=SURVEY, k=1, p=0.9, block=90), law, [90], np.random.default_rng(3))
