@@ -19,7 +19,7 @@ NONE_ALIKE = (np.arange(36, dtype=np.float64).reshape(6, 6) % 7 + 1) + 20 * np.e
 
 def survey_of(*sizes: int) -> Survey:
     """Attributes a, b, c, ... with categories a0, a1, ..."""
-    names = "abcdefgh"[: len(sizes)]
+    names = "abcdefghijkl"[: len(sizes)]
     return Survey(
         "test",
         tuple(

@@ -5,16 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from protocol import Attribute, Block, CodeRandomizer, KeepUniform, MatrixRandomizer, Survey
+from protocol import Block, CodeRandomizer, KeepUniform, MatrixRandomizer
 from protocol.estimators.conclusions import conclusions, likelihoods
+from tests.enumeration import survey_of
 
-SURVEY = Survey(
-    "two",
-    (
-        Attribute(name="a", categories=("x", "y")),
-        Attribute(name="b", categories=("p", "q", "r")),
-    ),
-)
+SURVEY = survey_of(2, 3)
 PRIOR = np.array([[0.1, 0.2, 0.3], [0.05, 0.05, 0.3]])
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
-from protocol import Attribute, Survey
+from protocol import Survey
 from protocol.estimators import overlapping
 from protocol.estimators.overlapping import Names, Overlaps
 from tests.enumeration import Floats, summing, survey_of
@@ -235,14 +235,8 @@ def test_tables_agree_however_early_one_stops(
 def test_all_pairs_of_many_attributes() -> None:
     sizes = (2, 3, 4) * 4
     rng = np.random.default_rng(6)
-    names = tuple("abcdefghijkl")
-    survey = Survey(
-        "many",
-        tuple(
-            Attribute(name=name, categories=tuple(str(code) for code in range(size)))
-            for name, size in zip(names, sizes, strict=True)
-        ),
-    )
+    survey = survey_of(*sizes)
+    names = survey.names
     law = [rng.dirichlet(np.ones(size)) for size in sizes]
     exact: dict[Names, Floats] = {
         (names[i], names[j]): np.outer(law[i], law[j]) for i, j in combinations(range(12), 2)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from protocol import (
-    Attribute,
     HadamardResponse,
     KeepUniform,
     LinearEstimate,
@@ -16,20 +15,14 @@ from protocol import (
     Randomizer,
     Stream,
     SubsetSelection,
-    Survey,
     Tallies,
     UnaryEncoding,
     secret_of,
 )
+from tests.enumeration import survey_of
 
 SIZES = (3, 2, 4)
-SURVEY = Survey(
-    title="three questions",
-    attributes=tuple(
-        Attribute(name=name, categories=tuple(f"{name}{code}" for code in range(size)))
-        for name, size in zip("abc", SIZES, strict=True)
-    ),
-)
+SURVEY = survey_of(*SIZES)
 RANDOMIZERS = (
     KeepUniform.with_epsilon(24, epsilon=1.0),
     UnaryEncoding.optimized(24, epsilon=1.0),
@@ -79,12 +72,7 @@ def test_a_mean_of_what_all_have_alike_has_no_error() -> None:
 
 
 def test_a_domain_of_65536_takes_no_table_of_its_square() -> None:
-    survey = Survey(
-        title="t",
-        attributes=tuple(
-            Attribute(name=name, categories=tuple(map(str, range(256)))) for name in "xy"
-        ),
-    )
+    survey = survey_of(256, 256)
     stream = Stream(secret_of(5))
     for randomizer in (
         KeepUniform.with_epsilon(2**16, epsilon=3.0),
@@ -94,8 +82,8 @@ def test_a_domain_of_65536_takes_no_table_of_its_square() -> None:
         codes = stream.integers(2**16, 200).astype(np.uint16)
         totals = randomizer.tally(randomizer.randomize(codes, stream))
         started = time.perf_counter()
-        estimate = LinearEstimate(Tallies(survey, ("x", "y"), randomizer, totals, 200))
-        assert estimate.table("y").standard_errors is not None
-        assert estimate.table("y", "x").standard_errors is not None
-        assert estimate.query(["x"], np.arange(256.0)).standard_error is not None
+        estimate = LinearEstimate(Tallies(survey, ("a", "b"), randomizer, totals, 200))
+        assert estimate.table("b").standard_errors is not None
+        assert estimate.table("b", "a").standard_errors is not None
+        assert estimate.query(["a"], np.arange(256.0)).standard_error is not None
         assert time.perf_counter() - started < 20

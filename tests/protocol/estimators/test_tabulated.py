@@ -11,16 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from protocol import Attribute, ExactTables, LinearEstimate, Records, Survey, SurveyError
+from protocol import ExactTables, LinearEstimate, Records, SurveyError
+from tests.enumeration import survey_of
 from tests.protocol.sessions import answers
 
-WIDE = Survey(
-    "wide",
-    tuple(
-        Attribute(name=name, categories=tuple(map(str, range(size))))
-        for name, size in (("a", 2), ("b", 3), ("c", 4))
-    ),
-)
+WIDE = survey_of(2, 3, 4)
 RECORDS = answers(WIDE, 50)
 PAIRS = list(combinations(WIDE.names, 2))
 
@@ -55,7 +50,7 @@ def test_exact_tables_have_no_error_but_that_of_the_population() -> None:
     table = EXACT.table("c", "a")
     shares = RECORDS.distribution(("c", "a"))
     assert table.names == ("c", "a")
-    assert table.categories == (("0", "1", "2", "3"), ("0", "1"))
+    assert table.categories == (("c0", "c1", "c2", "c3"), ("a0", "a1"))
     assert table.n == EXACT.n == 50
     assert np.array_equal(given_errors(table.standard_errors), np.zeros((4, 2)))
     assert np.allclose(

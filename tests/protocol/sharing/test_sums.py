@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from protocol import (
     AGGREGATOR,
-    Attribute,
     PartyId,
     PrivacyError,
     QuorumError,
@@ -28,6 +27,7 @@ from protocol.session.roster import Roster
 from protocol.sharing.messages import Begin
 from protocol.variants import PairCounts, SecureSumVariant
 from protocol.variants.sums.tallies import Tallied, Tally
+from tests.enumeration import survey_of
 from tests.protocol.sessions import (
     SURVEY,
     answers,
@@ -96,13 +96,7 @@ def slack(parties: int, sums: SecureSum = SPARSE) -> int:
 @st.composite
 def surveys(draw: st.DrawFn) -> Survey:
     sizes = draw(st.lists(st.integers(2, 4), min_size=2, max_size=3))
-    return Survey(
-        "any",
-        tuple(
-            Attribute(name=f"a{i}", categories=tuple(map(str, range(size))))
-            for i, size in enumerate(sizes)
-        ),
-    )
+    return survey_of(*sizes)
 
 
 @st.composite

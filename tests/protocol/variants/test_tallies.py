@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from protocol import (
     AGGREGATOR,
     RECORD,
-    Attribute,
     CombinedReleases,
     Composed,
     Derived,
@@ -42,6 +41,7 @@ from protocol.testing import contract
 from protocol.variants import PairCounts, PairRR, SecureSumVariant
 from protocol.variants.sums.tallies import Tallied, Tally, all_pairs, make_layout
 from scenarios import EXECUTORS
+from tests.enumeration import survey_of
 from tests.protocol.sessions import (
     STREAMS,
     SURVEY,
@@ -55,13 +55,7 @@ from tests.recorded.forgeries import Forgery
 from tests.recorded.runs import recorded
 
 ONE = PartyId("party-1")
-WIDE = Survey(
-    "wide",
-    tuple(
-        Attribute(name=name, categories=tuple(map(str, range(size))))
-        for name, size in (("a", 2), ("b", 3), ("c", 4))
-    ),
-)
+WIDE = survey_of(2, 3, 4)
 EVERYONE: list[type[Message]] = [kinds.Totals]
 """What is said only where every party gets the total."""
 
@@ -111,13 +105,7 @@ IDS = [f"{v.name}-{v.sums.profile}" for v in TALLIED]
 def test_a_vector_is_its_tables_one_after_the_other(
     sizes: list[int], respondents: int, data: st.DataObject
 ) -> None:
-    survey = Survey(
-        "any",
-        tuple(
-            Attribute(name=f"a{i}", categories=tuple(map(str, range(size))))
-            for i, size in enumerate(sizes)
-        ),
-    )
+    survey = survey_of(*sizes)
     name = st.lists(st.sampled_from(survey.names), min_size=1, unique=True).map(tuple)
     tables = data.draw(st.lists(name, min_size=1, max_size=4).map(tuple))
     layout = make_layout(survey, tables)

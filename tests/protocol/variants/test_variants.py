@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from protocol import (
     AGGREGATOR,
-    Attribute,
     Block,
     Derived,
     KeepUniform,
@@ -24,7 +23,6 @@ from protocol import (
     Public,
     QuorumError,
     Seen,
-    Survey,
 )
 from protocol.session.fates import Fate, Verdict
 from protocol.variants import (
@@ -33,6 +31,7 @@ from protocol.variants import (
     RRJoint,
 )
 from protocol.variants.reports.reports import Ask, Blockwise, Pooled, Report, consent
+from tests.enumeration import survey_of
 from tests.protocol.sessions import (
     SURVEY,
     Word,
@@ -64,13 +63,7 @@ def asked(p: float, variant: Blockwise) -> tuple[Block, ...]:
 @settings(deadline=None, max_examples=50)
 @given(sizes=st.lists(st.integers(2, 12), min_size=1, max_size=6), p=st.floats(0.01, 0.99))
 def test_epsilon(cls: RR, sizes: list[int], p: float) -> None:
-    survey = Survey(
-        "any",
-        tuple(
-            Attribute(name=f"a{i}", categories=tuple(map(str, range(size))))
-            for i, size in enumerate(sizes)
-        ),
-    )
+    survey = survey_of(*sizes)
     domains = sizes if cls is RRIndependent else [math.prod(sizes)]
     expected = math.fsum(math.log1p(size * p / (1 - p)) for size in domains)
     (claim,) = cls.with_keep(survey, p).claims()

@@ -31,6 +31,7 @@ from scenarios import Context, Finished, Section, find_scenario, town
 from scenarios.report.page.association import association, branches, row_percentages
 from scenarios.report.page.run import run_page
 from scenarios.report.pictures.triangle import triangle_notes
+from tests.enumeration import survey_of
 
 
 def finished(records: Records, keep: float = 0.7, parties: int = 5) -> Finished:
@@ -169,13 +170,7 @@ def test_a_mosaic_has_the_percentages_of_its_table() -> None:
 
 
 def test_pairs_that_were_not_looked_at_are_named() -> None:
-    survey = Survey(
-        "Wide",
-        tuple(
-            Attribute(name=name, categories=tuple(map(str, range(size))))
-            for name, size in (("a", 2), ("b", 30), ("c", 30))
-        ),
-    )
+    survey = survey_of(2, 30, 30)
     codes = np.random.default_rng(4).integers(0, [2, 30, 30], (1_000, 3)).astype(np.uint8)
     codes[:, 2] = codes[:, 1]
 

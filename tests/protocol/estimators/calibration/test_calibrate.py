@@ -11,31 +11,24 @@ from numpy.typing import NDArray
 
 from protocol import (
     AdjustedEstimate,
-    Attribute,
     Block,
     Counts,
     JointReports,
     KeepUniform,
     LinearEstimate,
     Margin,
-    Survey,
     calibrate,
 )
 from protocol.estimators.calibration.calibrated import Method
 from protocol.estimators.calibration.linear import LinearCalibration
 from protocol.estimators.calibration.post_stratified import PostStratification
 from protocol.estimators.calibration.sources import far_shares
+from tests.enumeration import survey_of
 from tests.tiers import paired, thinned
 
 Floats = NDArray[np.float64]
 
-SURVEY = Survey(
-    "three",
-    tuple(
-        Attribute(name=name, categories=tuple(f"{name}{code}" for code in range(size)))
-        for name, size in (("a", 2), ("b", 3), ("c", 4))
-    ),
-)
+SURVEY = survey_of(2, 3, 4)
 SIZES = SURVEY.sizes
 CELLS = 24
 BLOCKS = ((("b",), 0.6), (("c", "a"), 0.7))

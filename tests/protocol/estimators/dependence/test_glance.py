@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from protocol import (
-    Attribute,
     Block,
     Cells,
     Counts,
@@ -21,26 +20,12 @@ from protocol import (
     LinearEstimate,
     Records,
     Stream,
-    Survey,
     debiased_dependences,
 )
 from protocol.estimators.dependence.association import TestResult
 from protocol.estimators.dependence.dependence import cramers_v
 from protocol.estimators.dependence.glance import STRONG, dependence_excess, glance
-
-NAMES = tuple("abcde")
-
-
-def survey_of(*sizes: int) -> Survey:
-    """Attributes a, b and so on, of so many categories."""
-    return Survey(
-        "some",
-        tuple(
-            Attribute(name=name, categories=tuple(map(str, range(size))))
-            for name, size in zip(NAMES, sizes, strict=False)
-        ),
-    )
-
+from tests.enumeration import survey_of
 
 SIZES = (2, 3, 4, 2, 3)
 SURVEY = survey_of(*SIZES)
@@ -110,8 +95,8 @@ def test_the_strength_is_that_of_debiased_dependences() -> None:
     seen, known = glance(estimate), debiased_dependences(estimate, measure="cramers-v")
     assert seen is not None
     # About the population, that takes the sampling of respondents off too.
-    for i, first in enumerate(NAMES):
-        for j, second in enumerate(NAMES[:i]):
+    for i, first in enumerate(SURVEY.names):
+        for j, second in enumerate(SURVEY.names[:i]):
             expected = known.matrix[i, j] ** 2
             assert seen.pair(first, second).strength ** 2 == pytest.approx(expected, abs=3e-3)
 

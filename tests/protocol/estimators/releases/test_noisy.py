@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from protocol import (
-    Attribute,
     Cells,
     Estimate,
     ExactTables,
@@ -30,20 +29,11 @@ from protocol.estimators.dependence.strength import cramers_law, pearsons_law
 from protocol.estimators.inference.laws import SIDES, About
 from protocol.randomizers import coins
 from protocol.randomizers.exact import Floats
+from tests.enumeration import survey_of
 from tests.tiers import slow
 
 Names: TypeAlias = tuple[str, ...]
 Of: TypeAlias = Literal["margins", "pairs"]
-
-
-def survey_of(*sizes: int) -> Survey:
-    return Survey(
-        "counted",
-        tuple(
-            Attribute(name=name, categories=tuple(map(str, range(size))))
-            for name, size in zip("abcdefgh", sizes, strict=False)
-        ),
-    )
 
 
 SMALL = survey_of(2, 3, 4, 2)

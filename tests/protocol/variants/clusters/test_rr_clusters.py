@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from protocol import (
     AGGREGATOR,
-    Attribute,
     Derived,
     ExactCounts,
     PartyId,
@@ -39,6 +38,7 @@ from protocol.variants.reports.reports import Ask, Report
 from protocol.variants.sums.pair_rr import pair_randomizers
 from protocol.variants.sums.tallies import all_pairs
 from scenarios import EXECUTORS
+from tests.enumeration import survey_of
 from tests.protocol.sessions import charter_of, everywhere, holdings_of, rehearsed
 from tests.protocol.sharing.test_sums import LITERAL, SPARSE, STRICT, vanishing
 from tests.protocol.sharing.test_sums_attacks import Rewrite, change, rewriting
@@ -50,13 +50,7 @@ ONE, TWO, THREE = (PartyId(f"party-{i}") for i in (1, 2, 3))
 SURE = 1 - 2**-40
 WAYS: tuple[Dependence, ...] = ("rr", "rr-debiased", "secure-sum", "pair-rr")
 BY_SUMS: tuple[Dependence, ...] = WAYS[2:]
-THREEFOLD = Survey(
-    "threefold",
-    tuple(
-        Attribute(name=name, categories=tuple(map(str, range(size))))
-        for name, size in (("a", 2), ("b", 3), ("c", 2))
-    ),
-)
+THREEFOLD = survey_of(2, 3, 2)
 
 
 def variant_of(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol import Attribute, KeepElseTable, Survey
+from protocol import KeepElseTable
 from protocol.crypto.randomness import WORDS
 from protocol.variants import RRBA
 from scenarios.papers.laws import expected_inverse
@@ -29,19 +29,10 @@ from scenarios.papers.rrba.shared import (
     mixed,
     true_epsilon,
 )
+from tests.enumeration import survey_of
 from tests.statistical import ALPHA, WRONG, mean_p_value
 
 SKEWED = np.array([0.8, 0.1, 0.04, 0.03, 0.02, 0.01])
-
-
-def survey_of(*sizes: int) -> Survey:
-    return Survey(
-        "numbers",
-        tuple(
-            Attribute(name=f"x{place}", categories=tuple(map(str, range(size))))
-            for place, size in enumerate(sizes)
-        ),
-    )
 
 
 # Costs
