@@ -1,4 +1,4 @@
-// What receipts say with checkpoints: reads pairs of a receipt, hexadecimal, and a note; prints the word of each that holds, else null.
+// What receipts say with checkpoints: reads pairs of a receipt, hexadecimal, and a note; prints the word of each that holds, else what is wrong; null for what is malformed.
 
 import { readFileSync } from "node:fs";
 import { webcrypto } from "node:crypto";
@@ -13,7 +13,7 @@ for (const [receipt, note] of JSON.parse(readFileSync(process.argv[2], "utf8")))
   try {
     const parsed = parseReceipt(fromHex(receipt));
     const problems = await problemsOf(parsed, parseCheckpoint(note));
-    said.push(problems.length ? null : wordOf(parsed));
+    said.push(problems.length ? problems : wordOf(parsed));
   } catch {
     said.push(null);
   }

@@ -1,4 +1,7 @@
-"""Receipts: given for what was counted, refused for all else, and checked without the record."""
+"""Receipts: given for what was counted, refused for all else, and checked without the record.
+
+Which receipts hold, the vectors of transcripts have.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +33,7 @@ from protocol.variants import PrivKVMVariant, RRClusters, RRIndependent, SecureS
 from tests.every_variant import FILMS, PARTIES
 from tests.protocol.sessions import charter_of
 from tests.recorded.forgeries import Forgery, plain, unreadable_after_header
-from tests.recorded.receipts import (
-    AGGREGATORS,
-    LIES,
-    closing,
-    made_up,
-    receipt_of,
-    variations,
-)
+from tests.recorded.receipts import AGGREGATORS, receipt_of
 from tests.recorded.runs import Written, recorded, written
 from tests.recorded.signed import (
     ONE,
@@ -152,15 +148,10 @@ def test_a_party_that_did_not_sign_gets_a_receipt_all_the_same() -> None:
     assert receipt_of(run, TWO).head is not None
 
 
-@pytest.mark.parametrize("what", variations(receipt_of(signed_run())))
-def test_a_receipt_for_anything_else_does_not_hold(what: str) -> None:
-    run = signed_run()
-    forged = variations(receipt_of(run))[what]
-    assert forged != receipt_of(run)
-    problems = problems_of(forged, run.checkpoint)
-    assert problems
-    of_aggregator = "the receipt is for the aggregator, which has no reports"
-    assert (of_aggregator in problems) == (what == "aggregator")
+def test_nothing_is_a_receipt_of_the_aggregator() -> None:
+    other = msgspec.structs.replace(receipt_of(signed_run()), place=0)
+    problems = problems_of(other, signed_run().checkpoint)
+    assert "the receipt is for the aggregator, which has no reports" in problems
 
 
 def test_a_receipt_holds_with_its_own_checkpoint_alone() -> None:
@@ -170,18 +161,6 @@ def test_a_receipt_holds_with_its_own_checkpoint_alone() -> None:
     assert problems_of(receipt, other.checkpoint)
     unsigned = msgspec.structs.replace(run.checkpoint, signature=bytes(64))
     assert problems_of(receipt, unsigned) == ("the checkpoint is not signed by the key in it",)
-
-
-def test_without_a_lie_the_made_up_log_is_sound() -> None:
-    assert problems_of(*made_up()) == ()
-    assert problems_of(*made_up(closing())) == ()
-
-
-@pytest.mark.parametrize("what", LIES)
-def test_what_an_aggregator_makes_up_is_found(what: str) -> None:
-    change, says = LIES[what]
-    problems = problems_of(*made_up(change))
-    assert any(says in problem for problem in problems), problems
 
 
 def test_words_that_a_party_did_not_say_are_not_signed_by_it() -> None:
