@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +11,6 @@ from numpy.typing import NDArray
 from protocol import Stream, secret_of
 from protocol.crypto.randomness import WORDS, Streams, expand, modulo, public_nonce
 from tests.scripted import Scripted
-from tests.statistical import ALPHA, WRONG, chi_square_p_value
 from tests.vectors.formats import keystream
 
 KEY = bytes(range(32))
@@ -33,13 +30,6 @@ def test_keystream_of_the_zero_key_is_the_published_one() -> None:
         "cea7403d4d606b6e074ec5d3baf39d18"
     )
     assert Stream(bytes(32)).bytes(48).hex() == published
-
-
-def test_every_seed_has_its_own_secret() -> None:
-    seeds = [*range(300), 2**64, 2**64 + 1, 2**200]
-    assert len({secret_of(seed) for seed in seeds}) == len(seeds)
-    with pytest.raises(ValueError, match="seed -1"):
-        secret_of(-1)
 
 
 def test_different_parties_purposes_and_sessions_have_different_streams() -> None:
@@ -100,21 +90,6 @@ def test_keys_do_not_show() -> None:
         assert shown in ("Streams(<secret>)", "Stream(<key>)")
 
 
-@pytest.mark.parametrize("length", [0, 31, 33])
-def test_secrets_and_keys_have_32_bytes(length: int) -> None:
-    with pytest.raises(ValueError, match=f"32 bytes, got {length}"):
-        Stream(bytes(length))
-    with pytest.raises(ValueError, match=f"32 bytes, got {length}"):
-        public_nonce(bytes(length))
-    with pytest.raises(ValueError, match=f"32 bytes, got {length}"):
-        Streams(bytes(length), bytes(16))
-
-
-def test_a_session_id_has_16_bytes_at_least() -> None:
-    with pytest.raises(ValueError, match="at least 16 bytes, got 15"):
-        Streams(bytes(32), bytes(15))
-
-
 def test_bernoulli_takes_one_word_each_whatever_the_threshold() -> None:
     for threshold in (0, 1, WORDS):
         stream = Stream(KEY)
@@ -124,8 +99,8 @@ def test_bernoulli_takes_one_word_each_whatever_the_threshold() -> None:
 
 @settings(deadline=None, max_examples=100)
 @given(
-    st.lists(st.integers(1, WORDS - 1), min_size=1, max_size=6),
-    st.lists(st.integers(0, WORDS - 1), min_size=6, max_size=6),
+    st.lists(st.integers(1, 9) | st.integers(1, WORDS - 1), min_size=1, max_size=6),
+    st.lists(st.integers(WORDS - 9, WORDS - 1) | st.integers(0, WORDS - 1), min_size=6, max_size=6),
 )
 def test_bounds_in_an_array_are_held_one_by_one(bounds: list[int], words: list[int]) -> None:
     # What follows the scripted words is accepted for any bound.
@@ -167,38 +142,6 @@ def test_modulo_is_the_remainder(words: list[int], size: int) -> None:
 def test_modulo_of_more_words_than_are_taken_at_once() -> None:
     words = Stream(KEY).words(10_001)
     assert np.array_equal(modulo(words.copy(), 101), words % np.uint64(101))
-
-
-@pytest.mark.parametrize("high", [5, 16, 3 * 2**62])
-def test_integers_are_uniform(high: int) -> None:
-    bins = 5 if high == 5 else 16
-    drawn = Stream(KEY).integers(high, 200_000) // np.uint64(-(-high // bins))
-    observed = np.bincount(drawn.astype(np.int64), minlength=bins)
-    assert chi_square_p_value(observed, np.full(bins, 1 / bins)) > ALPHA
-    wrong = np.full(bins, 1 / bins)
-    wrong[0] *= WRONG
-    wrong[1] -= wrong[0] - wrong[2]
-    assert chi_square_p_value(observed, wrong) < ALPHA
-
-
-def test_bernoulli_has_its_probability() -> None:
-    p = 0.3
-    drawn = Stream(KEY).bernoulli(int(p * WORDS), 200_000)
-    observed = [np.count_nonzero(drawn), np.count_nonzero(~drawn)]
-    assert chi_square_p_value(observed, [p, 1 - p]) > ALPHA
-    assert chi_square_p_value(observed, [p * WRONG, 1 - p * WRONG]) < ALPHA
-
-
-@pytest.mark.slow
-def test_every_permutation_of_four_is_equally_likely() -> None:
-    stream = Stream(KEY)
-    places = {order: i for i, order in enumerate(itertools.permutations(range(4)))}
-    drawn = [places[tuple(stream.permutation(4).tolist())] for _ in range(60_000)]
-    observed = np.bincount(drawn, minlength=24)
-    assert chi_square_p_value(observed, np.full(24, 1 / 24)) > ALPHA
-    # The power arm: the first place holds a 0 in 6 of the 24 orders; make that 10 % likelier.
-    wrong = np.repeat([WRONG / 24, (1 - WRONG / 4) / 18], [6, 18])
-    assert chi_square_p_value(observed, wrong) < ALPHA
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 1000])

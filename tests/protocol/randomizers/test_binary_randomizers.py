@@ -19,7 +19,7 @@ from protocol.crypto.randomness import WORDS
 from protocol.randomizers.binary import coefficients, submasks, subsets
 from protocol.randomizers.marginals import METHODS, MarginalPlan, Method, report_bits
 from protocol.randomizers.oracles import unary
-from tests.scripted import Scripted, seeded
+from tests.scripted import seeded
 from tests.statistical import ALPHA, WRONG, chi_square_p_value
 
 QUARTER = WORDS // 4
@@ -107,14 +107,6 @@ def test_what_is_no_law_is_refused() -> None:
             UnaryEncoding.symmetrized(2, epsilon=epsilon)
     with pytest.raises(ValueError, match="table"):
         UnaryEncoding.flipping(13, threshold=1).matrix()
-
-
-def test_words_map_to_bits_exactly() -> None:
-    stream = Scripted(9, 10, WORDS - 1, 0, 9, 10)
-    reports = UnaryEncoding.flipping(3, threshold=10).randomize(np.array([1, 2], np.uint8), stream)
-    # Bits 1 and 2 are the true ones; words 9, 0 and 9 flip.
-    assert reports.tolist() == [[0b011], [0b111]]
-    assert stream.left == 0
 
 
 @pytest.mark.parametrize("size", [3, 8, 9, 100])

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from protocol import KeepUniform, MatrixRandomizer
 from protocol.crypto.randomness import WORDS
-from tests.scripted import Scripted
 
 HALF = WORDS // 2
 ROWS = [[0.7, 0.2, 0.1], [0.0, 0.6, 0.4], [0.25, 0.25, 0.5]]
@@ -89,11 +88,3 @@ def test_weights_that_are_no_randomization_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=r"row|singular"):
         MatrixRandomizer(weights)
-
-
-def test_words_map_to_reports_by_the_exact_cumulative_weights() -> None:
-    randomizer = MatrixRandomizer(((0, 5, WORDS - 5), (WORDS - 1, 1, 0), (1, WORDS - 2, 1)))
-    codes = np.array([0, 0, 0, 0, 1, 1, 2, 2, 2], np.uint8)
-    words = [0, 4, 5, WORDS - 1, WORDS - 2, WORDS - 1, 0, 1, WORDS - 1]
-    reports = randomizer.randomize(codes, Scripted(*words))
-    assert reports.tolist() == [1, 1, 2, 2, 0, 1, 0, 1, 2]

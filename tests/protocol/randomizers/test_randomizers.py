@@ -84,17 +84,6 @@ def test_epsilon_asked_for_is_nearly_reached_and_never_exceeded(size: int, epsil
         assert odds(randomizer.threshold + 1) > bound
 
 
-def test_known_thresholds() -> None:
-    # ln 3 on two categories is the diagonal 3/4 and the keep probability 1/2.
-    assert KeepUniform.with_keep(2, p=0.5).threshold == HALF
-    assert KeepUniform.with_diagonal(2, diagonal=0.75) == KeepUniform(2, HALF)
-    assert KeepUniform(2, HALF).epsilon == math.log(3)
-    assert KeepUniform.with_epsilon(2, epsilon=math.log(3)).keep == pytest.approx(0.5, abs=1e-15)
-    # (e - 1) / (e + 3) of 2**64, rounded down.
-    assert KeepUniform.with_epsilon(4, epsilon=1.0).threshold == 5543047035272007536
-    assert KeepUniform.with_epsilon(3, epsilon=1e6).threshold == WORDS - 1
-
-
 @pytest.mark.parametrize(
     ("size", "threshold"), [(1, HALF), (0, HALF), (WORDS, HALF), (3, 0), (3, WORDS), (3, -1)]
 )

@@ -180,16 +180,6 @@ def test_weights_that_are_no_law_are_refused(
 # The sampler
 
 
-def test_words_map_to_reports_exactly() -> None:
-    randomizer = KeepElseTable(threshold=10, weights=(0, 5, 0, WORDS - 6, 1, 0))
-    pairs = [(0, 0, 2), (9, WORDS - 1, 2), (10, 0, 1), (10, 4, 1), (WORDS - 1, 5, 3)]
-    pairs += [(WORDS - 1, WORDS - 2, 3), (11, WORDS - 1, 4)]
-    stream = Scripted(*(word for coin, fake, _ in pairs for word in (coin, fake)))
-    reports = randomizer.randomize(np.full(len(pairs), 2, np.uint8), stream)
-    assert reports.tolist() == [report for _, _, report in pairs]
-    assert stream.left == 0
-
-
 def test_cutting_the_codes_does_not_change_the_reports() -> None:
     codes, stream = np.arange(600, dtype=np.uint8) % 6, seeded(4)
     parts = [faking().randomize(part, stream) for part in (codes[:250], codes[250:])]

@@ -140,37 +140,22 @@ def test_an_envelope_of_another_body_or_codec_is_decoded() -> None:
 @pytest.mark.parametrize(
     ("place", "value", "field"),
     [
-        pytest.param(0, "three", "Sample.round", id="text for an integer"),
-        pytest.param(0, 3.0, "Sample.round", id="float for an integer"),
         pytest.param(1, "x", "Sample.share", id="text for a float"),
-        pytest.param(1, float("nan"), "Sample.share", id="not a number"),
         pytest.param(1, float("-inf"), "Sample.share", id="infinity"),
         pytest.param(2, b"anna", "Sample.name", id="bin for str"),
         pytest.param(3, "key", "Sample.key", id="str for bin"),
         pytest.param(4, ["a", 1], "Sample.names", id="a bad element"),
-        pytest.param(5, None, "Sample.cells", id="no array"),
         pytest.param(5, b"\x00" * 8, "Sample.cells", id="bare bytes"),
-        pytest.param(5, ["u2", [1, 2]], "Sample.cells", id="no content"),
-        pytest.param(5, ["u4", [1, 2], bytes(8)], "Sample.cells", id="another dtype"),
         pytest.param(5, ["O", [1, 2], bytes(16)], "Sample.cells", id="objects"),
         pytest.param(5, ["<u2", [1, 2], bytes(4)], "Sample.cells", id="numpy's name of a dtype"),
         pytest.param(5, ["u2", [2, 1], bytes(4)], "Sample.cells", id="another shape"),
-        pytest.param(5, ["u2", [1, 2, 1], bytes(4)], "Sample.cells", id="too many axes"),
-        pytest.param(5, ["u2", [5, 2], bytes(20)], "Sample.cells", id="too many rows"),
         pytest.param(5, ["u2", [1, 2], bytes(3)], "Sample.cells", id="content too short"),
-        pytest.param(5, ["u2", [1, 2], bytes(5)], "Sample.cells", id="content too long"),
-        pytest.param(5, ["u2", [-1, -2], bytes(4)], "Sample.cells", id="negative lengths"),
         pytest.param(5, ["u2", [True, 2], bytes(4)], "Sample.cells", id="a bool for a length"),
         pytest.param(5, ["u2", [1.0, 2], bytes(4)], "Sample.cells", id="a float for a length"),
         pytest.param(5, ["u2", [1, 2], "aaaa"], "Sample.cells", id="str content"),
-        pytest.param(5, ["u2", [1, 2], b"\x03\0\0\0"], "Sample.cells", id="category out of range"),
-        pytest.param(5, ["u2", [1, 2], b"\0\0\x2c\x01"], "Sample.cells", id="second column"),
         pytest.param(5, ["u2", [1, 2], b"\xff\xff\0\0"], "Sample.cells", id="wrapped -1"),
         pytest.param(
             6, ["f8", [1], np.float64(np.nan).tobytes()], "Sample.weights", id="array of nan"
-        ),
-        pytest.param(
-            6, ["f8", [1], np.float64(np.inf).tobytes()], "Sample.weights", id="array of infinity"
         ),
         pytest.param(6, ["f8", [1], np.float64(-1).tobytes()], "Sample.weights", id="negative"),
     ],
@@ -182,16 +167,6 @@ def test_a_bad_field_is_named(place: int, value: object, field: str) -> None:
 def test_the_first_bad_place_is_named() -> None:
     content = np.array([[0, 0], [1, 300]], "<u2").tobytes()
     assert "value 300 at [1, 1]" in str(refusal("Sample", changed(5, ["u2", [2, 2], content])))
-
-
-def test_missing_and_extra_fields_and_trailing_bytes() -> None:
-    fields = plain()
-    assert refusal("Sample", pack(fields[:-1])).field == "Sample"
-    assert refusal("Sample", pack([*fields, 0])).field == "Sample"
-    assert refusal("Sample", pack(fields) + b"\x00").field == "Sample"
-    assert refusal("Sample", pack(fields)[:-1]).field == "Sample"
-    assert refusal("Sample", pack(dict(enumerate(fields)))).field == "Sample"
-    assert refusal("Sample", b"").field == "Sample"
 
 
 def test_unknown_kinds() -> None:
@@ -224,10 +199,6 @@ def test_only_one_encoding_is_accepted(old: bytes, new: bytes) -> None:
     body = CODEC.encode(GOOD)
     assert body.count(old) == 1
     assert "not canonical" in str(refusal("Sample", body.replace(old, new)))
-
-
-def test_an_integer_for_a_float_is_refused() -> None:
-    assert "not canonical" in str(refusal("Sample", changed(1, 1)))
 
 
 def test_oversize_bodies_are_refused_unread() -> None:

@@ -28,16 +28,6 @@ def test_cut_anywhere(sent: list[bytes], cuts: list[int]) -> None:
     assert not reader.in_frame
 
 
-def test_in_frame_from_the_first_byte_to_the_last() -> None:
-    reader = FrameReader(10)
-    assert not reader.in_frame
-    for byte in frames([b"ab"])[:-1]:
-        assert reader.feed(bytes([byte])) == []
-        assert reader.in_frame
-    assert reader.feed(b"b") == [b"ab"]
-    assert not reader.in_frame
-
-
 def test_payloads_do_not_change_with_what_follows() -> None:
     reader = FrameReader(10)
     chunk = bytearray(frames([b"abc"]))
