@@ -214,6 +214,20 @@ def hold(
 
 
 @contextmanager
+def listening(*command: object) -> Generator[tuple[Program, str, str]]:
+    """A program that listens, where, and what it said before; killed when the block ends."""
+    program, before = Program(*command), ""
+    try:
+        while not (line := program.stderr.readline()).startswith("listening on "):
+            assert line, before
+            before += line
+        yield program, line.removeprefix("listening on ").strip(), before
+    finally:
+        program.kill()
+        program.communicate()
+
+
+@contextmanager
 def aggregating(
     keys: Path, out: Path, *options: object, over: bool = True
 ) -> Generator[tuple[Program, str, str]]:
@@ -223,16 +237,10 @@ def aggregating(
         over: whether its attempt is over then, so that the next one may begin.
     """
     listen = ("--listen", "127.0.0.1:0", "--out", out, "--json", *options)
-    aggregator = Program("aggregate", keys / "aggregator", *listen)
-    before = ""
     try:
-        while not (line := aggregator.stderr.readline()).startswith("listening on "):
-            assert line, before
-            before += line
-        yield aggregator, line.removeprefix("listening on ").strip(), before
+        with listening("aggregate", keys / "aggregator", *listen) as found:
+            yield found
     finally:
-        aggregator.kill()
-        aggregator.communicate()
         if over:
             give_up(keys / "aggregator")
 

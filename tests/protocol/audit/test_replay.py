@@ -104,30 +104,23 @@ def test_a_run_of_many_rounds_follows() -> None:
     assert (replay.differences, replay.tolerated, replay.unsaid) == ((), (), 0)
 
 
-@pytest.mark.parametrize("verdict", [Verdict.DROP, Verdict.CUT, Verdict.CRASH])
-def test_a_run_with_losses_follows(verdict: Verdict) -> None:
+LATE = Fate(Verdict.PASS, 6.0)
+
+
+@pytest.mark.parametrize(
+    ("fate", "seq"),
+    [*((Fate(one, 0.0), 1) for one in (Verdict.DROP, Verdict.CUT, Verdict.CRASH)), (LATE, 0)],
+)
+def test_a_run_with_losses_follows(fate: Fate, seq: int) -> None:
     def decide(envelope: Envelope) -> Fate:
-        lost = envelope.sender == TWO and envelope.seq == 1
-        return Fate(verdict, 0.0) if lost else PASS
+        return fate if envelope.sender == TWO and envelope.seq == seq else PASS
 
     setting, entries = run(talk(party=repeating, aggregator=asking), fate=decide)
     delivered = [e for e in entries if isinstance(e, Delivered) and e.sender == TWO]
-    assert len(delivered) < 3
+    assert (len(delivered) < 3) == (fate is not LATE)
     replay = replayed(setting, entries)
     assert replay.follows is True
     assert replay.differences == ()
-
-
-def test_who_came_late_is_not_counted_in_the_replay_either() -> None:
-    def decide(envelope: Envelope) -> Fate:
-        late = envelope.sender == TWO and envelope.seq == 0
-        return Fate(Verdict.PASS, 6.0) if late else PASS
-
-    setting, entries = run(talk(party=repeating, aggregator=asking), fate=decide)
-    delivered = [e for e in entries if isinstance(e, Delivered) and e.sender == TWO]
-    assert len(delivered) == 3
-    replay = replayed(setting, entries)
-    assert replay.follows is True
 
 
 def test_a_run_without_a_quorum_follows_to_its_end() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol import KeepUniform, Stream
+from protocol import CodeRandomizer, KeepUniform, Stream
 from scenarios.papers.laws import report_once, reported_counts, reported_pairs
 from tests.statistical import ALPHA, WRONG, chi_square_p_value, mean_p_value
 
@@ -24,9 +25,8 @@ def generator(seed: int = 1) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def law_of_counts(keep: float) -> dict[tuple[int, ...], float]:
+def law_of_counts(matrix: NDArray[np.float64]) -> dict[tuple[int, ...], float]:
     """The probability of every possible table of counts, from every sequence of reports."""
-    matrix = KeepUniform.with_keep(len(TRUE), p=keep).matrix()
     answers = np.repeat(np.arange(len(TRUE)), TRUE).tolist()
     law: Counter[tuple[int, ...]] = Counter()
     for reports in itertools.product(range(len(TRUE)), repeat=len(answers)):
@@ -42,26 +42,28 @@ def outcome_p_value(tables: NDArray[np.integer], law: dict[tuple[int, ...], floa
     common = [table for table, p in law.items() if p * len(tables) >= LEAST]
     observed = [found[table] for table in common]
     probabilities = [law[table] for table in common]
-    observed.append(len(tables) - sum(observed))
-    probabilities.append(1 - sum(probabilities))
-    return chi_square_p_value(observed, probabilities)
+    if 1 - sum(probabilities) > LEAST / len(tables):
+        observed.append(len(tables) - sum(observed))
+        probabilities.append(1 - sum(probabilities))
+    share = sum(probabilities)
+    return chi_square_p_value(observed, [p / share for p in probabilities])
+
+
+def check_law(randomized: Callable[[float], CodeRandomizer], drawn: NDArray[np.integer]) -> None:
+    """Counts that are drawn and those of real reports have the law of all sequences of reports."""
+    answers = np.tile(np.repeat(np.arange(3, dtype=np.uint8), TRUE), RUNS)
+    reports = randomized(KEEP).randomize(answers, Stream(bytes(32))).reshape(RUNS, -1)
+    real = np.stack([(reports == v).sum(axis=1) for v in range(3)], axis=1)
+    right, wrong = (law_of_counts(randomized(keep).matrix()) for keep in (KEEP, KEEP * WRONG))
+    for tables in (drawn, real):
+        assert outcome_p_value(tables, right) > ALPHA
+        # The power arm.
+        assert outcome_p_value(tables, wrong) < ALPHA
 
 
 def test_whole_tables_of_counts_have_the_law_of_per_record_reports() -> None:
     drawn = reported_counts(TRUE, KEEP, generator(), runs=RUNS)
-    assert outcome_p_value(drawn, law_of_counts(KEEP)) > ALPHA
-    # The power arm.
-    assert outcome_p_value(drawn, law_of_counts(KEEP * WRONG)) < ALPHA
-
-
-def test_the_reports_of_records_have_the_law_that_is_drawn() -> None:
-    """The other side: counts of real reports under the same enumerated law."""
-    randomizer = KeepUniform.with_keep(3, p=KEEP)
-    answers = np.tile(np.repeat(np.arange(3, dtype=np.uint8), TRUE), RUNS)
-    reports = randomizer.randomize(answers, Stream(bytes(32))).reshape(RUNS, -1)
-    tables = np.stack([(reports == v).sum(axis=1) for v in range(3)], axis=1)
-    assert outcome_p_value(tables, law_of_counts(KEEP)) > ALPHA
-    assert outcome_p_value(tables, law_of_counts(KEEP * WRONG)) < ALPHA
+    check_law(lambda keep: KeepUniform.with_keep(3, p=keep), drawn)
 
 
 def spread(true: NDArray[np.int64], rows: NDArray[np.float64]) -> NDArray[np.float64]:

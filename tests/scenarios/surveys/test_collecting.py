@@ -40,7 +40,7 @@ from scenarios.surveys.members import read_member
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.linked_surveys import linked_plan, linking, written_links
 from tests.scenarios.programs import Program
-from tests.scenarios.survey_folders import aggregating, make_folders, table
+from tests.scenarios.survey_folders import aggregating, listening, make_folders, table
 from tests.scenarios.surveys.test_attempts import silent
 from tests.transports.web.places import State, answer, inclusion_path_at
 from transports.testing import HANGS
@@ -116,16 +116,8 @@ def people(out: Path, where: str) -> dict[str, Place]:
 def collecting(out: Path, *options: object) -> Generator[tuple[Program, str]]:
     """A program that collects answers, and where; killed when the block ends."""
     listen = ("--listen", "127.0.0.1:0", "--out", out / "result", *options)
-    program = Program("collect", out / AGGREGATOR, *listen)
-    said = ""
-    try:
-        while not (line := program.stderr.readline()).startswith("listening on "):
-            assert line, said
-            said += line
-        yield program, line.removeprefix("listening on ").strip()
-    finally:
-        program.kill()
-        program.communicate()
+    with listening("collect", out / AGGREGATOR, *listen) as (program, where, _):
+        yield program, where
 
 
 def entries(out: Path) -> list[object]:

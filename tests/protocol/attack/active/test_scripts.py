@@ -199,7 +199,7 @@ def test_nothing_is_tried_twice_and_a_search_that_is_stale_ends(
     assert 30 <= len(tried) < 30 + 8
 
 
-@pytest.mark.parametrize(("new", "excess"), [(True, -math.inf), (False, 0.5)])
+@pytest.mark.parametrize(("new", "excess"), [(True, -math.inf), (False, 0.5), (False, 0.0)])
 def test_what_led_somewhere_is_gone_on_with(
     blocks: Study, told: Library, new: bool, excess: float
 ) -> None:
@@ -208,13 +208,6 @@ def test_what_led_somewhere_is_gone_on_with(
     choice.tried(led, new=new, excess=excess)
     after = choice.batch(10)
     assert len(after) == 10
-    assert all(script.moves[:1] == led.moves and len(script.moves) > 1 for script in after)
-
-
-def test_what_led_nowhere_is_not_gone_on_with(blocks: Study, told: Library) -> None:
-    choice = choosing.Choice(blocks, told, scripts=2, stream=Stream(bytes(32)))
-    [_, led] = choice.batch(2)
-    choice.tried(led, new=False, excess=0.0)
-    after = choice.batch(10)
-    assert len(after) == 10
-    assert not all(script.moves[:1] == led.moves for script in after)
+    goes_on = new or excess > 0
+    assert all(script.moves[:1] == led.moves for script in after) == goes_on
+    assert not goes_on or all(len(script.moves) > 1 for script in after)

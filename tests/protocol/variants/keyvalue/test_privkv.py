@@ -158,28 +158,20 @@ def test_the_ledger_has_every_rounds_budget() -> None:
     assert ledger.record_epsilon == pytest.approx(variant.client.epsilon, abs=1e-12)
 
 
-def test_a_party_that_misses_a_round_is_left_out_of_it() -> None:
+@pytest.mark.parametrize(
+    ("fate", "counted"),
+    [
+        (fate_of(Fate(Verdict.DROP), ONE, "KeyReport", seq=1), [7, 6, 7]),
+        (fate_of(Fate(delay=500.0), ONE, "KeyReport"), [6, 6, 6]),
+    ],
+    ids=["a round is missed", "the first report is late"],
+)
+def test_a_party_that_misses_a_round_is_left_out_of_it(fate: Any, counted: list[int]) -> None:
     variant = PrivKVMVariant(survey=FILMS, epsilon=3.0)
-    charter = charter_of(variant, parties=7)
-    outcome = rehearsed(
-        charter,
-        holdings_of(charter, RECORDS),
-        fate=fate_of(Fate(Verdict.DROP), ONE, "KeyReport", seq=1),
-    )
+    outcome = recorded(variant, RECORDS, fate=fate)
     estimate = variant.estimate(outcome.published)
-    assert estimate.counts.sum(axis=(1, 2)).tolist() == [7, 6, 7]
+    assert estimate.counts.sum(axis=(1, 2)).tolist() == counted
     assert outcome.follows()
-    assert outcome.endings[ONE] == "done"
-
-
-def test_a_party_whose_first_report_is_late_is_told_so() -> None:
-    variant = PrivKVMVariant(survey=FILMS, epsilon=3.0)
-    charter = charter_of(variant, parties=7)
-    outcome = rehearsed(
-        charter, holdings_of(charter, RECORDS), fate=fate_of(Fate(delay=500.0), ONE, "KeyReport")
-    )
-    estimate = variant.estimate(outcome.published)
-    assert estimate.counts.sum(axis=(1, 2)).tolist() == [6, 6, 6]
     assert outcome.endings[ONE] == "done"
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections import Counter
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
-from protocol import KeepElseTable, Stream
+from protocol import KeepElseTable
 from protocol.estimators.projection import project_rows
 from protocol.variants.rrba.blocks import Cells, Running
 from scenarios.papers.laws import report_block
@@ -21,67 +18,16 @@ from scenarios.papers.rrba.block_laws import (
     dealt_blocks,
     sampled_blocks,
 )
+from tests.scenarios.papers.test_laws import KEEP, RUNS, TRUE, check_law, generator
 from tests.statistical import ALPHA, WRONG, chi_square_p_value, mean_p_value
 
-TRUE = np.array([3, 0, 1])
 TABLE = np.array([0.2, 0.3, 0.5])
-KEEP = 0.4
-RUNS = 20_000
-LEAST = 40.0
-
-
-def generator(seed: int = 1) -> np.random.Generator:
-    return np.random.default_rng(seed)
-
-
-def randomizer(keep: float) -> KeepElseTable:
-    return KeepElseTable.with_table(p=keep, table=TABLE, mix=0.0)
-
-
-def law_of_counts(keep: float) -> dict[tuple[int, ...], float]:
-    """The probability of every table of counts of a block, from every sequence of reports."""
-    matrix = randomizer(keep).matrix()
-    answers = np.repeat(np.arange(3), TRUE).tolist()
-    law: Counter[tuple[int, ...]] = Counter()
-    for reports in itertools.product(range(3), repeat=len(answers)):
-        probability = math.prod(matrix[x, y] for x, y in zip(answers, reports, strict=True))
-        law[tuple(np.bincount(reports, minlength=3).tolist())] += probability
-    return dict(law)
-
-
-def p_value(tables: NDArray[np.integer], law: dict[tuple[int, ...], float]) -> float:
-    """Goodness of fit of whole tables of counts; rare ones are judged together."""
-    found = Counter(map(tuple, tables.tolist()))
-    assert set(found) <= set(law)
-    common = [table for table, p in law.items() if p * len(tables) >= LEAST]
-    observed = [found[table] for table in common]
-    probabilities = [law[table] for table in common]
-    if 1 - sum(probabilities) > LEAST / len(tables):
-        observed.append(len(tables) - sum(observed))
-        probabilities.append(1 - sum(probabilities))
-    share = sum(probabilities)
-    return chi_square_p_value(observed, [p / share for p in probabilities])
-
-
-def drawn(keep: float) -> NDArray[np.int64]:
-    true = np.broadcast_to(TRUE, (RUNS, 3))
-    keeps = np.full((RUNS, 1), keep)
-    return report_block(true, keeps, np.broadcast_to(TABLE, (RUNS, 3)), generator())
 
 
 def test_a_block_of_counts_has_the_law_of_randomized_records() -> None:
-    assert p_value(drawn(KEEP), law_of_counts(KEEP)) > ALPHA
-    # The power arm.
-    assert p_value(drawn(KEEP), law_of_counts(KEEP * WRONG)) < ALPHA
-
-
-def test_randomized_records_have_the_law_that_is_drawn() -> None:
-    """The other side: counts of real reports under the same enumerated law."""
-    answers = np.tile(np.repeat(np.arange(3, dtype=np.uint8), TRUE), RUNS)
-    reports = randomizer(KEEP).randomize(answers, Stream(bytes(32))).reshape(RUNS, -1)
-    tables = np.stack([(reports == v).sum(axis=1) for v in range(3)], axis=1)
-    assert p_value(tables, law_of_counts(KEEP)) > ALPHA
-    assert p_value(tables, law_of_counts(KEEP * WRONG)) < ALPHA
+    true, tables = (np.broadcast_to(each, (RUNS, 3)) for each in (TRUE, TABLE))
+    drawn = report_block(true, np.full((RUNS, 1), KEEP), tables, generator())
+    check_law(lambda keep: KeepElseTable.with_table(p=keep, table=TABLE, mix=0.0), drawn)
 
 
 def test_trials_are_the_protocols_updates_side_by_side() -> None:

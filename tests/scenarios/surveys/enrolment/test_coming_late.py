@@ -20,7 +20,7 @@ from scenarios import open_transcript
 from scenarios.surveys.members import read_member
 from tests.scenarios.command import Said, complaint, sottovoce
 from tests.scenarios.programs import Program
-from tests.scenarios.survey_folders import PLANS, closing_plan, table
+from tests.scenarios.survey_folders import PLANS, closing_plan, listening, table
 from tests.scenarios.surveys.enrolment.test_enrolment import admission, invited, joined
 from transports.testing import HANGS
 
@@ -62,14 +62,9 @@ def late(folder: Path, name: str) -> Said:
 def holding(folder: Path, *options: object) -> Generator[tuple[Program, str]]:
     """An aggregator that takes answers, and where."""
     listen = ("--listen", "127.0.0.1:0", "--out", folder / "result", *options)
-    program = Program("aggregate", folder / "organiser" / "sealed" / "aggregator", *listen)
-    try:
-        while not (line := program.stderr.readline()).startswith("listening on "):
-            assert line
-        yield program, line.removeprefix("listening on ").strip()
-    finally:
-        program.kill()
-        program.communicate()
+    aggregator = folder / "organiser" / "sealed" / "aggregator"
+    with listening("aggregate", aggregator, *listen) as (program, where, _):
+        yield program, where
 
 
 def answer(member: Path, where: str, row: str) -> None:
