@@ -17,11 +17,12 @@ from tests.coverage_gate.document import lines_in, lines_of, merged, page, table
 from tests.coverage_gate.estimators import reports
 from tests.coverage_gate.estimators.registry import ESTIMATORS
 from tests.coverage_gate.grid import Point
+from tests.coverage_gate.known import UNCOVERED, VARIANCES
 from tests.coverage_gate.laws import binomial, counted
 from tests.coverage_gate.measuring import Row, _chances, fate, measured
 from tests.coverage_gate.planted import PLANTS
 from tests.coverage_gate.verdict import column_bounds, failures, findings, judged
-from tests.tiers import thinned
+from tests.tiers import slow, thinned
 
 SMALL = Point(30, 0.1, 0.5, 3)
 
@@ -157,6 +158,21 @@ def test_planted_faults_are_rejected(what: str) -> None:
         )
     ]
     assert "too low" in {finding.what for finding in found}
+
+
+DEAR = [one for one in ESTIMATORS if one.name.startswith("privkv")]
+OTHERS = [one for one in ESTIMATORS if one not in DEAR]
+
+
+@pytest.mark.parametrize(
+    "estimator", [*thinned(OTHERS, 6), *map(slow, DEAR)], ids=lambda estimator: estimator.name
+)
+def test_every_estimator_covers(estimator: Estimator) -> None:
+    """In the middle of its part of the grid."""
+    point = estimator.points[len(estimator.points) // 2]
+    found = findings(measured(estimator, point, seed=18, runs=200))
+    listed = (*UNCOVERED, *VARIANCES)
+    assert [str(one) for one in found if not any(known.has(one.row) for known in listed)] == []
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: estimator.name)

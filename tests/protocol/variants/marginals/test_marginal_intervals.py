@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -104,46 +103,6 @@ def test_the_variance_at_the_estimate_is_that_of_the_standard_error(
             assert (variance > 0.98 * errors**2).all()
             low, high = table.interval(about=about)
             np.testing.assert_allclose(high - low, 2 * 1.96 * np.sqrt(variance), rtol=0.05)
-
-
-def coverage(method: Method, n: int, about: About, *, wrong: bool = False) -> Floats:
-    """How often intervals hold each cell of two tables, in 120 surveys."""
-    generator = np.random.default_rng(6)
-    plan = MarginalPlan.with_epsilon(method, d=D, k=2, epsilon=3.0)
-    shares, held, cells = LAW, [], drawn(n, generator)
-    if about == "respondents":
-        shares = np.bincount(cells, minlength=1 << D) / n
-    full = shares.reshape((2,) * D)
-    for _ in range(120):
-        if about == "population":
-            cells = drawn(n, generator)
-        estimate, row = estimated(plan, cells, generator), []
-        for names, truth in ((("b",), full.sum(axis=(0, 2))), (("c", "a"), full.sum(axis=1).T)):
-            low, high = estimate.table(*names).interval(0.7 if wrong else 0.95, about)
-            row += ((low <= truth) & (truth <= high)).ravel().tolist()
-        held.append(row)
-    return np.mean(held, axis=0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("about", ["respondents", "population"])
-@pytest.mark.parametrize(
-    "method",
-    [
-        pytest.param("InpRR", marks=pytest.mark.slow),
-        pytest.param("InpHT", marks=pytest.mark.slow),
-        "MargPS",
-    ],
-)
-def test_intervals_of_few_reports_cover(method: Method, about: About) -> None:
-    found = coverage(method, 60, about)
-    assert found.mean() > 0.94
-    assert found.min() > 0.93 - 3 * math.sqrt(0.05 * 0.95 / 120)
-
-
-@pytest.mark.slow
-def test_intervals_of_a_lower_level_are_seen() -> None:
-    assert coverage("MargPS", 60, "population", wrong=True).mean() < 0.9
 
 
 def test_a_table_of_cells_reported_as_they_are_has_the_law_of_counts() -> None:

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from protocol import Attribute, GroupTables, LinearEstimate, Survey
 from protocol.crypto.randomness import WORDS
-from protocol.estimators.inference.cumulants import CumulantLaw, Cumulants
+from protocol.estimators.inference.cumulants import CumulantLaw
 from protocol.estimators.inference.laws import About
 from protocol.variants import RRBA
 from protocol.variants.rrba.blocks import ReportLaw, Running, integer_weights
-from tests.tiers import thinned
 
 SIZES = (2, 3, 2)
 SURVEY = Survey(
@@ -47,40 +46,6 @@ def asked(
     return variant.estimate(variant.released(running, sum(blocks), np.dtype(np.uint32)))
 
 
-def covered(variant: RRBA, blocks: list[int], *, runs: int, factor: float = 1.0) -> Floats:
-    """How often intervals about the population hold each share, by cell of three tables.
-
-    Args:
-        factor: of the variances, for a law that is wrong.
-    """
-    generator = np.random.default_rng(17)
-    law = generator.dirichlet(np.full(math.prod(SIZES), 0.4)).reshape(SIZES)
-    estimates = [asked(variant, law, blocks, generator) for _ in range(runs)]
-    held = []
-    for names in [("a0",), ("a2", "a1")]:
-        kept = SURVEY.axes(names)
-        truth = law.sum(axis=tuple({0, 1, 2} - set(kept)))
-        if len(names) == 2:
-            truth = truth.T
-        # The laws of all runs as one, which is quicker.
-        laws: list[Any] = [estimate.table(*names).law for estimate in estimates]
-        parts = [one.cumulants["population"] for one in laws]
-        known = Cumulants(
-            factor * np.stack([part.variance for part in parts], axis=1),
-            np.stack([part.third for part in parts], axis=1),
-        )
-        low, high = CumulantLaw(
-            values=np.stack([one.values for one in laws]),
-            cumulants={"population": known},
-            steps=np.stack([one.steps for one in laws]),
-        ).interval(0.95, "population")
-        if factor == 1.0:
-            ends = estimates[0].table(*names).interval(about="population")
-            np.testing.assert_allclose([low[0], high[0]], ends, atol=1e-9)
-        held.append(((low <= truth) & (truth <= high)).mean(axis=0).ravel())
-    return np.concatenate(held)
-
-
 VARIANTS = {
     "one table": RRBA(survey=SURVEY, p=0.5, block=60),
     "few reports": RRBA(survey=SURVEY, p=0.8, block=6),
@@ -88,20 +53,6 @@ VARIANTS = {
     "by epsilon": RRBA(survey=SURVEY, epsilon=2.0, mix=0.3, block=60),
     "last two": RRBA(survey=SURVEY, p=0.6, mix=0.2, release="last-two", block=60),
 }
-
-
-@pytest.mark.parametrize("name", thinned(VARIANTS, 1))
-def test_intervals_cover(name: str) -> None:
-    variant = VARIANTS[name]
-    shares = covered(variant, [variant.block] * 4, runs=150)
-    # 3 % are four standard errors of 150 runs' mean over cells, which go together.
-    assert shares.mean() > 0.93
-    assert shares.min() > 0.93 - 3 * math.sqrt(0.05 * 0.95 / 150)
-
-
-@pytest.mark.slow
-def test_a_variance_that_is_too_small_is_seen() -> None:
-    assert covered(VARIANTS["one table"], [60] * 4, runs=150, factor=0.6).mean() < 0.91
 
 
 @pytest.mark.parametrize("about", ["respondents", "population"])
