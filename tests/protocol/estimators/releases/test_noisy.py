@@ -319,23 +319,6 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     assert all(0.94 <= part <= 0.965 for part in found.values()), found
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("survey", "of", "n", "chance", "runs"),
-    [
-        (TOWN, "margins", 20_000, 2_850, 500),
-        (TOWN, "pairs", 20_000, 2_850, 150),
-        (TOWN, "pairs", 1_000, 32_768, 150),
-        (ADULT, "pairs", 32_561, 8_600, 12),
-    ],
-)
-def test_intervals_hold_the_truth_in_surveys_of_every_size(
-    survey: Survey, of: Of, n: int, chance: int, runs: int
-) -> None:
-    found = covered(survey, of, n=n, trials=n, chance=chance, runs=runs)
-    assert all(0.94 <= part <= 0.965 for part in found.values()), found
-
-
 def test_intervals_from_few_coins_hold_the_truth_too() -> None:
     """Of one attribute, over all numbers of coins: each cell is off by its own and by the total."""
     counts = np.array([3, 30, 0])
