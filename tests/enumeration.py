@@ -9,7 +9,16 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol import Attribute, Block, Counts, KeepUniform, MatrixRandomizer, Survey, split_codes
+from protocol import (
+    Attribute,
+    Block,
+    Counts,
+    KeepElseTable,
+    KeepUniform,
+    MatrixRandomizer,
+    Survey,
+    split_codes,
+)
 
 Floats = NDArray[np.float64]
 
@@ -46,6 +55,17 @@ BLOCKS = {
     "mixed": (Block(("b",), matrix(ROWS)), Block(("a",), keep(2, 0.4))),
     "joint matrix": (Block(("b", "a"), matrix(NONE_ALIKE)),),
 }
+
+FAKES = KeepElseTable.with_table(p=0.4, table=(0.5, 0.05, 0.25, 0.0, 0.15, 0.05), mix=0.1)
+FAKED = {
+    "faked": (Block(("a", "b"), FAKES),),
+    "faked reversed": (Block(("b", "a"), FAKES),),
+    "faked beside a keep": (
+        Block(("b",), KeepElseTable.with_table(p=0.6, table=(0.7, 0.0, 0.3), mix=0.1)),
+        Block(("a",), keep(2, 0.4)),
+    ),
+}
+"""Designs with tables of fakes."""
 
 
 def dense_law(survey: Survey, blocks: Sequence[Block]) -> Floats:

@@ -25,20 +25,32 @@ from protocol import (
 from protocol.crypto.randomness import WORDS
 from protocol.estimators.inference.laws import About
 from protocol.estimators.joint import mean_squared_error
-from tests.enumeration import AB, BLOCKS, Floats, dense_law, every_outcome, keep, summing, survey_of
+from tests.enumeration import (
+    AB,
+    BLOCKS,
+    FAKED,
+    Floats,
+    dense_law,
+    every_outcome,
+    keep,
+    summing,
+    survey_of,
+)
 from tests.statistical import ALPHA, WRONG, mean_p_value
 from tests.tiers import paired
+
+DESIGNS = BLOCKS | FAKED
 
 # The estimate against enumeration of everything that can be reported
 
 
 @pytest.mark.parametrize(
-    ("design", "names"), paired([*BLOCKS], [("a",), ("b",), ("a", "b"), ("b", "a")])
+    ("design", "names"), paired([*DESIGNS], [("a",), ("b",), ("a", "b"), ("b", "a")])
 )
 def test_estimate_and_variance_are_exact_over_every_outcome(
     design: str, names: tuple[str, ...]
 ) -> None:
-    blocks = BLOCKS[design]
+    blocks = DESIGNS[design]
     law = dense_law(AB, blocks)
     full = np.linalg.inv(law) @ summing(AB, names)
     truth = [1, 5, 1]

@@ -20,15 +20,15 @@ from protocol import (
     randomize_columns,
     secret_of,
 )
-from tests.enumeration import AB, BLOCKS, dense_law, every_outcome, keep, summing, survey_of
+from tests.enumeration import AB, BLOCKS, FAKED, dense_law, every_outcome, keep, summing, survey_of
 
 
 @pytest.mark.parametrize("names", [("a",), ("b", "a"), ("a", "b")])
-@pytest.mark.parametrize("design", BLOCKS)
+@pytest.mark.parametrize("design", BLOCKS | FAKED)
 def test_query_and_its_variance_are_exact_over_every_outcome(
     design: str, names: tuple[str, ...]
 ) -> None:
-    blocks = BLOCKS[design]
+    blocks = (BLOCKS | FAKED)[design]
     law = dense_law(AB, blocks)
     shape = tuple(AB.attribute(name).size for name in names)
     weights = np.arange(math.prod(shape)).reshape(shape) ** 1.5 - 2

@@ -14,24 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol import (
-    Block,
     CodeRandomizer,
-    Counts,
-    JointReports,
     KeepElseTable,
     KeepUniform,
-    LinearEstimate,
-    join_codes,
     randomize_columns,
-    split_codes,
 )
 from protocol.crypto.randomness import WORDS
 from protocol.randomizers import Tables
 from protocol.randomizers.unmixing import TableUnmixing
-from tests.enumeration import AB, dense_law, every_outcome, keep, matrix, summing
+from tests.enumeration import keep, matrix
 from tests.scripted import Scripted, seeded
-from tests.statistical import ALPHA, WRONG, mean_p_value
-from tests.tiers import thinned
 
 HALF, QUARTER = WORDS // 2, WORDS // 4
 SKEWED = (0.5, 0.05, 0.25, 0.0, 0.15, 0.05)
@@ -291,75 +283,3 @@ def test_unmixing_undoes_the_law_of_the_reports(truth: list[int], p: float) -> N
     pi = np.array(truth) / sum(truth)
     inverse = randomizer.unmixing((6,), (0,))
     np.testing.assert_allclose(inverse.apply(pi @ randomizer.matrix(), 0), pi, atol=1e-14 / p)
-
-
-# Joint estimates
-
-
-DESIGNS = {
-    "joint": (Block(("a", "b"), faking()),),
-    "joint reversed": (Block(("b", "a"), faking()),),
-    "beside a keep": (Block(("b",), faking((0.7, 0.0, 0.3), p=0.6)), Block(("a",), keep(2, 0.4))),
-}
-
-
-@pytest.mark.parametrize("names", [("a",), ("b",), ("a", "b"), ("b", "a")])
-@pytest.mark.parametrize("design", thinned(DESIGNS, 1))
-def test_estimate_and_variance_are_exact_over_every_outcome(
-    design: str, names: tuple[str, ...]
-) -> None:
-    blocks = DESIGNS[design]
-    law = dense_law(AB, blocks)
-    full = np.linalg.inv(law) @ summing(AB, names)
-    truth = [1, 5, 1]
-    shape = [AB.attribute(name).size for name in names]
-    pi = (np.bincount(truth, minlength=6) / 3) @ summing(AB, names)
-    weights = np.arange(math.prod(shape), dtype=np.float64).reshape(shape) ** 2
-    mean, second = np.zeros(shape), np.zeros(shape)
-    for probability, counts in every_outcome(AB, law, truth):
-        estimate = LinearEstimate(JointReports(AB, blocks, counts))
-        table = estimate.table(*names)
-        shares = counts.table((0, 1)).ravel() / 3
-        np.testing.assert_allclose(table.values.ravel(), shares @ full, atol=1e-12)
-        given_data = (shares @ full**2 - shares @ full) / 3
-        np.testing.assert_allclose(table.covariance().diagonal(), given_data, atol=1e-12)
-        # Of so few reports an error is often unknown.
-        errors = table.standard_errors.ravel()
-        known = ~np.isnan(errors)
-        np.testing.assert_allclose(errors[known] ** 2, given_data[known], atol=1e-12)
-        query = estimate.query(names, weights)
-        per_report = full @ weights.ravel()
-        assert query.value == pytest.approx(shares @ per_report, abs=1e-11)
-        mean += probability * table.values
-        second += probability * table.values**2
-    np.testing.assert_allclose(mean.ravel(), pi, atol=1e-12)
-    exact = ((np.bincount(truth, minlength=6) / 3 @ law) @ full**2 - pi) / 3
-    np.testing.assert_allclose((second - mean**2).ravel(), exact, atol=1e-12)
-
-
-@pytest.mark.slow
-def test_standard_errors_are_those_of_repeated_runs() -> None:
-    n, runs = 300, 1500
-    randomizer = faking()
-    true = np.repeat(np.array([[0, 0], [0, 1], [1, 2]], np.uint8), [150, 100, 50], axis=0)
-    truth = Counts.of(true, AB.sizes).table((0, 1)) / n
-    codes = join_codes(np.tile(true, (runs, 1)), AB.sizes)
-    reports = split_codes(randomizer.randomize(codes, seeded(9)), AB.sizes).reshape(runs, n, 2)
-    tables = [
-        LinearEstimate(JointReports(AB, DESIGNS["joint"], Counts.of(run, AB.sizes))).table("a", "b")
-        for run in reports
-    ]
-    values = np.array([table.values for table in tables])
-    for cell in np.ndindex(2, 3):
-        assert mean_p_value(values[:, *cell], truth[cell]) > ALPHA
-    squared = ((values - truth) ** 2).mean(axis=(1, 2))
-    predicted = np.mean([(table.standard_errors**2).mean() for table in tables])
-
-    def exact(p: float) -> float:
-        law = faking(p=p).matrix()
-        squares = np.linalg.inv(law) ** 2
-        return float((truth.ravel() @ law @ squares - truth.ravel()).mean() / n)
-
-    assert predicted == pytest.approx(exact(0.4), rel=0.01)
-    assert mean_p_value(squared, exact(0.4)) > ALPHA
-    assert mean_p_value(squared, exact(0.4 * WRONG)) < ALPHA
