@@ -8,21 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import DTypeLike, NDArray
 
-from protocol.sharing.masks import MAX_MODULUS, Bits, expand_mask, sum_modulo, zero_shares
+from protocol.sharing.masks import MAX_MODULUS, Bits, sum_modulo, zero_shares
 from tests.scripted import seeded
-from tests.statistical import ALPHA, WRONG, chi_square_p_value
 
 SEED = bytes(range(32))
 BITS: tuple[Bits, ...] = (16, 32)
 
 seeds = st.lists(st.binary(min_size=32, max_size=32), max_size=4)
 sizes = st.sampled_from(BITS)
-
-
-def test_a_known_mask() -> None:
-    # The keystream of the zero key is published: GCM specification, test case 13.
-    assert expand_mask(bytes(32), 2, bits=16).tolist() == [0x95DC, 0x78C0]
-    assert expand_mask(bytes(32), 1, bits=32).tolist() == [0x78C095DC]
 
 
 @settings(deadline=None, max_examples=100)
@@ -47,21 +40,6 @@ def test_shares_are_of_the_smallest_type(modulus: int, dtype: str) -> None:
     shares = zero_shares(3, parties=2, modulus=modulus, stream=seeded())
     assert shares.dtype == dtype
     assert sum_modulo(shares, modulus).dtype == dtype
-
-
-def test_every_row_is_uniform() -> None:
-    modulus = 5
-    shares = zero_shares(60_000, parties=3, modulus=modulus, stream=seeded(8))
-    wrong = np.full(modulus, (1 - WRONG / modulus) / (modulus - 1))
-    wrong[0] = WRONG / modulus
-    for row in shares:
-        counts = np.bincount(row, minlength=modulus)
-        assert chi_square_p_value(counts, np.full(modulus, 1 / modulus)) > ALPHA
-        assert chi_square_p_value(counts, wrong) < ALPHA
-    # Any two of the three, too.
-    for one, other in ((0, 1), (0, 2), (1, 2)):
-        pairs = np.bincount(modulus * shares[one].astype(np.int64) + shares[other], minlength=25)
-        assert chi_square_p_value(pairs, np.full(25, 1 / 25)) > ALPHA
 
 
 @settings(deadline=None, max_examples=50)

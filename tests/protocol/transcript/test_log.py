@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from protocol.transcript.log import LARGEST_LEAF, Log, log_leaf, salts, seed_log_secret
+from protocol.transcript.log import Log, seed_log_secret
 from tests.vectors.formats import inclusion_path_at, log_leaves, tree_hash
 
 SECRET = bytes(range(32))
@@ -50,20 +50,6 @@ def test_a_leaf_is_shown_in_the_log_of_any_size() -> None:
     assert log.shown(19) == (leaves[19][:16], tuple(inclusion_path_at(19, leaves)))
     with pytest.raises(TypeError, match="keeps no tree"):
         Log(SECRET).shown(0)
-
-
-def test_salts_are_cut_from_one_stream_anywhere() -> None:
-    whole = salts(SECRET, 0, 300)
-    assert whole[16 * 7 : 16 * 20] == salts(SECRET, 7, 13)
-    assert len({whole[i : i + 16] for i in range(0, len(whole), 16)}) == 300
-
-
-def test_a_long_content_stands_in_its_leaf_by_its_hash() -> None:
-    short, long = b"\x90" * LARGEST_LEAF, b"\x90" * (LARGEST_LEAF + 1)
-    salt = bytes(16)
-    assert log_leaf(salt, short) == salt + short
-    assert len(log_leaf(salt, long)) == 16 + 1 + 32
-    assert len({log_leaf(salt, content) for content in (short, long, short[:33], b"")}) == 4
 
 
 def test_secrets_of_simulations_differ() -> None:
