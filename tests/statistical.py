@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from protocol import MeanRandomizer, Randomizer, Stream, secret_of
-from protocol.wire.arrays import smallest_dtype
+from protocol import MeanRandomizer
 
 ALPHA = 1e-9
 """The level of every statistical assertion."""
@@ -49,24 +48,6 @@ def mean_p_value(values: ArrayLike, expected: float) -> float:
         raise ValueError("too few values for the normal law")
     z = (sample.mean() - expected) / (sample.std(ddof=1) / math.sqrt(sample.size))
     return float(2 * stats.norm.sf(abs(z)))
-
-
-def spread_ratio(randomizer: Randomizer, *, batches: int = 20_000, each: int = 20) -> float:
-    """The squared error of all estimated shares over many batches, as a ratio to ``variances``.
-
-    The answers are the same in each batch, and not uniform. With the default numbers and 16 inputs
-    the ratio has a standard error of about 0.003.
-    """
-    answers = np.arange(each) ** 2 % randomizer.size
-    truth = np.bincount(answers, minlength=randomizer.size) / each
-    codes = np.tile(answers, batches).astype(smallest_dtype(randomizer.size))
-    reports = randomizer.randomize(codes, Stream(secret_of(12)))
-    found = [
-        randomizer.shares(randomizer.tally(batch), each)
-        for batch in reports.reshape(batches, each, *reports.shape[1:])
-    ]
-    squares = ((np.array(found) - truth) ** 2).sum(axis=1)
-    return float(squares.mean() / randomizer.variances(truth, each).sum())
 
 
 def score_variance(randomizer: MeanRandomizer, code: int) -> float:

@@ -18,7 +18,6 @@ from protocol import (
     Stream,
     Survey,
     join_codes,
-    randomize_columns,
     secret_of,
     split_codes,
 )
@@ -36,7 +35,6 @@ from tests.enumeration import (
     summing,
     survey_of,
 )
-from tests.statistical import ALPHA, WRONG, mean_p_value
 from tests.tiers import paired
 
 DESIGNS = BLOCKS | FAKED
@@ -259,30 +257,3 @@ def test_closed_form_is_the_mean_variance_of_the_exact_law(design: str) -> None:
     variances = ((truth @ law) @ full**2 - truth) / 4
     randomizers = [block.randomizer for block in blocks]
     assert mean_squared_error(randomizers, 4) == pytest.approx(variances.mean(), rel=1e-12)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("design", ["independent", "joint"])
-def test_errors_of_repeated_runs_have_the_closed_form(design: str) -> None:
-    blocks = BLOCKS[design]
-    n, runs = 150, 2500
-    stream = Stream(secret_of(9))
-    true = stream.integers(np.array([2, 2]), (n, 2)).astype(np.uint8)
-    truth = Counts.of(true, AB.sizes).table((0, 1)) / n
-    everyone = np.tile(true, (runs, 1))
-    if design == "joint":
-        joint = blocks[0].randomizer.randomize(join_codes(everyone, AB.sizes), stream)
-        reports = split_codes(joint, AB.sizes)
-    else:
-        reports = randomize_columns(tuple(b.randomizer for b in blocks), everyone, stream)
-    errors, estimated = [], []
-    for run in reports.reshape(runs, n, 2):
-        table = LinearEstimate(JointReports(AB, blocks, Counts.of(run, AB.sizes))).table("a", "b")
-        errors.append(((table.values - truth) ** 2).mean())
-        estimated.append((table.standard_errors**2).mean())
-    randomizers = [block.randomizer for block in blocks]
-    right = mean_squared_error(randomizers, n)
-    assert mean_p_value(errors, right) > ALPHA
-    wrong = [keep(r.size, r.keep * WRONG) for r in randomizers]
-    assert mean_p_value(errors, mean_squared_error(wrong, n)) < ALPHA
-    assert np.mean(estimated) == pytest.approx(right, rel=0.01)

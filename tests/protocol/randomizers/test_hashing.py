@@ -135,20 +135,3 @@ def test_the_variance_is_the_papers() -> None:
 def test_three_codes_are_not_independent() -> None:
     with pytest.raises(UnsupportedEventError, match="counts for two inputs is not known"):
         SMALL[0].covariance(np.full(5, 0.2), 100)
-
-
-@pytest.mark.slow
-def test_the_variance_of_shares_is_the_stated_one() -> None:
-    randomizer = LocalHashing.optimized(20, epsilon=1.0)
-    stream = Stream(secret_of(7))
-    n, runs = 100, 4000
-    codes = np.zeros(n, np.uint8)
-    codes[30:] = 7
-    truth = np.bincount(codes, minlength=20) / n
-    reports = randomizer.randomize(np.tile(codes, runs), stream).reshape(runs, n)
-    shares = np.array([randomizer.shares(randomizer.tally(row), n) for row in reports])
-    variances = randomizer.variances(truth, n)
-    ratio = ((shares - truth) ** 2).mean(axis=0) / variances
-    # The mean of 20 ratios, each of which has a standard error of sqrt(2 / runs).
-    assert ratio.mean() == pytest.approx(1, abs=0.02)
-    assert (np.abs(shares.mean(axis=0) - truth) < 5 * np.sqrt(variances / runs)).all()

@@ -20,7 +20,6 @@ from protocol import (
     secret_of,
 )
 from protocol.crypto.randomness import WORDS
-from tests.statistical import spread_ratio
 
 MADE: tuple[Any, ...] = (SubsetSelection, HadamardResponse, OneBitMean, PiecewiseMean)
 EPSILONS = (0.01, 0.5, 1.0, 3.0, 8.0, 50.0, 1000.0)
@@ -41,14 +40,6 @@ def test_epsilon_is_not_exceeded(cls: Any, size: int, epsilon: float) -> None:
     if epsilon < 20:
         within = 1e-6 if cls in (OneBitMean, PiecewiseMean) else 1e-9
         assert randomizer.epsilon == pytest.approx(epsilon, rel=within)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("cls", [SubsetSelection, HadamardResponse])
-@pytest.mark.parametrize(("size", "epsilon"), [(16, 1.0), (40, 2.0)])
-def test_the_variance_is_its_closed_form(cls: Any, size: int, epsilon: float) -> None:
-    randomizer = cls.with_epsilon(size, epsilon=epsilon)
-    assert spread_ratio(randomizer) == pytest.approx(1, abs=0.02)
 
 
 @pytest.mark.parametrize("cls", MADE)

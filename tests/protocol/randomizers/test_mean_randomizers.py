@@ -7,10 +7,9 @@ import math
 from fractions import Fraction
 from typing import TypeAlias
 
-import numpy as np
 import pytest
 
-from protocol import MeanRandomizer, OneBitMean, PiecewiseMean, Stream, secret_of
+from protocol import MeanRandomizer, OneBitMean, PiecewiseMean
 from protocol.crypto.randomness import WORDS
 from protocol.randomizers.pairs import largest_ratio, total_variation_of_law
 from protocol.randomizers.vetting import held_dominating
@@ -86,19 +85,3 @@ def test_the_variance_of_places_is_nearly_the_papers(epsilon: float, within: flo
         assert score_variance(randomizer, code) == pytest.approx(expected, rel=within)
     # And C, the largest report.
     assert float(randomizer.scores[-1]) == pytest.approx((half + 1) / (half - 1), rel=0.02)
-
-
-@pytest.mark.parametrize("cls", [OneBitMean, PiecewiseMean])
-def test_the_variance_is_its_closed_form(cls: Grid) -> None:
-    randomizer = cls.with_epsilon(11, epsilon=1.0)
-    stream, n = Stream(secret_of(2)), 400_000
-    scores = np.array([float(score) for score in randomizer.scores])
-    for code in (0, 3, 5):
-        reports = randomizer.randomize(np.full(n, code, np.uint8), stream)
-        found = float(scores[reports].var())
-        assert found == pytest.approx(score_variance(randomizer, code), rel=0.02)
-        value = float(randomizer.values[code])
-        mean = randomizer.mean(randomizer.tally(reports))
-        assert abs(mean.value - value) < 5 * mean.standard_error
-        error = math.sqrt(score_variance(randomizer, code) / n)
-        assert mean.standard_error == pytest.approx(error, rel=0.02)

@@ -14,13 +14,9 @@ from protocol import (
     Attribute,
     JointReports,
     PrivacyError,
-    Records,
     Survey,
 )
-from protocol.session.exchange import Exchange
 from protocol.session.fates import Fate, Verdict
-from protocol.session.local import run_locally
-from protocol.simulation.setting import make_setting
 from protocol.testing import contract
 from protocol.variants import RRIndependent, RRIndJoint
 from protocol.variants.clusters.clustering import matched_blocks
@@ -37,7 +33,6 @@ from tests.protocol.sessions import (
     words_sent,
 )
 from tests.recorded.runs import fate_of
-from tests.statistical import ALPHA, WRONG, mean_p_value
 
 BOTH = ("smokes", "drinks")
 TOGETHER = RRIndJoint(survey=SURVEY, p=0.6, clusters=(BOTH,))
@@ -90,23 +85,6 @@ def test_clusters_get_the_matched_epsilon() -> None:
     assert TOGETHER.blocks == matched_blocks(SURVEY, (BOTH,), p=0.6)
     [block] = TOGETHER.blocks
     assert math.exp(block.randomizer.epsilon) == pytest.approx(4 * 5.5, abs=1e-9)
-
-
-@pytest.mark.slow
-def test_the_estimate_needs_no_independence() -> None:
-    """Of answers that depend on each other the pair is estimated without bias, in many runs."""
-    codes = answers(SURVEY, 400).codes.copy()
-    codes[:, 1] = 2 * codes[:, 0]
-    records = Records(SURVEY, codes)
-    variant = RRIndJoint.with_keep(SURVEY, 0.7)
-    found = []
-    for seed in range(200):
-        setting = make_setting(variant, records, seed=seed, parties=2)
-        run_ = run_locally(Exchange(setting.charter), setting.streams, setting.holdings)
-        found.append(float(variant.estimate(run_.result).table(*BOTH).values[0, 0]))
-    truth = float(records.distribution(BOTH)[0, 0])
-    assert mean_p_value(found, truth) > ALPHA
-    assert mean_p_value(found, truth * WRONG) < ALPHA
 
 
 def test_who_vanishes_is_counted_out() -> None:

@@ -395,33 +395,6 @@ def test_a_marginal_of_pairs_that_are_kept_alike_is_the_mean_of_theirs() -> None
     assert np.allclose(found, np.mean(parts, axis=0), atol=1e-12)
 
 
-@pytest.mark.slow
-def test_reports_drawn_by_their_law_are_estimated_without_bias() -> None:
-    """The final reports are of half of the respondents."""
-    way, truth = WAYS["some have left"], ANSWERS / N
-    generator = np.random.default_rng(11)
-    found, errors = [], []
-    for _ in range(400):
-        halves = generator.multivariate_hypergeometric(ANSWERS * 8, N * 4)
-        reports = []
-        for (design, part), answers in zip(way, (ANSWERS * 8, halves), strict=True):
-            assert int(answers.sum()) == int(part * N * 8)
-            drawn_ = sum(
-                generator.multinomial(count, law)
-                for count, law in zip(answers, design.law, strict=True)
-            )
-            reports.append(Counts.from_table(np.asarray(drawn_).reshape(SURVEY.sizes)))
-        table = combined(way, reports).table("b", "c")
-        assert table.standard_errors is not None
-        found.append(float(table.values[2, 0]))
-        errors.append(float(table.standard_errors[2, 0]))
-    expected = float((truth @ summing(SURVEY, ("b", "c")))[4])
-    assert mean_p_value(found, expected) > ALPHA
-    assert mean_p_value(found, expected * 1.5) < ALPHA
-    # A standard deviation of 400 is known to 3.5 %.
-    assert float(np.std(found)) == pytest.approx(float(np.mean(errors)), rel=0.15)
-
-
 def test_no_release_alone_has_a_smaller_error_by_design() -> None:
     """Per cell, as the mean over all answers: the closed form of each release is never below."""
     n = 1000
