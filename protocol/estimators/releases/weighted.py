@@ -157,6 +157,9 @@ class _Tables:
     def covariance(self, about: About) -> Floats:
         """The covariances of the cells, in row-major order.
 
+        A cell has at least the variance that ``cells`` gives it, for in a stratum of few reports
+        the estimated one is too small.
+
         Raises:
             ValueError: those of a stratum are not known, or there are too many cells.
         """
@@ -170,6 +173,9 @@ class _Tables:
             if about == "population":
                 off = (cells.values - values).ravel()
                 total += part**2 / n * np.outer(off, off)
+        variances = self._variances(about)
+        if variances is not None:
+            np.fill_diagonal(total, np.fmax(total.diagonal(), variances.ravel()))
         return total
 
     def law(self) -> ErrorLaw:

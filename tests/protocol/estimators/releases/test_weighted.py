@@ -113,6 +113,23 @@ def test_a_rare_cell_of_a_stratum_has_an_interval() -> None:
         assert ((low >= 0) & (low < high) & (high <= 1)).all()
 
 
+@pytest.mark.parametrize("about", SIDES)
+def test_a_query_of_a_cell_is_at_least_as_uncertain_as_the_cell(about: About) -> None:
+    """In a stratum of one report the estimated variance is far too small."""
+    single = (np.array([[0, 0, 0], [0, 1, 0]]), *TABLES[1:])
+    estimate = weighted(AB, BLOCKS["joint"], single)
+    table = estimate.table("a", "b")
+    errors = table.standard_errors if about == "respondents" else table.population_errors
+    assert errors is not None
+    assert (table.covariance(about).diagonal() >= 0.999 * errors.ravel() ** 2).all()
+    if about == "respondents":
+        weights = np.zeros(errors.shape)
+        weights[1, 1] = 1.0
+        error = estimate.mean(("a", "b"), weights).standard_error
+        assert error is not None
+        assert error >= 0.999 * errors[1, 1]
+
+
 def test_em_counts_reports_by_their_weights() -> None:
     blocks = BLOCKS["joint"]
     estimate = weighted(AB, blocks, TABLES)
