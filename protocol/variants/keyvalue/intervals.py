@@ -106,20 +106,33 @@ class _Reports(NamedTuple):
 def _accepted(reports: _Reports, tail: float) -> tuple[Floats, Floats]:
     """The least and the largest mean that are not rejected: on a grid, and then more closely."""
     keys = np.arange(len(reports.total))
-    grid = np.linspace(-1, 1, _GRID)
-    excess = np.stack([_smaller_tail(reports, np.full(len(keys), m)) for m in grid]) - tail
+    grid = _grid(reports)
+    excess = np.stack([_smaller_tail(reports, means) for means in grid]) - tail
     held = excess >= 0
     # Where all means are rejected the estimate is far outside: the one that is nearest remains.
     held[excess.argmax(axis=0), keys] = True
-    first, last = held.argmax(axis=0), _GRID - 1 - held[::-1].argmax(axis=0)
+    end = len(grid) - 1
+    first, last = held.argmax(axis=0), end - held[::-1].argmax(axis=0)
 
     def refined(inner: Floats, outer: Floats) -> Floats:
         found = crossing(lambda m: _smaller_tail(reports, m) - tail, inner, outer, fine=_FINE)
         return np.where(np.isnan(found), inner, found)
 
-    low = refined(grid[first], grid[np.maximum(first - 1, 0)])
-    high = refined(grid[last], grid[np.minimum(last + 1, _GRID - 1)])
+    low = refined(grid[first, keys], grid[np.maximum(first - 1, 0), keys])
+    high = refined(grid[last, keys], grid[np.minimum(last + 1, end), keys])
     return low, high
+
+
+def _grid(reports: _Reports) -> Floats:
+    """Means to try, rising, shape (tries, k): evenly from -1 to 1, and the estimate of each key.
+
+    With many reports all means that are not rejected may lie between two of the even ones.
+    """
+    even = np.broadcast_to(np.linspace(-1, 1, _GRID)[:, np.newaxis], (_GRID, len(reports.total)))
+    total = (reports.shares * reports.by_total).sum(axis=-1)
+    held = (reports.shares * reports.by_frequency).sum(axis=-1)
+    estimate = np.divide(total, held, out=np.zeros_like(total), where=held > 0)
+    return np.sort(np.vstack([even, np.clip(estimate, -1, 1)]), axis=0)
 
 
 def _smaller_tail(reports: _Reports, means: Floats) -> Floats:

@@ -91,6 +91,17 @@ def test_a_key_that_seems_held_by_nobody_may_have_any_mean() -> None:
     assert math.isnan(high[1])
 
 
+@pytest.mark.parametrize("n", [10**4, 10**5, 10**6, 10**8])
+@pytest.mark.parametrize("mean", [-1.0, -0.3, 0.1234, 0.994, 1.0])
+def test_intervals_of_many_reports_hold_the_mean_and_shrink(mean: float, n: int) -> None:
+    """At a million reports an interval is far narrower than the means that are tried first."""
+    law = states(0.5, mean) @ ONE.matrix()
+    low, high = mean_intervals([np.round(n * law)], ONE, level=0.95)
+    assert low[0] < mean + 1e-9
+    assert high[0] > mean - 1e-9
+    assert 1.5 / math.sqrt(n) < high[0] - low[0] < 15 / math.sqrt(n)
+
+
 def test_many_reports_give_the_interval_of_the_delta_method() -> None:
     shares = states(0.6, 0.25) @ ONE.matrix()
     tables = of_counts(np.rint(2_000_000 * shares).astype(np.int64)[np.newaxis], "debiased")
