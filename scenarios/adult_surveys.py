@@ -284,7 +284,7 @@ def _dependence(found: Dependences, intervals: Intervals) -> dict[str, Any]:
 
 
 def _queries(estimate: Estimate, records: Records, seed: int) -> dict[str, dict[str, float]]:
-    """The median errors of count queries, by coverage; NaN where it is not known.
+    """The median errors of count queries, by coverage; NaN where unknown.
 
     A relative error is not, where half of the sets or more are of nobody.
     """

@@ -214,7 +214,7 @@ def script(file: str) -> None:
 
 
 def _say_interrupted(*more: object) -> None:
-    """Say that Ctrl-C ended a command, in one line, and what more there is to know."""
+    """Report in one line that Ctrl-C ended a command, followed by ``more``."""
     say("; ".join(("interrupted", *map(str, more))))
 
 

@@ -124,7 +124,7 @@ def refuse(flags: Iterable[str], why: str) -> None:
 
 
 def _given(flags: Iterable[str]) -> list[str]:
-    """Those of the options that are on the command line, in the order of the command's help."""
+    """Options from ``flags`` that are on the command line, in the order of the command's help."""
     among, context = {*flags}, click.get_current_context()
     return [
         param.opts[0]

@@ -105,7 +105,7 @@ def _note(
     written: bool,
     alone: bool = True,
 ) -> None:
-    """Compare paths with the others on the command line, and remember them.
+    """Check paths against all earlier ones of this command, and remember them.
 
     Raises:
         UsageError: the command would write over what it reads, or write a file twice.
@@ -123,7 +123,7 @@ def _note(
 
 
 def _pairs(mine: _Named, other: _Named) -> Iterator[tuple[_Named, _Named]]:
-    """Pairs of what is written and what it is compared with; what --out writes is compared with."""
+    """Pairs of a written path and a path to compare it with."""
     both = [each for each in (mine, other) if each.written]
     if len(both) == 1:
         yield both[0], other if both[0] is mine else mine
@@ -155,7 +155,7 @@ def _called(parameter: click.Parameter) -> str:
 
 
 def _are_same(one: Path, other: Path) -> bool:
-    """Check whether two paths are one file, whether it exists or would be made."""
+    """Check whether two paths lead to one file, whether or not it exists yet."""
     try:
         return os.path.samefile(one, other)
     except (OSError, ValueError):
@@ -164,6 +164,6 @@ def _are_same(one: Path, other: Path) -> bool:
 
 
 def _is_within(path: Path, folder: Path) -> bool:
-    """Check whether a path is that of a file which exists in a folder, or in one of its folders."""
+    """Check whether a path leads to an existing file somewhere below a folder."""
     real = os.path.realpath(folder)
     return path.is_file() and os.path.isdir(real) and Path(real) in Path(path).resolve().parents

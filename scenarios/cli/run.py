@@ -299,7 +299,7 @@ def run(options: RunOptions) -> None:
 
 
 def _write_record(out: Path, done: Finished | Reproduced, text: str) -> list[Path]:
-    """Write a result beside its transcript; the files that the folder then has of the run."""
+    """Write a result next to its transcript; return all files of the run in the folder."""
     # Imported late: it reads whole records.
     from parties.keeping.records import write_result
 

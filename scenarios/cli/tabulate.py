@@ -163,7 +163,7 @@ def tabulate_(options: TabulateOptions) -> None:
 
 
 def _projection(parameters: Any) -> Projection:
-    """The projection that a scenario's own parameter asks for."""
+    """Projection chosen by the scenario's own parameter."""
     asked: Any = getattr(parameters, "project", "none")
     if asked not in get_args(Projection):
         known = ", ".join(get_args(Projection))
@@ -204,7 +204,7 @@ def _check_heard(
 
 
 def _near(value: Any) -> tuple[int | float, ...]:
-    """Another value of a parameter that is a number; none of another one."""
+    """Other values of a numeric parameter to try; empty for other parameters."""
     text = str(value)
     with contextlib.suppress(ValueError):
         return (int(text) + 1,)

@@ -132,7 +132,7 @@ class Network(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def _order(self) -> tuple[int, ...]:
-        """The places of the variables, parents before children."""
+        """Places of the variables, parents before children."""
         try:
             return tuple(graphlib.TopologicalSorter(dict(enumerate(self._parents))).static_order())
         except graphlib.CycleError as error:
@@ -209,7 +209,7 @@ class Network(msgspec.Struct, frozen=True, dict=True):
         return np.array(table.transpose([scope.index(place) for place in asked]), order="C")
 
     def _ancestors(self, places: Iterable[int]) -> set[int]:
-        """The variables at some places and all that they descend from."""
+        """The variables at some places, and all their ancestors."""
         found = set(places)
         # From the last to the first in the order, a child always comes before its parents.
         for place in reversed(self._order):
@@ -335,7 +335,7 @@ def _decoded(title: str, content: bytes) -> Network:
 
 
 def _probability(kind: type, written: object) -> Fraction:
-    """The exact value of a decimal; nothing that is as long as its exponent says."""
+    """The exact value of a probability that is written in decimal."""
     if isinstance(written, int | float) and 0 <= written <= 1:
         return Fraction(str(written))
     raise ValueError("expected a probability")

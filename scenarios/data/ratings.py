@@ -111,7 +111,7 @@ class Ratings(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 def _ratings(
     name: str, users: ArrayLike, items: ArrayLike, ratings: Floats, scale: tuple[float, float]
 ) -> Ratings:
-    """Ratings with users and items numbered in their order."""
+    """Ratings with users and items numbered in sorted order."""
     low, high = scale
     if not ratings.size:
         raise ValueError("no rating")
@@ -247,7 +247,7 @@ def _fetched(advice: str) -> bytes:
 
 
 def _unpacked(archive: bytes) -> bytes:
-    """The ratings in GroupLens' archive with the line ends of Unix; empty if it has none."""
+    """The ratings in GroupLens' archive with Unix line ends; empty if it has none."""
     try:
         with zipfile.ZipFile(io.BytesIO(archive)) as files, files.open(PACKED) as file:
             return file.read(MOST_BYTES).replace(b"\r\n", b"\n")

@@ -247,7 +247,7 @@ def _pair_counts(wanted: Wanted) -> Iterator[Candidate]:
 
 
 def _counted(cls: type[Counted], wanted: Wanted, exact: str) -> Iterator[Candidate]:
-    """Counts with coins, where a delta is asked for, and exact ones."""
+    """Candidates for counts: with coins where a delta is given, and exact."""
     if wanted.delta is not None:
         yield with_coins(cls, wanted, wanted.delta)
     made = cls.with_noise(wanted.survey, "none", sums=wanted.sums)

@@ -96,7 +96,7 @@ def reckon_traffic(variant: Variant, respondents: int, parties: int, shares: Sha
 
 
 def _by_records(variant: Variant, each: int, parties: int, shares: Shares) -> Traffic:
-    """The traffic of one party that speaks for so many, over the respondents."""
+    """Traffic of one party with several respondents, per respondent."""
     if each <= RECORDS[1]:
         whole = _tried(variant, each, parties, shares)
     else:
@@ -120,7 +120,7 @@ def _traffic(figures: Floats, rounds: int) -> Traffic:
 
 
 def _tried(variant: Variant, each: int, parties: int, shares: Shares) -> Traffic:
-    """One party's traffic in a run."""
+    """One party's traffic in a simulated run."""
     records = shares.records(each * parties)
     run = Rehearsal(make_setting(variant, records, seed=1, parties=parties))
     _ = run.published
@@ -159,7 +159,7 @@ def epsilon_at(variant: Variant, delta: float, shares: Shares) -> float | None:
 
 
 def _event_of(variant: Variant, shares: Shares) -> PrivacyEvent | None:
-    """Event of a respondent's reports, if they are drawn as agreed."""
+    """Event of a respondent's reports; None if unknown."""
     if isinstance(variant, Blockwise):
         return variant.report_event
     if isinstance(variant, Tallied):

@@ -194,12 +194,12 @@ def designed(
 
 
 class _RefusedError(Exception):
-    """Reason why a way to ask does not apply."""
+    """Reason why a variant is left out."""
 
 
 @contextlib.contextmanager
 def _refusing(candidate: Candidate) -> Iterator[None]:
-    """Refuse a variant of a person's own if its code fails."""
+    """Turn failures of a user's own variant into a refusal."""
     try:
         yield
     except _RefusedError:
@@ -279,7 +279,7 @@ def predict_error(setup: Setup, variant: Variant) -> tuple[Prediction, Simulatio
 
 
 def _placed(setup: Setup, rows: Sequence[Row], refused: dict[tuple[float, str], str]) -> list[Row]:
-    """Rows with as many simulated runs as it takes for their places to be certain.
+    """Rows with enough simulated runs to rank them.
 
     Args:
         refused: variants whose code fails in a later run are added.
@@ -293,7 +293,7 @@ def _placed(setup: Setup, rows: Sequence[Row], refused: dict[tuple[float, str], 
 def _placed_among(
     rows: list[Row], setup: Setup, refused: dict[tuple[float, str], str]
 ) -> list[Row]:
-    """The same of rows that are ranked among each other."""
+    """The same for rows that are ranked among each other."""
     while row := next((row for row in rows if _is_open(row, rows, setup.runs)), None):
         rows.remove(row)
         done = row.prediction.runs
@@ -308,7 +308,7 @@ def _placed_among(
 
 
 def _is_open(row: Row, rows: Sequence[Row], most: int) -> bool:
-    """Return whether more runs are worth their time: the place of a row among others may change."""
+    """Check whether more runs are worth their time because the row's rank may still change."""
     if not 0 < row.prediction.runs < most or row.rests_on == "no bound":
         return False
     others = sorted(each.prediction.interval[1] for each in rows if each is not row)
@@ -318,7 +318,7 @@ def _is_open(row: Row, rows: Sequence[Row], most: int) -> bool:
 
 
 def _mistakable(row: Row, rows: Sequence[Row]) -> bool:
-    """Return whether another error lies within the interval of a simulated one."""
+    """Check whether another row's error lies within the interval of this simulated one."""
     if not any(each.prediction.runs for each in rows):
         return False
     low, high = row.prediction.interval

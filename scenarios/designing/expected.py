@@ -119,12 +119,12 @@ def expected_counts(
 
 
 def _own(variant: Variant, base: type[Variant], *methods: str) -> bool:
-    """Check whether a variant reports and estimates as its base does."""
+    """Check that a variant inherits these methods unchanged."""
     return all(getattr(type(variant), name) is getattr(base, name) for name in methods)
 
 
 def _pooled(variant: Blockwise, names: Sequence[str], shares: Shares) -> Pooled:
-    """Reports on the blocks that have an attribute of the table; the others report 0."""
+    """Reports on the blocks that share an attribute with the table; other blocks report 0."""
     survey = variant.survey
     parts: list[tuple[str, ...]] = []
     mixings: list[Mixing] = []
@@ -160,7 +160,7 @@ def _attribute_tallies(variant: Spl | Smp | RsFd | NumericMean, shares: Shares) 
 
 
 def _tally(randomizer: Randomizer, answers: Floats, reports: int) -> Whole:
-    """Mean of ``Randomizer.tally`` over so many reports."""
+    """Expected ``Randomizer.tally`` of so many reports."""
     if randomizer.is_table:
         return rounded(answers @ randomizer.matrix(), reports)
     support = randomizer.support
@@ -169,7 +169,7 @@ def _tally(randomizer: Randomizer, answers: Floats, reports: int) -> Whole:
 
 
 def _symbols(variant: KeyValueCollection, shares: Shares) -> SymbolCounts:
-    """Reports on every key by as many respondents, in all rounds."""
+    """Expected reports on every key, by equally many respondents in all rounds."""
     keys, each = len(variant.survey.names), variant.client.each
     states = np.zeros((keys, len(SYMBOLS)))
     for place, (name, values) in enumerate(zip(variant.survey.names, variant.values, strict=True)):
@@ -200,7 +200,7 @@ def _pair_reports(variant: PairRR, shares: Shares) -> Tally:
 def _marginal_counts(
     variant: MarginalRelease, names: Sequence[str], shares: Shares
 ) -> marginals.Counted | None:
-    """Reports on bits: those of the table as assumed, all others uniform beside them."""
+    """Expected reports on bits: the table's bits as assumed, all others uniform."""
     plan, encoding = variant.plan, variant.encoding
     bits = encoding.name_bits(*names)
     asked = [encoding.binary.index(bit) for bit in bits]
@@ -230,7 +230,7 @@ def _marginal_counts(
 
 
 def _block_of_all(variant: RRBA, shares: Shares) -> Released:
-    """One block of all; with uniform fakes no block is drawn otherwise than the others."""
+    """One block with all respondents; with uniform fakes all blocks have the same law."""
     plan = variant.plan
     asked = np.zeros(len(plan.group_names))
     for view in plan.views:
@@ -270,7 +270,7 @@ def rounded(shares: Floats, reports: int) -> Whole:
 
 
 def _rounded_rows(shares: Floats, reports: Whole) -> Whole:
-    """The same of every row of a table by itself.
+    """Expected counts of each row of a table, as whole numbers.
 
     Sums from the left are rounded and not the shares, so that no count is below 0 however small the
     shares are and however many.

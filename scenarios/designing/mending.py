@@ -147,7 +147,7 @@ class _Setting(NamedTuple):
 
     @property
     def beyond(self) -> dict[tuple[Names, Subject], float]:
-        """The margins as multiples of the largest that are wanted.
+        """Margins as multiples of the largest one wanted.
 
         An interval of which no more is known ends where the truth cannot be: then the prediction
         counts, if it is larger.
@@ -162,7 +162,7 @@ class _Setting(NamedTuple):
         }
 
     def respondents_needed(self) -> int | None:
-        """The number of respondents that it takes, rounded up to two digits."""
+        """The number of respondents needed, rounded up to two digits."""
         if self.now is None and any(one.word == "none" for one in self.of):
             return None
         factor: float | None = max(self.beyond.values()) ** 2
@@ -175,7 +175,7 @@ class _Setting(NamedTuple):
         return math.ceil(needed / step) * step
 
     def _with_coins(self) -> float | None:
-        """Factor by which counts with coins take more respondents.
+        """Factor by which coins increase the number of respondents needed.
 
         There are as many coins however many respondents there are, so what they add to an error
         falls with that number, and what sampling adds with its root.
@@ -195,7 +195,7 @@ class _Setting(NamedTuple):
 
     @property
     def spent(self) -> float | None:
-        """The epsilon of a respondent; None if none bounds it, or other epsilons are not tried."""
+        """The epsilon of a respondent; None if unbounded, or if other epsilons are not tried."""
         variant = self.variant
         cls, survey = type(variant), variant.survey
         if BUILT_IN.get(cls.name) is not cls or sum(survey.sizes) > MOST_CATEGORIES:
@@ -214,7 +214,7 @@ class _Setting(NamedTuple):
         return most if math.isfinite(most) else None
 
     def epsilon_needed(self) -> float | None:
-        """The least epsilon that is enough, in two digits; None if none is, or nobody knows."""
+        """The least sufficient epsilon, to two digits; None if none suffices or it is unknown."""
         spent = self.spent
         if spent is None or not spent < MOST_EPSILON:
             return None
@@ -226,7 +226,7 @@ class _Setting(NamedTuple):
         return None if found is None else found / 10
 
     def to_drop(self) -> tuple[str, ...] | None:
-        """The fewest attributes that are not to be asked; None if that helps not, or is unknown.
+        """The fewest attributes to drop; None if dropping does not help, or if that is unknown.
 
         Those go first of which nothing is wanted.
         """
@@ -249,7 +249,7 @@ class _Setting(NamedTuple):
         return None if found is None else tuple(order[:found])
 
     def _is_enough(self, survey: Survey, epsilon: float) -> bool:
-        """Return whether a way to ask these attributes at an epsilon is as good as is wanted."""
+        """Check whether some way to ask these attributes at this epsilon is good enough."""
         tables = tuple(names for names in _tables(self.of) if {*names} <= {*survey.names})
         if not tables or self.now is None:
             return False
@@ -261,7 +261,7 @@ class _Setting(NamedTuple):
         return False
 
     def _ways(self, survey: Survey, epsilon: float, tables: tuple[Names, ...]) -> Iterator[Variant]:
-        """The ways to ask about other attributes, or at another epsilon."""
+        """Variants that ask about these attributes at this epsilon."""
         variant, parties = self.variant, self.parties
         with suppress(ValueError, ProtocolError):
             match variant:
@@ -277,7 +277,7 @@ class _Setting(NamedTuple):
                             yield candidate.variant
 
     def predicted(self, variant: Variant, tables: Iterable[Names]) -> Margins | None:
-        """The margins of error that some tables are predicted to have; None without a formula."""
+        """Predicted margins of error of some tables; None without a formula."""
         try:
             found = predicted_margins(
                 variant, self.respondents, (*tables,), about=self.about, parties=self.parties
@@ -288,7 +288,7 @@ class _Setting(NamedTuple):
 
 
 def _least(enough: Callable[[int], bool], low: int, high: int) -> int | None:
-    """The least whole number above ``low`` that is enough; None if ``high`` is not."""
+    """The least integer in ``(low, high]`` that is enough; None if ``high`` is not."""
     if high <= low or not enough(high):
         return None
     while high - low > 1:

@@ -44,7 +44,7 @@ def plan_lines(
 
 
 def _shortest(variant: Variant, epsilon: float, among: AmongHonest | None) -> Words:
-    """Its parameters, with ``p``, ``epsilon`` or ``noise`` for what follows from them."""
+    """Parameters of a variant in the shortest form: ``p``, ``epsilon`` or ``noise`` if it will do."""
     usual = {
         info.name: msgspec.to_builtins(info.default)
         for info in msgspec.structs.fields(type(variant))
@@ -61,7 +61,7 @@ def _shortest(variant: Variant, epsilon: float, among: AmongHonest | None) -> Wo
 
 
 def _noised(words: Words, epsilon: float, among: AmongHonest | None) -> Words:
-    """Parameters of counts, with what their coins were made for in place of these."""
+    """Parameters of counts, with the privacy that their coins were made for."""
     noise: Words = {"noise": "none"}
     if among is not None:
         noise = {
@@ -76,7 +76,7 @@ def _noised(words: Words, epsilon: float, among: AmongHonest | None) -> Words:
 
 
 def _unusual(given: Mapping[str, Any], usual: Mapping[str, Any]) -> Words:
-    """Parameters that are not the default, those of tables in them too."""
+    """Parameters that differ from their defaults, also within tables."""
     return {
         name: _unusual(value, usual[name]) if isinstance(usual.get(name), Mapping) else value
         for name, value in given.items()

@@ -167,7 +167,7 @@ def predicted_margins(
 
 
 def _of_numbers(estimate: Estimate, about: About, factor: float) -> Iterator[MarginOfError]:
-    """The margins of error of means, and of the shares of those who hold keys.
+    """Margins of error of means, and of the shares who hold each key.
 
     Args:
         estimate: of ``REPORTS`` respondents.
@@ -202,7 +202,7 @@ def _of_case(
     about: About,
     counted: Estimate | None,
 ) -> Prediction | None:
-    """The error under one assumption.
+    """Predicted error under one assumption about the answers.
 
     Args:
         counted: expected counts of the n respondents, where true answers are counted.
@@ -259,7 +259,7 @@ def sampling_variances(names: Names, n: int, shares: Shares) -> Floats:
 
 
 def _variances(estimate: Estimate, names: Names, about: About) -> Floats | None:
-    """Variances of the cells of one table of an estimate."""
+    """Variances of the cells of one table."""
     try:
         table = estimate.table(*names)
     except NoLikelihoodError:

@@ -199,7 +199,7 @@ def _mean(parts: Sequence[Floats]) -> float:
 
 
 def _asked(piece: Piece, seed: int) -> tuple[Records, Message]:
-    """A run: the records of those who answered, and what was published.
+    """One run: the records of the parties that answered, and the published result.
 
     Raises:
         ProtocolError: too few parties answer, or the variant's code fails.

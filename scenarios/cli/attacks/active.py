@@ -93,7 +93,7 @@ def attacked_actively(options: AttackOptions) -> int:
 def _attacked(
     cls: type[Variant], options: AttackOptions, folder: Path | None
 ) -> tuple[ActiveAttack, list[Path]]:
-    """Attack, and keep the scripts of the findings."""
+    """Attack, and keep the script of each finding."""
     from protocol.attack.active.active import attack_actively
     from protocol.session.variant import parameters_of
     from scenarios.running.engines.sweep import sweep_description

@@ -71,7 +71,6 @@ def attack(options: AttackOptions) -> int:
 def _attacked(
     found: type[Variant] | Callable[[object], object] | Randomizer, options: AttackOptions
 ) -> Attack | ClientAttack:
-    """Attack a variant, a bare client or a randomizer, whichever it is."""
     variant, inputs, claims = options.variant, options.inputs, options.claims
     if isinstance(found, type):
         if inputs is not None or claims is not None:
@@ -164,7 +163,7 @@ def _codes(text: str) -> tuple[int, int]:
 
 
 def _two(text: str) -> tuple[object, object]:
-    """Two JSON values, or two plain words, with a comma between them."""
+    """The two JSON values or plain words around a comma."""
     try:
         values = json.loads(f"[{text}]")
     except ValueError:

@@ -209,14 +209,14 @@ def answer(
 
 
 def _complain(how: Ending, why: str, spent: str) -> int:
-    """Say in one line how a party has ended that could not go on; return the exit code."""
+    """Report in one line why a party could not go on; return the exit code."""
     said = f"acknowledged: {how.acknowledged}; next: {how.following}"
     say(f"{COMPLAINT}{' '.join(f'{why}; {spent}; {said}'.split())}")
     return how.code
 
 
 def _spent(spent: Cost, before: Cost, attempt: int) -> str:
-    """Cost per respondent, in an attempt and in those before it; 0 for none."""
+    """Cost per respondent: in this attempt, and in earlier ones."""
     if not attempt:
         return "nothing spent"
     said = f"{_figure(spent)} spent per respondent"

@@ -222,7 +222,7 @@ def compare(options: CompareOptions) -> None:
 
 
 def _about(variants: Sequence[Variant | None], settings: Mapping[str, object]) -> dict[str, Any]:
-    """All that the errors of the runs depend on."""
+    """Everything that the errors of the runs depend on."""
     asked = [
         None if variant is None else [variant.name, parameters_of(variant)] for variant in variants
     ]

@@ -214,7 +214,7 @@ def design(options: DesignOptions) -> None:
 
 
 def _csv(rows: Iterable[Values], setup: Setup) -> CsvText:
-    """Rows with what is assumed of the answers, for whoever has the file alone."""
+    """Rows together with the assumptions about the answers."""
     whole = [{**row, "assumed": setup.shares.says} for row in rows]
     return csv_text(whole[0], (row.values() for row in whole))
 
@@ -277,7 +277,7 @@ def _draw(found: Designed, plot: Path) -> None:
 
 
 def _curve(row: Row) -> str:
-    """Name of a curve: what rests on honest others is not the same as what does not."""
+    """Name of a curve; ways that rest on honest others have a curve of their own."""
     if row.rests_on == "nothing":
         return row.candidate.family
     return f"{row.candidate.name} (if enough are honest)"
@@ -301,7 +301,7 @@ def _need(setup: Setup, error: float, options: DesignOptions) -> None:
 
 
 def _order(one: Needed) -> tuple[bool, float, int, bool]:
-    """Order what holds whoever conspires first, and by a page link before a program."""
+    """Sort key: first what holds whoever conspires, then pages before programs."""
     candidate = one.candidate
     page = candidate.family in ANSWERED_BY_PAGES
     return candidate.among is not None, one.epsilon, one.respondents, not page
@@ -314,7 +314,7 @@ def _needed(
     level: float,
     epsilons: tuple[float, ...] | None,
 ) -> list[Needed]:
-    """Needs of a built-in variant: the least epsilon, or the respondents for each epsilon."""
+    """The least epsilon of a built-in variant, or the respondents that each epsilon takes."""
     ways = list_ways(setup, cls)
     if epsilons is None:
         one = epsilon_needed(setup, ways, error, level)

@@ -216,7 +216,7 @@ def estimate(options: EstimateOptions) -> int:
 
 
 def _asked(found: Estimate, options: EstimateOptions) -> Columns:
-    """The tables, or the count, that were asked for.
+    """The tables or the count of the command line.
 
     Raises:
         UsageError: a condition that is malformed.
@@ -242,7 +242,6 @@ def _asked(found: Estimate, options: EstimateOptions) -> Columns:
 def _usefulness(
     found: Estimate, options: EstimateOptions, audited: Audit
 ) -> tuple[UsefulnessVerdict, ...]:
-    """The usefulness of what was asked for."""
     about = options.intervals.about
     of = _margins(found, options, about)
     mending = mended(
@@ -256,7 +255,6 @@ def _usefulness(
 
 
 def _margins(found: Estimate, options: EstimateOptions, about: About) -> Sequence[MarginOfError]:
-    """The margins of error of what was asked for."""
     project = options.project
     if options.wanted:
         where = _where(found.survey, options.wanted)
@@ -268,7 +266,7 @@ def _margins(found: Estimate, options: EstimateOptions, about: About) -> Sequenc
 
 
 def _named(survey: Survey, text: str, option: str = "--table") -> Sequence[str]:
-    """The attributes in a text; a comma may be part of a single one's name."""
+    """The attributes named in a text; a name may itself contain a comma."""
     whole = tidied(text)
     names = [whole] if whole in survey.names else [tidied(name) for name in text.split(",")]
     for name in names:
@@ -281,7 +279,7 @@ def _named(survey: Survey, text: str, option: str = "--table") -> Sequence[str]:
 
 
 def _tables(tables: Sequence[Table], intervals: Intervals) -> Columns:
-    """A table, or several below each other: an attribute is None where it is not part of one."""
+    """One table or several below each other; None where an attribute is not in a table."""
     names = tuple(dict.fromkeys(_column(name) for table in tables for name in table.names))
     parts: list[Columns] = []
     for table in tables:
@@ -296,7 +294,7 @@ def _tables(tables: Sequence[Table], intervals: Intervals) -> Columns:
 
 
 def _tests(found: Estimate, tested: Sequence[str]) -> Columns:
-    """One row per pair: what its test found; Holm's correction is for all pairs of the command."""
+    """One row per pair, with Holm's correction over all pairs of the command."""
     pairs = [_named(found.survey, text, "--independent") for text in tested]
     for text, pair in zip(tested, pairs, strict=True):
         if len(pair) != 2:
@@ -330,7 +328,7 @@ def _counted(found: Estimate, wanted: Sequence[str], intervals: Intervals) -> Co
 
 
 def _where(survey: Survey, wanted: Sequence[str]) -> dict[str, list[str]]:
-    """The categories that count, by their attribute."""
+    """The categories to count, by attribute."""
     where: dict[str, list[str]] = {}
     for text in wanted:
         name, category = _condition(survey, text)
@@ -349,7 +347,7 @@ def _figures(found: Estimated, intervals: Intervals) -> Columns:
 
 
 def _condition(survey: Survey, text: str) -> tuple[str, str]:
-    """The attribute and the category of a condition; both may have a sign of equality."""
+    """The attribute and the category of ``ATTRIBUTE=CATEGORY``; both may contain an equals sign."""
     said = tidied(text)
     for name in survey.names:
         if said.startswith(f"{name}="):
@@ -369,7 +367,7 @@ def _condition(survey: Survey, text: str) -> tuple[str, str]:
 
 
 def _column(name: str) -> str:
-    """The column of an attribute, which may have the name of another column."""
+    """Name for the column of an attribute, distinct from all other columns."""
     return f"attribute {name}" if name in (TABLE, *FIGURES, *ABOUT) else name
 
 
@@ -384,7 +382,7 @@ def _stacked(parts: Sequence[Columns]) -> Columns:
 def _write(
     path: Path, columns: Columns, about: Mapping[str, Any], useful: Mapping[str, Any]
 ) -> None:
-    """Write a file of the format that its name ends in; how useful it is only in JSON."""
+    """Write columns in the format of the file's suffix; JSON also has their usefulness."""
     ending = path.suffix.lower()
     if ending == ".json":
         write_whole(path, json_text({**rows_values(columns, about), **useful}) + "\n")

@@ -54,7 +54,7 @@ MOST_SHOWN = 60
 
 
 class _Reports(Fold):
-    """The reports on record, by party, shape (k, b), and how they were asked for."""
+    """The reports on record, by party, shape (k, b), and the question they answer."""
 
     def __init__(self) -> None:
         self.codes: dict[PartyId, NDArray[Any]] = {}
@@ -167,7 +167,7 @@ def explain(
 
 
 def _counted(audited: Audit, reports: _Reports) -> dict[PartyId, NDArray[Any]]:
-    """The reports of all who are counted, in the order of the roster: that of the records."""
+    """Reports of all counted parties, in roster order, the order of the records."""
     missing = {
         one
         for closing in audited.completeness.closings
@@ -193,7 +193,7 @@ def _known(held: Records, place: int) -> tuple[list[str], list[NDArray[np.float6
 
 
 def _held(path: Path, made: Variant, counted: Mapping[PartyId, NDArray[Any]]) -> Records:
-    """The answers of everybody who is counted.
+    """The answers of all counted respondents.
 
     Raises:
         UsageError: they are not those of as many respondents.
@@ -209,7 +209,6 @@ def _held(path: Path, made: Variant, counted: Mapping[PartyId, NDArray[Any]]) ->
 
 
 def _sent(made: Variant, blocks: Sequence[Block], cells: NDArray[Any]) -> tuple[Sent, ...]:
-    """Reports on each attribute."""
     survey = made.survey
     codes: dict[str, Sent] = {}
     for block, cell in zip(blocks, cells, strict=True):
@@ -228,7 +227,7 @@ def _sent(made: Variant, blocks: Sequence[Block], cells: NDArray[Any]) -> tuple[
 def _concluded(
     estimate: Estimate, blocks: Sequence[Block], cells: NDArray[Any]
 ) -> tuple[tuple[Conclusion, ...], bool]:
-    """Conclusions from the report, and whether they are of all attributes together.
+    """Conclusions from a report, and whether they cover all attributes together.
 
     Where these have too many combinations, each block tells about its own attributes alone.
 
@@ -256,7 +255,7 @@ def _concluded(
 
 
 def _proof(opened: Transcript, cls: type[Variant], who: PartyId) -> Proof | None:
-    """Proof of where the report is; None for a record without a checkpoint over it."""
+    """Proof of the report's place; None where no checkpoint covers the record."""
     try:
         receipt, _ = opened.prove(cls, who)
     except ProtocolError:

@@ -225,7 +225,7 @@ def _take(made: Path, folder: Path) -> None:
 
 
 def _say_next(charter: Charter, folder: Path, url: str = "") -> None:
-    """Say how the answers are collected: behind a proxy, but in a trial on this machine."""
+    """Print the command that collects the answers."""
     if charter.analysis is not None:
         click.echo(printable(f"announced: {described(charter.analysis)}"))
     trial = urllib.parse.urlsplit(url).netloc if url.startswith("http:") else ""

@@ -208,14 +208,14 @@ def plan(
 
 
 def _as_proposed(variant: Variant, people: int, parties: int | None) -> str:
-    """The predicted usefulness of a plan as it is proposed, and what would make it better."""
+    """Predicted usefulness of the proposed plan, with what would improve it."""
     verdict = predicted_verdict(variant, people, parties)
     found = f"As proposed, with {count(people, 'respondent')}: {verdict.word}. {verdict.off}"
     return found if verdict.mending is None else f"{found} {verdict.mending.says}"
 
 
 def _say_decisions(decisions: Sequence[str], is_written: bool) -> None:
-    """Decisions that a person has to make, the first of them."""
+    """List the first decisions that a person has to make."""
     if not decisions:
         return
     click.echo("to decide:", err=True)
@@ -228,7 +228,7 @@ def _say_decisions(decisions: Sequence[str], is_written: bool) -> None:
 def _counting(
     variant: str, survey: Survey, epsilon: float, noise: str, delta: float, parties: int | None
 ) -> tuple[Terms, Counted]:
-    """The terms of secure sums, and the variant.
+    """The terms of secure sums, and their variant.
 
     Raises:
         UsageError: options without effect, coins for nobody knows how many, or for too few, or

@@ -40,7 +40,6 @@ def status(folder: Path, variant: str | None, as_json: bool) -> None:
 
 
 def _line(act: Act) -> str:
-    """One thing that was done, and by whom."""
     attempt = "" if act.attempt is None else f"attempt {act.attempt}"
     said = ", ".join(filter(None, (act.done, attempt, act.wait)))
     return f"{act.time} {said}: {act.user}, pid {act.pid}"

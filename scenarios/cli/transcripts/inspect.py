@@ -125,7 +125,7 @@ def show(transcript: Path) -> int:
 
 
 def _about(header: Header) -> Callable[[str], str]:
-    """Description of a kind of message; nothing where the header is not of a variant we know."""
+    """Function that describes a kind of message; empty text for an unknown variant."""
     kind = BUILT_IN.get(header.variant)
     with contextlib.suppress(ProtocolError):
         if kind is not None:
@@ -134,7 +134,7 @@ def _about(header: Header) -> Callable[[str], str]:
 
 
 def _read_whole(reader: TranscriptReader) -> int:
-    """The exit code; standard error says why if the transcript was not read to its end."""
+    """The exit code; complain on standard error if the transcript is cut short or damaged."""
     if reader.fault is not None:
         click.echo(f"sottovoce: reading stopped: {printable(str(reader.fault))}", err=True)
         if reader.unopened:

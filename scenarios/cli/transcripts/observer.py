@@ -67,7 +67,7 @@ def stranger(roster: Roster, name: str) -> str:
 
 
 def _wire(roster: Roster, text: str) -> tuple[PartyId, PartyId]:
-    """The two ends of ``x:y``, or of ``x-y`` if only one wire can be meant."""
+    """The two ends of ``x:y``, or of ``x-y`` where that is unambiguous."""
     if ":" in text:
         ends = [(text.partition(":")[0], text.partition(":")[2])]
     else:

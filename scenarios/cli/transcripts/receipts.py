@@ -203,7 +203,7 @@ def page(file: Path) -> None:
 
 
 def _check_page(url: str, *, as_json: bool) -> int:
-    """Compare the page that is served with that of this release; return the exit code."""
+    """Compare the served page with the page of this release; return the exit code."""
     from scenarios.report.served import compare_page
 
     found = compare_page(url)
@@ -216,7 +216,7 @@ def _check_page(url: str, *, as_json: bool) -> int:
 
 
 def _wrong_rounds(receipt: Receipt, variant: type[Variant] | None) -> Iterator[str]:
-    """Problems with the rounds of reports, as far as their messages say them."""
+    """Problems with the rounds of reports, as far as their messages show them."""
     topics = [*(each.topic for each in receipt.counted), *(each.topic for each in receipt.late)]
     for topic, report in zip(topics, receipt.reports, strict=True):
         found = _rounds(report.envelope, variant)
@@ -226,7 +226,7 @@ def _wrong_rounds(receipt: Receipt, variant: type[Variant] | None) -> Iterator[s
 
 
 def _rounds(envelope: Envelope | None, variant: type[Variant] | None) -> set[int]:
-    """The round of an envelope's message, by every class of its kind that is imported.
+    """Rounds of an envelope's message, by every imported class of its kind.
 
     Built-in classes of one kind agree on where the round is.
     """

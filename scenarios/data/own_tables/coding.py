@@ -158,7 +158,7 @@ def _no_column(source: str, column: str, names: Sequence[str]) -> str:
 
 
 class _Coder(dict[Cell, int]):
-    """The codes of a column's cells. Each distinct cell is judged when it is first met."""
+    """Codes of a column's cells; each distinct cell is judged once."""
 
     def __init__(self, question: Question, attribute: Attribute, given: Format) -> None:
         super().__init__()
@@ -184,7 +184,6 @@ class _Coder(dict[Cell, int]):
             self._alike = {alike(category): code for category, code in self._exact.items()}
 
     def codes(self, cells: Sequence[Cell]) -> NDArray[np.int64]:
-        """The code of each cell, ``_REFUSED`` where it has none."""
         if self._edges and self._order is None:
             numbers = self._plain_numbers(cells)
             if numbers is not None:
@@ -249,7 +248,7 @@ class _Coder(dict[Cell, int]):
         return None if day is None else day.toordinal()
 
     def _listed(self, cell: str) -> set[str]:
-        """The answers that a cell lists, as they are compared."""
+        """Answers listed in a cell, normalized for comparison."""
         separator = (self._question.separator or "").strip() or None  # None cuts at blanks.
         return {self._comparable(part) for part in cell.split(separator)}
 
@@ -293,7 +292,7 @@ class _Coder(dict[Cell, int]):
 
 
 def _as_utf8(text: str, encoding: str | None) -> str | None:
-    """Text decoded anew if it was UTF-8 that was read in this encoding; None if it was not."""
+    """The text if it was UTF-8 read in this encoding; None otherwise."""
     if encoding is None or text.isascii():
         return None
     try:

@@ -103,7 +103,7 @@ def _begins(path: Path) -> bytes:
 
 @contextmanager
 def _naming(source: str) -> Generator[None]:
-    """Make what is wrong with a table a usage error that names it."""
+    """Turn errors about a table into usage errors that name the table."""
     try:
         yield
     except OSError as error:

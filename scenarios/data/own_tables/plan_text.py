@@ -110,7 +110,7 @@ def _records(written: Format) -> Iterator[str]:
 
 
 def _column(proposed: Proposed) -> Iterator[str]:
-    """Findings in a column, decisions about it, and its attributes."""
+    """Lines on a column: findings, decisions, and its attributes."""
     if not proposed.questions:
         said = [*proposed.notes, *(decision.said for decision in proposed.decisions)]
         yield from _comment(f"{proposed.column}: {'; '.join(said)}")
@@ -129,7 +129,7 @@ def _column(proposed: Proposed) -> Iterator[str]:
 
 
 def _terms(terms: Terms) -> Iterator[str]:
-    """Lines on the protocol and what it may cost, each with what it means."""
+    """Lines on the protocol and its cost, each with its meaning."""
     yield _said(f"variant = {toml_text(terms.variant)}", "the protocol")
     if terms.noise == "none":
         yield _said('noise = "none"', "exact sums: no epsilon bounds what they tell")
@@ -204,7 +204,7 @@ def toml_text(text: str) -> str:
 
 
 def _array(parts: Iterable[str], before: str) -> str:
-    """An array on one line if it fits, else on several."""
+    """An array, on one line if it fits."""
     items: Sequence[str] = [*parts]
     line = f"[{', '.join(items)}]"
     if len(before) + len(line) <= _WIDTH:

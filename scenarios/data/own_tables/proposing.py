@@ -157,13 +157,13 @@ def propose(
 
 
 def _of_form(form: Form) -> Proposal:
-    """The proposal for a form, of which no answers are known."""
+    """The proposal for a form, which has no answers yet."""
     _expect_questions(form.source, form.columns, "question")
     return Proposal(form.source, 0, Format(), form.columns, form.title, form.language)
 
 
 def _expect_questions(source: str, columns: Sequence[Proposed], what: str = "column") -> None:
-    """Refuse a source without anything to ask about.
+    """Refuse a source that has nothing to ask.
 
     Raises:
         UsageError: says why of the first columns.
@@ -207,7 +207,7 @@ def _proposal(sheet: Sheet, limits: Limits, header: bool | None) -> Proposal:
 
 
 def _apart(proposed: Proposed, names: Sequence[str]) -> Proposed:
-    """The same, with no attribute of a list called like a column."""
+    """The same proposal, with attributes of lists renamed where they clash with columns."""
     questions = tuple(
         each if each.column is None else replace(each, name=unused(each.name, names))
         for each in proposed.questions
@@ -233,7 +233,7 @@ def _merged(cells: Mapping[Any, int], decimal: str = ".") -> Answers:
 
 
 def _is_answer(name: str, answers: Answers, decimal: str) -> bool:
-    """Check whether the name of a column could be one of its answers."""
+    """Check whether a column's name could be one of its answers."""
     if name in answers.counts:
         return True
     number = number_in(name, decimal)
@@ -261,7 +261,7 @@ def _guess_decimal(columns: Sequence[Answers]) -> str:
 def _labelled(
     name: str, answers: Answers, decimal: str, limits: Limits, labels: Labels | None
 ) -> Proposed:
-    """The proposal for a column, with its labels where it has any."""
+    """The proposal for a column, with its labels if it has any."""
     if labels is None:
         return _proposed(name, answers, decimal, limits)
     proposed = of_labels(name, answers, labels, limits)

@@ -96,7 +96,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return Attribute(name=name, categories=categories, ordinal=self.ordinal, missing=missing)
 
     def _check_fields(self, name: str) -> None:
-        """Refuse fields that would have no effect, or whose values mean nothing."""
+        """Refuse fields without effect and meaningless values."""
         if self.dates is not None:
             if not is_order(self.dates):
                 raise SurveyError(
@@ -125,7 +125,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def _ranges(
         self, name: str, categories: tuple[str, ...], missing: str | None
     ) -> tuple[str, ...]:
-        """The categories of ranges between edges, and after them those of other cells."""
+        """Categories of ranges between edges, followed by those of other cells."""
         kinds = {isinstance(edge, datetime.date) for edge in self.edges}
         numbers = (-math.inf, *map(edge_number, self.edges), math.inf)
         if len(kinds) > 1 or any(not low < high for low, high in pairwise(numbers)):

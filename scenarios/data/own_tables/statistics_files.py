@@ -53,7 +53,7 @@ def statistics_sheet(path: Path) -> Sheet:
 
 
 def _read(path: Path, **given: Any) -> tuple[Mapping[str, list[Any]], Any]:
-    """Columns of a file, and what it says of them."""
+    """Columns and metadata of a file."""
     try:
         import pyreadstat
     except ImportError as error:
@@ -75,7 +75,6 @@ def _read(path: Path, **given: Any) -> tuple[Mapping[str, list[Any]], Any]:
 
 
 def _labels(name: str, meta: Any) -> Labels:
-    """Labels of a column in a file."""
     is_text = meta.readstat_variable_types.get(name) == "string"
     # Beside numbers, Stata has labels for its kinds of no answer, which are letters.
     labels = meta.variable_value_labels.get(name, {})

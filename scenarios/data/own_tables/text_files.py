@@ -121,7 +121,7 @@ def _in_words(error: csv.Error) -> str:
 
 
 def _broken_line(path: Path, encoding: str, delimiter: str) -> int:
-    """The line on which the first row begins that is not one of a table, from 1."""
+    """The line, from 1, where the first unreadable row starts."""
     line = 1
     with path.open(encoding=encoding, newline="") as file:
         reader = csv.reader(file, delimiter=delimiter, skipinitialspace=True, strict=True)
@@ -134,7 +134,7 @@ def _broken_line(path: Path, encoding: str, delimiter: str) -> int:
 def _judged(
     path: Path, block: list[list[str]], width: int, before: int, blank: int
 ) -> tuple[int, list[list[str]]]:
-    """The first blank row, 0 for none, and the rows before it."""
+    """Check the widths of rows; return the first blank row, or 0, and the rows before it."""
     for number, row in enumerate(block, before + 1):
         if not row or (len(row) == 1 < width and not row[0].strip()):
             blank = blank or number
@@ -163,14 +163,14 @@ def _guess_encoding(path: Path, begins: bytes) -> str:
 
 
 def _parsed(start: str, delimiter: str) -> Iterator[list[str]]:
-    """The first rows, the last one perhaps cut short."""
+    """The first rows; the last may be cut short."""
     return csv.reader(
         start.splitlines(keepends=True), delimiter=delimiter, skipinitialspace=True, strict=True
     )
 
 
 def _guess_delimiter(start: str) -> str:
-    """The delimiter that cuts most of the first rows into as many fields as the first one."""
+    """The delimiter that gives most of the first rows as many fields as the header."""
     best, most = DELIMITERS[0], 0.0
     for delimiter in DELIMITERS:
         rows: list[list[str]] = []

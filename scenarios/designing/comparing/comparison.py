@@ -279,7 +279,6 @@ def _measured(compared: Compared, cases: Sequence[_Case]) -> Measured:
 
 
 def _mean(values: Sequence[float]) -> Figure | None:
-    """The mean over the runs."""
     if not values:
         return None
     spread = np.std(values, ddof=1) / math.sqrt(len(values)) if len(values) > 1 else math.nan
@@ -287,7 +286,7 @@ def _mean(values: Sequence[float]) -> Figure | None:
 
 
 def _root(squares: Sequence[float]) -> Figure | None:
-    """The root of the mean over the runs; its error by the delta method."""
+    """The square root of the mean over the runs; its error by the delta method."""
     found = _mean(squares)
     if found is None:
         return None

@@ -218,7 +218,7 @@ class Asked(NamedTuple):
         return Proposed(self.name, (question,), (), (*decisions, *self._decisions()), words)
 
     def _decisions(self) -> list[Decision]:
-        """Decisions that do not depend on the kind of answer."""
+        """Decisions that apply to every kind of answer."""
         found = []
         if self.condition:
             said = f"asked only if {shown(self.condition)}; a plan asks everybody"
@@ -242,7 +242,7 @@ def references(pattern: re.Pattern[str], texts: Iterable[str]) -> tuple[Decision
 
 
 def _even_edges(low: float, high: float, most: int, *, whole: bool) -> tuple[float, ...]:
-    """Short numbers between ranges of about one width, of which there are no more than this."""
+    """Edges with few digits of at most so many ranges of about equal width."""
     raw = (high - low) / most
     power = 10.0 ** math.floor(math.log10(raw)) if 0 < raw < math.inf else 0.0
     if not power:

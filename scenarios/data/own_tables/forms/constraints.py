@@ -56,7 +56,7 @@ def bounds(
 
 
 def _compared(part: str) -> tuple[str, str]:
-    """Comparison of the answer, and with what; empty texts if there is none."""
+    """The operator and the number in a comparison with the answer; empty texts if there is none."""
     text = part.strip().lstrip("( ")
     while text.endswith(")") and text.count(")") > text.count("("):
         text = text[:-1].rstrip()

@@ -127,7 +127,7 @@ def _proposed(page: Page, row: Row, limits: Limits) -> Proposed:
 
 
 def _validated(row: Row, asked: Asked, limits: Limits) -> Proposed:
-    """The proposal for a text of which REDCap checks that it is a number or a date."""
+    """The proposal for a text that REDCap validates as a number or a date."""
     kind = row(_VALIDATION).lower()
     if kind.startswith(("date_", "datetime_")):
         first, last = (_date(row(column)) for column in (_MIN, _MAX))
@@ -182,5 +182,4 @@ def _exported(code: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """A label without the tags of a page."""
     return " ".join(_TAG.sub(" ", text).split())

@@ -140,7 +140,6 @@ def xlsform(path: Path, limits: Limits, language: str | None = None) -> Form:
 
 
 def _pages(path: Path) -> dict[str, Page]:
-    """The sheets of a form by name."""
     if is_workbook(path):
         return workbook_pages(path, _SHEETS, _renamed)
     folder = path if path.is_dir() else path.parent
@@ -152,7 +151,7 @@ def _pages(path: Path) -> dict[str, Page]:
 
 
 def _renamed(column: str) -> str:
-    """The name of a column in one spelling, its language kept: ``label::English (en)``."""
+    """The usual spelling of a column's name, with its language: ``label::English (en)``."""
     lower = column.lower()
     if lower in _RENAMED:
         return _RENAMED[lower]
@@ -168,7 +167,7 @@ def _renamed(column: str) -> str:
 def _language(
     path: Path, pages: Mapping[str, Page], settings: Sequence[Row], wanted: str | None
 ) -> str:
-    """The language of the labels, as the columns call it; empty for those without one.
+    """The language of the labels, as the columns name it; empty for labels without a language.
 
     Raises:
         UsageError: the form does not have the one that is wanted.
@@ -191,17 +190,17 @@ def _language(
 
 
 def _default(settings: Sequence[Row]) -> str:
-    """The language in which a form is shown unless another is chosen; empty if it names none."""
+    """The form's default language; empty if it has none."""
     return settings[0]("default_language") if settings else ""
 
 
 def _spoken(row: Row, column: str, language: str) -> str:
-    """The words in a row in a language; where they lack, those without a language."""
+    """A row's text in a language, or else its text without a language."""
     return (row(f"{column}::{language}") if language else "") or row(column)
 
 
 def _lists(page: Page, language: str, settings: Sequence[Row]) -> dict[str, list[Choice]]:
-    """The choices of each list.
+    """The choices of each list, by name.
 
     Raises:
         UsageError: a choice without a list or a name, or two of one list with the same name.
@@ -252,8 +251,6 @@ def _type(text: str) -> _Type:
 
 
 class _Reader:
-    """Goes through the questions of a form."""
-
     def __init__(
         self,
         page: Page,
@@ -271,11 +268,6 @@ class _Reader:
         self._named = set[str]()
 
     def proposals(self) -> Iterator[Proposed]:
-        """Proposals for each question.
-
-        Raises:
-            UsageError: a row that is malformed.
-        """
         for row in self._page.rows:
             if row("disabled").lower() in _YES or not (row("type") or row("name")):
                 continue
@@ -338,7 +330,7 @@ class _Reader:
         return asked.number(lowest, highest, self._limits, whole=whole)
 
     def _parameter(self, row: Row, name: str, usual: float) -> float:
-        """A number among the parameters of a row."""
+        """A number among the parameters of a row, such as ``start=1 end=10``."""
         found = re.search(rf"(?:^|[\s,;]){name}\s*=\s*([^\s,;]+)", row("parameters").lower())
         if found is None:
             return usual
@@ -361,7 +353,7 @@ class _Reader:
         return asked.boxes(choices, self._limits)
 
     def _list(self, row: Row, kind: _Type) -> Sequence[Choice]:
-        """The choices of a question.
+        """The choices of the list that a question names.
 
         Raises:
             UsageError: there is no such list.

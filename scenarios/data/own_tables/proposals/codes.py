@@ -44,7 +44,7 @@ def far_codes(counts: Counter[float]) -> list[float]:
 
 
 def _above(counts: Counter[float]) -> list[float]:
-    """The codes at the upper end, rising."""
+    """Codes at the upper end, in ascending order."""
     ordered = sorted(counts)
     start = len(ordered)
     while start and ordered[start - 1] > 0 and is_code(ordered[start - 1]):
@@ -56,7 +56,7 @@ def _above(counts: Counter[float]) -> list[float]:
 
 
 def _is_far(counts: Counter[float], below: Sequence[float], codes: Sequence[float]) -> bool:
-    """Return whether codes are far above the other numbers, more than these are from each other."""
+    """Check whether the gap before the codes exceeds all gaps among the other numbers."""
     times = sum(counts[code] for code in codes)
     gap = codes[0] - below[-1]
     if times < max(2, counts.total() / 1000):

@@ -100,7 +100,7 @@ def _told(
 
 
 def _orders(counts: Counter[str]) -> list[str]:
-    """Orders in which nearly all cells are dates, those first in which most are."""
+    """Date orders that fit nearly all cells, the best first."""
     some = [*islice(counts, _TRIED)]
     tried = {order for cell in some for order in date_orders([cell])}
     if not tried:
@@ -117,7 +117,7 @@ def _orders(counts: Counter[str]) -> list[str]:
 
 
 def _no_dates(dated: Counter[datetime.date]) -> set[datetime.date]:
-    """Days that stand for none: far from all others, or much more frequent than any of them."""
+    """Days that stand for a missing date: far from all others, or far more frequent."""
     found = set[datetime.date]()
     others = Counter({day: dated[day] for day in dated if day not in _NO_DATES})
     for day in _NO_DATES & dated.keys() if others else ():

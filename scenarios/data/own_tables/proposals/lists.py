@@ -85,7 +85,7 @@ def of_lists(name: str, answers: Answers, limits: Limits) -> Proposed | None:
 
 
 def _found(counts: Mapping[str, int], rare: int, *, ignore_case: bool) -> _List | None:
-    """The way in which the cells of a column list answers; None if they do not."""
+    """The list format of a column's cells; None if they are no lists."""
     for separator in _SEPARATORS:
         spelt: dict[str, Counter[str]] = {}
         sizes, alone = Counter[int](), set[str]()

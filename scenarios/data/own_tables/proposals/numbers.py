@@ -113,7 +113,7 @@ def _of_answers(
 
 
 def _meaning(question: Question, numbers: Sequence[float], rows: int) -> Decision:
-    """The decision about a few numbers that may be codes of something."""
+    """The decision whether a few numbers are codes."""
     low, high = number_text(numbers[0]), number_text(numbers[-1])
     if len(numbers) > 2:
         return of_scale(question, f"{low} to {high}", rows)
@@ -159,7 +159,7 @@ def edges_between(counts: Counter[float], bins: int) -> tuple[float, ...]:
 
 
 def _short(low: float, high: float) -> float:
-    """The number above one and up to another with the fewest digits."""
+    """The number in ``(low, high]`` with the fewest digits."""
     for digits in range(-15, 16):
         rounded = round(high, digits)
         for candidate in (rounded, round(rounded - 10.0**-digits, digits)):

@@ -82,7 +82,7 @@ def of_texts(name: str, answers: Answers, limits: Limits) -> Proposed:
 
 
 def _why_left_out(name: str, counts: Mapping[str, int], limits: Limits) -> str | None:
-    """The reason why a column is better not asked about; None if it may be."""
+    """Reason to leave a column out; None if there is none."""
     rows, different = sum(counts.values()), len(counts)
     what = identifying(counts)
     if what is not None:
@@ -97,7 +97,7 @@ def _why_left_out(name: str, counts: Mapping[str, int], limits: Limits) -> str |
 
 
 def _chosen(chosen: list[str], counts: Mapping[str, int]) -> Decision:
-    """The decision about answers that people choose in place of one."""
+    """The decision about answers that may stand for a missing answer."""
     named = some(map(repr, chosen), len(chosen), LISTED)
     said = f"{named}: taken as categories of their own"
     change = 'If they are no answers, write missing = "no answer", and them as missing_cells.'
@@ -105,7 +105,7 @@ def _chosen(chosen: list[str], counts: Mapping[str, int]) -> Decision:
 
 
 def _codes(counts: Mapping[str, int]) -> tuple[str, ...]:
-    """Numbers for no answer among answers that are no numbers."""
+    """Numbers among texts that may stand for a missing answer."""
     numbers = {cell: number for cell in counts if (number := number_in(cell, ".")) is not None}
     if not numbers or len(numbers) == len(counts) or not all(map(is_code, numbers.values())):
         return ()
@@ -113,7 +113,7 @@ def _codes(counts: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def _kept(counts: Counter[str], answers: Answers, limits: Limits, *, has_none: bool) -> list[str]:
-    """The answers that are categories of their own, the most frequent first."""
+    """Answers that become categories, the most frequent first."""
     rare = answers.few(limits.rare)
     kept = [cell for cell in counts if counts[cell] >= rare and is_fit(cell)]
     kept.sort(key=lambda cell: (-counts[cell], cell))
@@ -137,7 +137,7 @@ def _case(same: list[list[str]], counts: Mapping[str, int], *, joined: bool) -> 
 
 
 def _same_but_for_case(counts: Mapping[str, int]) -> list[list[str]]:
-    """Texts that differ by case or blanks alone, the most frequent ones first."""
+    """Groups of texts that differ only in case or blanks, the most frequent first."""
     groups: dict[str, list[str]] = {}
     for text in sorted(counts, key=lambda text: (-counts[text], text)):
         groups.setdefault(alike(text), []).append(text)

@@ -49,7 +49,7 @@ _GERMAN = (
 
 
 def _between(pole: Sequence[str]) -> str:
-    """A scale from one pole to its opposite, with the degrees of both."""
+    """A scale from one pole to its opposite, with degrees of both."""
     most, low, some, slight, high = pole
     degrees = [degree.replace(low, high) for degree in (slight, some, most) if degree]
     middle = ["neutral", "neither", "undecided", f"neither {high} nor {low}"]
