@@ -150,7 +150,6 @@ def _run(parameters: Answering, context: Context, records: Records) -> Finished:
 
 
 def _row(key: dict[str, Any], held: Shown, valued: Shown, intervals: Intervals) -> dict[str, Any]:
-    """Figures of a key for a reader."""
     return {
         "key": key["key"],
         "reports": key["reports"],
@@ -162,7 +161,7 @@ def _row(key: dict[str, Any], held: Shown, valued: Shown, intervals: Intervals) 
 
 
 def _figure(found: Shown) -> str:
-    """An estimate and its interval; empty where there is no estimate."""
+    """An estimate and its interval; empty if there is no estimate."""
     if math.isnan(found.value):
         return ""
     digits = decimals([found], least=3)

@@ -214,7 +214,7 @@ def _released(
 def _tested(
     estimate: Estimate, records: Records, pair: tuple[str, str], *, known: bool
 ) -> dict[str, Any]:
-    """One pair by all tests; ``wald`` is None where there are too few reports for it."""
+    """All tests of one pair; ``wald`` is None with too few reports."""
     found = estimate.table(*pair)
     table = found.values
     try:
@@ -235,7 +235,7 @@ def _result(result: TestResult) -> dict[str, float]:
 
 
 def _most_important(found: Sequence[Mapping[str, Any]], level: float) -> str:
-    """The finding that stands above the picture."""
+    """The most important finding, for the picture's title."""
     rejected = {
         test: sum(pair[test] is not None and pair[test]["p_value"] <= level for pair in found)
         for test in ("wald", "naive", "exact")

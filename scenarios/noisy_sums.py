@@ -163,7 +163,7 @@ def best_local(wanted: Wanted, n: int) -> Candidate:
 
 
 def _predicted(variant: Variant | None, n: int, tables: Target, about: About) -> float:
-    """Error by the closed form; NaN where there is none."""
+    """Error by the closed form; NaN if there is none."""
     if variant is None:
         return math.nan
     try:
@@ -270,7 +270,7 @@ def _row(case: Case, respondents: Error, population: Error) -> dict[str, str | f
 
 
 def _error_at(found: Sequence[tuple[Case, Error, Error]], how: How, n: int, side: int) -> float:
-    """Error that was measured at the least epsilon."""
+    """Error measured at the smallest epsilon."""
     errors = (of[side] for case, *of in found if (case.how, case.n) == (how, n))
     return next(errors).measured
 
@@ -305,7 +305,6 @@ def _notes(found: Sequence[tuple[Case, Error, Error]], parameters: NoisySums) ->
 def _draw(
     figure: Figure, found: Sequence[tuple[Case, Error, Error]], parameters: NoisySums
 ) -> None:
-    """Errors about those who answered, by epsilon."""
     from scenarios.report.pictures.curves import Curve, Point, plot_curves
 
     curves = [

@@ -54,7 +54,7 @@ _AROUND = (__file__, contextlib.__file__)
 
 
 class _OverBudget(BaseException):
-    """End of a budget. Not an ``Exception``, so that nothing takes it for an error in a file."""
+    """End of a budget. It is not an ``Exception``, so it cannot pass for an error in a file."""
 
 
 def usual_budget(files: Iterable[Path]) -> tuple[float, int]:
@@ -148,7 +148,7 @@ def within_budget(seconds: float, megabytes: int, *, what: str = "") -> Generato
 
 
 def _late(number: int, frame: FrameType | None) -> None:
-    """Hear an alarm that comes after its budget."""
+    """Ignore an alarm that goes off after its budget has ended."""
 
 
 def end_budget() -> None:
@@ -164,7 +164,7 @@ class _Memory(NamedTuple):
 
 
 def _memory() -> _Memory | None:
-    """Memory of this process; None where the system does not say."""
+    """Memory of this process; None where the system does not report it."""
     try:
         with open("/proc/self/statm", "rb") as file:
             pages = [int(number) for number in file.read().split()]

@@ -146,7 +146,7 @@ def growing_pieces(path: Path, about: Mapping[str, Any]) -> Generator[Pieces]:
 
 
 def _records(content: bytes) -> tuple[list[bytes], int]:
-    """The whole records at the start of a file, and where they end; none if the magic is cut."""
+    """The whole records at the start of a file, and their end; none if the magic is cut short."""
     records: list[bytes] = []
     if len(content) < len(_MAGIC):
         return records, 0
@@ -178,7 +178,7 @@ def _check_about(path: Path, record: bytes, wanted: Mapping[str, Any]) -> None:
 
 
 def _difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """Difference from another sweep: what it is of, or its settings."""
+    """Difference from another sweep: its subject or its settings."""
     if any(found.get(key) != wanted.get(key) for key in ("command", *_SUBJECTS)):
         subjects = [str(found[key]) for key in _SUBJECTS if key in found]
         return f" ({' of '.join([str(found.get('command')), *subjects]):.80})"
@@ -208,7 +208,7 @@ def _named(kernel: Callable[..., Any]) -> str:
 
 
 def _plain(value: object) -> object:
-    """An array, or a number from one, as what can be written."""
+    """A NumPy array or number in serializable form."""
     if isinstance(value, np.ndarray) and value.dtype.kind in _NUMBERS:
         return value.dtype.str, value.shape, value.tobytes()
     if isinstance(value, np.generic) and value.dtype.kind in _NUMBERS:
@@ -219,7 +219,7 @@ def _plain(value: object) -> object:
 
 
 def _array(kind: Any, value: Any) -> NDArray[np.generic]:
-    """The array that was written."""
+    """The inverse of ``_plain`` for arrays."""
     dtype, shape, content = msgspec.convert(value, tuple[str, tuple[int, ...], bytes])
     if dtype[1:2] not in _NUMBERS:
         raise ValueError(f"an array of {dtype}: expected numbers")

@@ -77,7 +77,7 @@ def read_toml(path: Path | str, kind: type[T]) -> T:
 
 
 def _text_in(path: Path) -> str:
-    """The text of a file, without a byte order mark.
+    """The text of a file without its byte order mark.
 
     Raises:
         UsageError: it is in another encoding; says on which line.
@@ -96,7 +96,7 @@ def _text_in(path: Path) -> str:
 
 
 def _in_words(path: Path, said: str) -> str:
-    """Error of a file that is not TOML, and on which line."""
+    """Error message for a file that is not TOML, with the line."""
     place = _LINE.search(said)
     lines = _text_in(path).splitlines()
     why = next((words for start, words in _MALFORMED if said.startswith(start)), "is malformed")
@@ -148,7 +148,7 @@ def misplaced(path: Path, error: msgspec.ValidationError, kind: object) -> Usage
 
 
 def _fields(kind: object, table: str) -> tuple[str, ...]:
-    """The fields that each table of this name may have, in a file of this type."""
+    """Fields allowed in every table of this name."""
     inner: list[Any] = [get_type_hints(kind).get(table)]
     while inner:
         one = inner.pop()
@@ -172,7 +172,7 @@ def where(path: Path, table: str, number: int = 0, field: str | None = None) -> 
 
 
 def _place_of(path: Path, table: str, number: int, field: str | None) -> tuple[int, int] | None:
-    """The line and the column, from 1."""
+    """Line and column of a table's field, both from 1."""
     seen: Counter[str] = Counter()
     here, found = None, None
     for line, text in enumerate(_text_in(path).splitlines(), 1):

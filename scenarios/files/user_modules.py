@@ -72,7 +72,7 @@ def loaded_user_module(name: str) -> UserModule | None:
 
 
 def _mark(module: ModuleType, wanted: UserModule) -> None:
-    """Tell the variants in a file, and those that it imports from beside it, what file that is."""
+    """Record the user's file on all variants that it defines or imports from its folder."""
     from protocol.session.variant import Variant
 
     code = hashlib.sha256(wanted.source).digest()

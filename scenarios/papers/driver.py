@@ -71,7 +71,7 @@ def _scenario(experiment: Experiment[Any]) -> Scenario[Any]:
 
 
 def _parameters(experiment: Experiment[Any]) -> type[msgspec.Struct]:
-    """Parameters of an experiment: runs, reading, cells, and its own."""
+    """Parameters of an experiment: runs, reading, cells, and the experiment's own."""
     kind: Any
     fields: list[tuple[str, Any, Any]] = [("runs", Runs, experiment.runs)]
     if len(experiment.readings) > 1:
@@ -100,7 +100,7 @@ def _parameters(experiment: Experiment[Any]) -> type[msgspec.Struct]:
 
 
 def _one_of(values: Iterable[int | str]) -> Any:
-    """The type of these values."""
+    """``Literal`` type of these values."""
     return operator.getitem(Literal, tuple(values))
 
 
@@ -198,7 +198,7 @@ def reproduce(
 
 
 def _picture(experiment: Experiment[Any], rows: Sequence[Row]) -> Picture:
-    """Picture of an experiment: of the summary what follows paper and item; what has no error."""
+    """The experiment's picture, with a title from its summary and its exact figures marked."""
     said = (experiment.summary.partition(": ")[2] or experiment.summary).rstrip(".")
     figures = [figure for row in rows for figure in row.figures()]
     drawn = {figure.name for figure in figures if figure.standard_error is not None}
@@ -212,7 +212,7 @@ def _picture(experiment: Experiment[Any], rows: Sequence[Row]) -> Picture:
 
 
 def _pieces(asked: Asked[Any], size: int) -> list[Asked[Any]]:
-    """The runs of a cell by law, so many at once."""
+    """The runs of a cell by law, split into pieces of this size."""
     return [
         dataclasses.replace(asked, runs=min(size, asked.runs - start), seeds=(*asked.seeds, number))
         for number, start in enumerate(range(0, asked.runs, size))
@@ -220,7 +220,7 @@ def _pieces(asked: Asked[Any], size: int) -> list[Asked[Any]]:
 
 
 def _repeated(asked: Asked[Any], times: int, context: Context) -> list[Asked[Any]]:
-    """The runs of a cell by messages, each with what decides all that its parties draw."""
+    """The runs of a cell by messages, each with a seed of its own."""
     bare = Context(
         transport=context.transport,
         workers=context.workers,
@@ -261,16 +261,11 @@ def _carried_out(
 
 
 def _joined(parts: Sequence[list[Sample]]) -> list[Sample]:
-    """The samples of all runs of a cell, row by row.
-
-    Raises:
-        TypeError: an exact figure differs among the runs.
-    """
     return [_together(same) for same in zip(*parts, strict=True)]
 
 
 def _together(same: Sequence[Sample]) -> Sample:
-    """A row of several runs, or pieces of runs."""
+    """One row, joined from several runs or pieces of runs."""
     first = same[0]
     for name, value in first.exact.items():
         if not np.array_equal([sample.exact[name] for sample in same], [value] * len(same), True):
@@ -322,5 +317,5 @@ def _figure(values: Any, statistic: str) -> Figure:
 
 
 def _plain(values: Mapping[str, float]) -> Any:
-    """Figures by name, or the only one if it has no name."""
+    """Figures by name; a figure without a name is returned alone."""
     return values[""] if list(values) == [""] else values

@@ -41,7 +41,7 @@ class Crossover(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _errors(asked: Asked[Crossover]) -> Sample:
-    """The error of every run, each of them live: there is no law to draw it from more quickly."""
+    """Errors of all runs. Each run is live, for no law draws them faster."""
     size, epsilon, oracle = (asked.cell[name] for name in ("size", "epsilon", "oracle"))
     records = everybody_alike(size, asked.parameters.n)
     variant = Spl(survey=records.survey, epsilon=epsilon, oracle=oracle)

@@ -107,7 +107,7 @@ def median(values: Floats) -> Figure:
 
 
 def _by_ranks(ranked: Floats, share_error: float) -> tuple[float, int]:
-    """The standard error of a median, and how many ranks it is from."""
+    """Standard error of a median, and the number of ranks behind it."""
     n = ranked.size
     rank = math.floor((n + 1) / 2 - _Z * n * share_error)
     if rank < 1 or ranked[n - rank] == math.inf:

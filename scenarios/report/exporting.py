@@ -48,7 +48,7 @@ def export(folder: Path, rows: Iterable[tuple[str, Row]]) -> dict[str, int]:
 
 
 class _File:
-    """A table's file while it grows.
+    """The growing file of a table.
 
     Attributes:
         rows: how many it has been given.
@@ -77,7 +77,6 @@ class _File:
         self._writer = opened.enter_context(writer)
 
     def add(self, row: Row) -> None:
-        """Take a row."""
         self.rows += 1
         self._held.append(row)
         for place in self._long:
@@ -87,7 +86,7 @@ class _File:
             self.flush()
 
     def flush(self) -> None:
-        """Write the rows that are held."""
+        """Write the buffered rows."""
         if not self._held:
             return
         arrays = [

@@ -184,7 +184,7 @@ def _key(x: float, y: float, class_: str, words: str) -> list[Markup]:
 
 
 def _highest(found: Respondent, intervals: Intervals) -> float:
-    """The end of the scale of shares, which all attributes have in common."""
+    """Upper end of the scale that all attributes share."""
     ends = [1 / 10]
     for table in found.tables.values():
         shown = table.interval(*intervals)
@@ -261,7 +261,7 @@ def _hundredths(share: float) -> str:
 
 
 def _percent(share: float) -> str:
-    """A probability in percent: from shares that are estimated nothing is certain."""
+    """A probability in percent; estimated shares never give exactly 0 or 100."""
     if share >= 0.995:
         return "over 99 %"
     return "under 1 %" if share < 0.005 else f"{100 * share:.0f} %"

@@ -288,5 +288,5 @@ class _Rows:
 
 
 def _integer(value: int) -> int | None:
-    """A number as a signed one of 64 bits; a hostile file has larger ones."""
+    """A number as a signed 64-bit integer; None if it is larger, as in hostile files."""
     return value if value < 2**63 else None

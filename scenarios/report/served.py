@@ -115,7 +115,7 @@ def compare_page(url: str) -> Compared:
 
 
 def _problems(served: Page, own: Page) -> Iterator[str]:
-    """Differences between a page that was served and that of this release."""
+    """Differences of a served page from this release's page."""
     if served.status != own.status:
         redirect = ", a redirect, which is not followed" if 300 <= served.status < 400 else ""
         yield f"the server answered {served.status}{redirect}; expected {own.status}"
@@ -133,7 +133,7 @@ def _problems(served: Page, own: Page) -> Iterator[str]:
 
 
 def _fetched(url: str) -> Page:
-    """Response of a server. Redirects are not followed.
+    """Response of a server, without following redirects.
 
     Raises:
         UsageError: as ``compare_page``.
@@ -179,7 +179,7 @@ _LEADING_AWAY = ("Refresh", "Content-Encoding", "Link", "Content-Security-Policy
 
 
 def _place(url: str) -> tuple[bool, str, int | None, str]:
-    """Split an address into whether it is over TLS, host, port and path.
+    """Split a URL into TLS or not, host, port and path.
 
     Raises:
         UsageError: the URL is malformed, or has the secret part of a respondent's link.

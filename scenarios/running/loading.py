@@ -177,7 +177,7 @@ def _built_in(name: str, hint: str) -> type[Variant]:
 
 
 def _way_parameters(cls: type[Variant], way: str) -> str:
-    """Parameters of one of several ways to set up a variant, as designs name them."""
+    """Parameters of one of a variant's candidates, under the name that designs give it."""
     if "oracle" not in cls.__struct_fields__:
         return (
             f"expected variant = \"{cls.name}\" with the parameters that 'sottovoce design --json' "

@@ -89,7 +89,7 @@ def make_variant(
 
 
 def _check_epsilon(name: str, value: Any) -> None:
-    """Refuse an epsilon that is none, before it is divided among attributes.
+    """Refuse a malformed epsilon before it is split among attributes.
 
     Raises:
         UsageError: says what is expected.
@@ -111,7 +111,6 @@ def is_enough(cls: type[Variant], given: Mapping[str, Any]) -> bool:
 
 
 def _types(maker: Callable[..., Variant]) -> dict[str, Any]:
-    """Types of a constructor's arguments, by name."""
     hints: dict[str, Any] = {}
     with suppress(NameError):  # A person's own may name what is imported for type checkers alone.
         hints = get_type_hints(maker)
@@ -119,7 +118,7 @@ def _types(maker: Callable[..., Variant]) -> dict[str, Any]:
 
 
 def _options(maker: Callable[..., Variant]) -> dict[str, Any]:
-    """Types of its arguments that are taken by name alone."""
+    """Types of keyword-only arguments, by name."""
     given = inspect.signature(maker).parameters.values()
     named = {each.name for each in given if each.kind is inspect.Parameter.KEYWORD_ONLY}
     return {name: kind for name, kind in _types(maker).items() if name in named}

@@ -152,7 +152,7 @@ def choices(annotation: object) -> str:
 
 
 def _parameters(source: Callable[..., object]) -> dict[str, _Parameter]:
-    """Arguments that can be given by name, without the survey and what every variant has."""
+    """Keyword arguments, without the survey and the fields that all variants share."""
     hints = get_type_hints(source, include_extras=True)
     helps = argument_helps(source)
     hidden = {"context", *Variant.__struct_fields__}

@@ -268,7 +268,7 @@ def _by_name(values: Values) -> Mapping[str, float]:
 
 
 def _rounding(printed: float) -> float:
-    """Rounding error of a printed number; of a whole number that is unknown."""
+    """Largest rounding error of a printed number; a whole number counts as exact."""
     round_off = 1e-9 * abs(printed) or 1e-12
     exponent = Decimal(repr(printed)).as_tuple().exponent
     if printed.is_integer() or not isinstance(exponent, int):

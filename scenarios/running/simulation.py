@@ -169,7 +169,7 @@ class Simulation(Generic[V]):
         return self.records.weighted([weights[name] for name in self.strata])
 
     def _carrier(self, usual: TransportName) -> TransportName:
-        """The transport: the one asked for, else the usual one, with workers TCP."""
+        """The requested transport, or else the default; TCP with workers."""
         transport, workers = self.transport, self.workers
         if transport is not None and transport not in TRANSPORTS:
             raise UsageError(f"transport {transport!r}: expected one of {', '.join(TRANSPORTS)}")
@@ -193,7 +193,7 @@ class Simulation(Generic[V]):
         )
 
     async def _run(self, exchange: Exchange, setting: Setting, transport: TransportName) -> Run:
-        """Run the parties, live: in workers, or in this process."""
+        """Run live parties in workers or in this process."""
         if self.workers is not None and self.engine is not None:
             from scenarios.running.workers import run_in_workers
 
@@ -230,7 +230,7 @@ class Simulation(Generic[V]):
 
     @contextmanager
     def _recorded(self, setting: Setting, transport: TransportName) -> Generator[_Recorded[V]]:
-        """The record of the run, whose file gets its name after the block."""
+        """The record of the run; its file gets its name after the block."""
         started = time.perf_counter()
         if self.workers is None and transport in ("tcp", "tls"):
             from scenarios.running.loopback import allow_connections
@@ -273,7 +273,7 @@ class Simulation(Generic[V]):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Recorded(Generic[V]):
-    """A run on its way, with its record."""
+    """A run in progress, with its record."""
 
     simulation: Simulation[V]
     setting: Setting
@@ -301,7 +301,7 @@ class _Recorded(Generic[V]):
 
 
 def _simulating(made: Callable[P, Simulation[V]]) -> Callable[P, Outcome[V]]:
-    """A function that runs a simulation, with the arguments that make one."""
+    """A function that makes a simulation from its arguments and runs it."""
 
     def simulate(*args: P.args, **options: P.kwargs) -> Outcome[V]:
         return made(*args, **options).run()

@@ -264,7 +264,7 @@ def split_shards(parties: int, workers: int) -> list[Shard]:
 
 
 def _even(count: int, parts: int) -> list[int]:
-    """Starts of as many parts of nearly one length, and the end of the last."""
+    """Starts of ``parts`` parts of nearly equal length, and the end of the last."""
     return [count * i // parts for i in range(parts + 1)]
 
 
@@ -285,7 +285,7 @@ class _Watched:
         self.lost: dict[int, str] = {}
 
     async def run(self, tasks: Sequence[ShardTask], hub: ShardHub) -> None:
-        """Have the tasks carried out; the parties of a task that is lost are gone."""
+        """Run the tasks; if a task is lost, its parties are gone."""
 
         def submit() -> None:
             for task in tasks:

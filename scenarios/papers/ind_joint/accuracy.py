@@ -120,7 +120,7 @@ class Reported:
         return {"cramers_v": v if self.random else v[0], **self._away(tables)}
 
     def _away(self, tables: Floats) -> dict[str, Any]:
-        """Arrays over the runs; of the one table that was not drawn, numbers."""
+        """Squared and absolute errors: arrays over the runs, or numbers for exact tables."""
         away = tables - self.truth
         found = {"mse": np.mean(away**2, axis=(1, 2)), "mae": np.mean(np.abs(away), axis=(1, 2))}
         return found if self.random else {name: values[0] for name, values in found.items()}

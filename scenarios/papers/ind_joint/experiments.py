@@ -187,7 +187,7 @@ def _mode(reported: Reported) -> str:
 
 
 def _facts(truth: Floats, reported: Reported) -> dict[str, float]:
-    """Facts on the data, and where the estimators of a distribution are equally good."""
+    """Facts about the data, with the number of respondents at which both estimators err alike."""
     return {
         "cramers_v": cramers_v(reported.truth),
         "break_even_n": break_even_n(truth, reported.keeps),
@@ -303,7 +303,7 @@ def _figure(asked: Asked[Shown]) -> Sample | list[Sample]:
 
 
 def _cells(of: Data, shows: str, reported: Reported, table: Floats) -> list[Sample]:
-    """The first run's table, a row per category of the first attribute."""
+    """The first run's table, one row per category of the first attribute."""
     survey = of.records.survey
     first, second = survey.attributes
     errors = np.full(table.shape, np.nan) if reported.random and shows == "reports" else None
@@ -326,7 +326,7 @@ def _cells(of: Data, shows: str, reported: Reported, table: Floats) -> list[Samp
 
 
 def _estimate(survey: Survey, reported: Reported, n: int) -> LinearEstimate[JointReports]:
-    """The first run's reports as the aggregator has them."""
+    """The aggregator's view of the first run's reports."""
     keeps = zip(survey.names, reported.keeps, strict=True)
     blocks = tuple(Block((name,), keep) for name, keep in keeps)
     counts = Counts.from_table(np.rint(reported.shares[0] * n).astype(np.int64))
@@ -334,7 +334,7 @@ def _estimate(survey: Survey, reported: Reported, n: int) -> LinearEstimate[Join
 
 
 def _break_even(found: Found[Shown]) -> list[str]:
-    """Points where the estimators are equally good: on the axes of Figures 5 to 8, on Adult."""
+    """Points where both estimators err alike: on the axes of Figures 5 to 8, and on Adult."""
     design = Design()
     n = f"{design.n:,}"
     v = break_even_v(lambda v: correlated_distribution(design.d, v=v), design.keeps, design.n)
@@ -386,7 +386,7 @@ def _composed(asked: Asked[Nothing]) -> dict[str, Any]:
 
 
 def _bounded(asked: Asked[Nothing]) -> dict[str, Any]:
-    """Theorem 3, of RR-Ind without sampling: the squared distance from a product of margins."""
+    """Theorem 3, on RR-Ind without sampling: the squared distance from a product of margins."""
     d, v = asked.cell["d"], asked.cell["v"]
     table = correlated_distribution(d, v=v)
     margins = np.outer(table.sum(axis=1), table.sum(axis=0))

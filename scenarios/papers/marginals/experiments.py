@@ -92,7 +92,7 @@ def drawn_trips(n: int, generator: np.random.Generator) -> Counts:
 def _estimates(
     asked: Asked[Any], *, k: int, epsilon: float, cells: Counts | None = None
 ) -> Iterator[tuple[Counts, ReleasedMarginals]]:
-    """The trips of every run and what is estimated of them, by law or by messages.
+    """Trips and estimate of every run, by law or by messages.
 
     Args:
         cells: the same trips in every run; else each has its own.
@@ -110,7 +110,7 @@ def _estimates(
 
 
 def _variations(asked: Asked[Errors]) -> dict[str, Floats]:
-    """Figure 6: the mean total variation of one method in every run, each of trips of its own."""
+    """Figure 6: mean total variation of one method in every run, with new trips in each."""
     estimates = _estimates(asked, k=asked.cell["k"], epsilon=asked.cell["epsilon"])
     found = np.array([distances(estimate, cells) for cells, estimate in estimates])
     return {"raw": found[:, 0], "simplex": found[:, 1]}
@@ -184,7 +184,7 @@ def statistics(estimate: ReleasedMarginals) -> Floats:
 
 
 def _tests(asked: Asked[Tests]) -> list[Sample]:
-    """Figure 7: both tests of every pair in every run, about one set of trips, as the paper has."""
+    """Figure 7: both tests of every pair in every run, on one set of trips as in the paper."""
     cells = drawn_trips(asked.parameters.n, np.random.default_rng((asked.seed, 7)))
     estimates = _estimates(asked, k=2, epsilon=asked.parameters.epsilon, cells=cells)
     found = np.stack([statistics(estimate) for _, estimate in estimates])
@@ -209,7 +209,7 @@ def _tests(asked: Asked[Tests]) -> list[Sample]:
 
 
 def _led(found: Found[Errors]) -> list[str]:
-    """Nearest methods for every k."""
+    """The most accurate methods, for every k."""
     said = []
     for k in WAYS:
         orders = []
@@ -227,7 +227,7 @@ def _led(found: Found[Errors]) -> list[str]:
 
 
 def _rejected(found: Found[Tests]) -> list[str]:
-    """Methods with naive statistics nearer to the exact ones, and how often tests reject."""
+    """Comparison of naive with exact statistics, and rejection rates of the tests."""
     said, apart = [], {}
     for method in COMPARED:
         rows = [row for row in found.rows if row.settings["method"] == method]
@@ -255,7 +255,7 @@ def _rejected(found: Found[Tests]) -> list[str]:
 
 
 def _sizes(asked: Asked[Nothing]) -> dict[str, Any]:
-    """The bits of a report, and the theorem's number of coefficients."""
+    """Bits of a report, and the number of coefficients by the theorem."""
     k = asked.cell["k"]
     plan = variant_of(asked.cell["method"], k=k, epsilon=1.0).plan
     return {

@@ -153,7 +153,7 @@ def _movielens(data: Path | str | None) -> KeyPopulation:
 
 
 def _means(asked: Asked[Movies]) -> dict[str, Any] | list[Sample]:
-    """Means at one point of a figure, or of all keys of one."""
+    """Means at one point of a figure, or of all keys."""
     cell, figure = asked.cell, asked.cell["figure"]
     if figure not in MOVIES:
         of = _setting(cell)
@@ -216,7 +216,7 @@ def _recovered(asked: Asked[Nothing]) -> dict[str, Any]:
 
 
 def _virtual(asked: Asked[Nothing]) -> dict[str, Any]:
-    """The means after so many rounds that the aggregator works out by itself."""
+    """Means after virtual rounds, which the aggregator computes by itself."""
     population, virtual = synthetic(asked.cell["data"]), asked.cell["virtual"]
     randomizer = PrivKV.with_budget(len(population.keys), epsilon=asked.cell["epsilon"])
     # Every number of rounds works on the same reports.

@@ -107,7 +107,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _errors(asked: Asked[Parameters], copies: int) -> Sample:
-    """The relative errors of queries, each of a run of its own; by messages all of one run."""
+    """Relative errors of queries: one query per run by law, all queries to one run by messages."""
     population, cell, own = adult_population(asked.data, copies), asked.cell, asked.parameters
     survey, generator, loosely = population.survey, asked.generator(), False
     if asked.live:
@@ -145,7 +145,7 @@ def _of_runs(
     sigma: float,
     loosely: bool = False,
 ) -> Errors:
-    """The errors of one query for each of the runs; by messages all are put to one run."""
+    """Errors of one query per run; by messages all queries go to the same run."""
     found = evaluate(
         population.survey.sizes,
         population.table,
@@ -174,7 +174,7 @@ def printed_blocks(survey: Survey, clusters: Clusters, *, p: float) -> tuple[Blo
 
 
 def _observed(found: Found[Parameters]) -> list[str]:
-    """Check whether T_d made any difference."""
+    """Note that T_d made no difference, if so."""
     formed = {(row.settings["tv"], row.remark) for row in found.rows}
     of_td = {row.settings["td"] for row in found.rows}
     if len(of_td) > 1 and len(formed) == len({tv for tv, _ in formed}):
@@ -246,7 +246,7 @@ def _independent(asked: Asked[Nothing]) -> list[Sample]:
 
 
 def _peaks(found: Found[Nothing]) -> list[str]:
-    """Statements of the text about Figure 2, beside what was measured."""
+    """Claims of the text about Figure 2, next to the measurements."""
     notes = []
     for method in (RANDOMIZED, INDEPENDENT):
         absolute = {
@@ -274,7 +274,7 @@ def best_thresholds(p: float) -> tuple[int, float]:
 
 
 def _methods(asked: Asked[Nothing]) -> list[Sample]:
-    """Figure 3; by messages one run of RR-Clusters, asked the questions of all runs."""
+    """Figure 3; by messages one run of RR-Clusters answers the questions of all runs."""
     population, (tv, td) = adult_population(asked.data), best_thresholds(asked.cell["p"])
     methods: Mapping[str, Tables]
     if asked.live:
@@ -293,7 +293,7 @@ def _methods(asked: Asked[Nothing]) -> list[Sample]:
 
 
 def _queries(asked: Asked[Nothing]) -> list[Sample]:
-    """Queries on more attributes, of all methods and of RR-Joint and Kronecker too."""
+    """Queries on more attributes, with RR-Joint and Kronecker among the methods."""
     ways = asked.cell["attributes"]
     methods, found = _whole_runs(asked, "queries", FEWER_SIGMAS, tv=TV, td=TD, ways=ways, more=True)
     names = [f"sigma {sigma}" for sigma in FEWER_SIGMAS]

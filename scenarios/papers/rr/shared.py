@@ -174,7 +174,7 @@ def _keep(block: Block) -> float:
 def _drawn(
     true: NDArray[np.int64], keep: float, generator: np.random.Generator, runs: int
 ) -> Floats:
-    """Raw shares of one table whose cells are randomized as one, in many runs."""
+    """Raw shares of one table in many runs, its cells randomized as one."""
     reported = reported_counts(true.reshape(-1), keep, generator, runs=runs) / true.sum()
     return _unmixed(reported, keep, 1).reshape(runs, *true.shape)
 

@@ -40,7 +40,7 @@ class Level(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _one(asked: Asked[Any]) -> tuple[Floats, int, KeepUniform]:
-    """The shares of one attribute of Adult, the respondents, and how they report."""
+    """Shares of one attribute of Adult, the number of respondents, and the randomizer."""
     population = adult_population(asked.data)
     counts = population.counts((asked.cell["attribute"],))
     keep = KeepUniform.with_keep(len(counts), p=asked.cell["p"])
@@ -72,7 +72,7 @@ def _matrix(asked: Asked[Nothing]) -> dict[str, Any]:
 
 
 def _coverage(asked: Asked[Level]) -> dict[str, Any]:
-    """Definitions 1 and 2 with Expressions 5 and 6, and the bound of the answers."""
+    """Coverage by Definitions 1 and 2 of the bounds 5 and 6, and the bound of the answers."""
     shares, n, keep = _one(asked)
     level, a = 1 - asked.parameters.alpha, keep.uniform_keep
     reported = keep.matrix().T @ shares
@@ -111,7 +111,7 @@ def _above(found: Found[Level]) -> list[str]:
 
 
 def _accuracy(asked: Asked[Level]) -> Sample:
-    """Section 3.3, and Bound 7: what RR-Joint would take, for the first attributes of Adult."""
+    """Section 3.3 and Bound 7: the cost of RR-Joint for the first attributes of Adult."""
     population, level = adult_population(asked.data), 1 - asked.parameters.alpha
     sizes, n = population.survey.sizes[: asked.cell["attributes"]], population.n
     cells = math.prod(sizes)
@@ -142,7 +142,7 @@ def _measured(table: Floats, by: str) -> float:
 
 
 def _order(asked: Asked[Nothing]) -> dict[str, Any]:
-    """Proposition 1 and Corollary 1 on the 28 pairs of Adult, their codes taken for numbers.
+    """Proposition 1 and Corollary 1 on the 28 pairs of Adult, with codes as numbers.
 
     The reports' tables are exact: what is expected, without any sampling.
     """
@@ -176,7 +176,7 @@ LIMIT = "the printed numbers are the limit: after k sweeps the margins are still
 
 
 def _example(asked: Asked[Nothing]) -> Sample:
-    """The first step, the weights after some sweeps beside their limit, or RR-Independent."""
+    """The first step, the weights after some sweeps next to their limit, or RR-Independent."""
     after = asked.cell["after"]
     if after == "the first attribute":
         step = adjust_records(RECORDS, [FIRST], sweeps=1).weights
@@ -195,7 +195,7 @@ def _example(asked: Asked[Nothing]) -> Sample:
 
 
 def _matrices(asked: Asked[Nothing]) -> dict[str, Any]:
-    """The printed matrices of 6.3.1 and 6.3.2 beside those that are used."""
+    """The printed matrices of 6.3.1 and 6.3.2 next to the ones in use."""
     survey, p = adult_population(asked.data).survey, asked.cell["p"]
     names = tuple(asked.cell["cluster"].split(" x "))
     sizes = [survey.attribute(name).size for name in names]

@@ -93,7 +93,7 @@ def errors_of_mix(
 
 
 def _mixes(asked: Asked[Blocks]) -> Sample:
-    """One mix at an epsilon, or at a p that the paper compares."""
+    """One mix at an epsilon, or at a p from the paper."""
     cell, own = asked.cell, asked.parameters
     name, names = TABLES[cell["table"]]
     source, mix = network(name, asked.data), cell["mix"]
@@ -121,7 +121,7 @@ def _mixes(asked: Asked[Blocks]) -> Sample:
 
 
 def _people(asked: Asked[Blocks], source: Network) -> Records:
-    """The respondents of a run by messages, drawn anew."""
+    """Newly drawn respondents of a run by messages."""
     stream = asked.context.stream(f"records of {source.title}")
     return source.sample(asked.parameters.n, stream)
 
@@ -202,7 +202,7 @@ def expected_of_groups(laws: Sequence[Floats], how: Groups, n: int) -> float:
 
 
 def _groups(asked: Asked[Blocks]) -> dict[str, Any]:
-    """All pairs of a network, one answer per client or its whole view."""
+    """All pairs of a network; each client answers one pair or its whole view."""
     cell, own, source = asked.cell, asked.parameters, network(asked.cell["network"], asked.data)
     how = groups_of(source.survey, cell["epsilon"], cell["answers"])
     if asked.live:

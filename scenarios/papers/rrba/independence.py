@@ -90,10 +90,7 @@ REMARKS: Mapping[str, str] = {
 def _reports(
     asked: Asked[Parameters], law: Floats, generator: np.random.Generator
 ) -> tuple[NDArray[np.int64], dict[str, Any]]:
-    """The counts of reports on tables with this law, (runs, 2, ...), and how they were made.
-
-    That is the keep probability, and the mean of the tables that fakes came from.
-    """
+    """Counts of reports on tables with this law, (runs, 2, ...), with their keep and mean fakes."""
     own, size = asked.parameters, law.size
     equal = asked.cell["method"] == EQUAL
     keep, mix = (keep_at(own.epsilon, size), 1.0) if equal else (own.p, own.mix)
@@ -118,7 +115,7 @@ def _reports(
 
 
 def _judged(asked: Asked[Parameters], law: Floats, generator: np.random.Generator) -> TestResult:
-    """A method's test of tables with this law, of a curator or of reports."""
+    """A method's test of tables with this law, on a curator's noisy tables or on reports."""
     own, method, ways = asked.parameters, asked.cell["method"], law.ndim
     if not method.startswith("RRBA"):
         exact = generator.multinomial(own.n, law.reshape(-1), size=asked.runs)
@@ -147,7 +144,7 @@ def _judged(asked: Asked[Parameters], law: Floats, generator: np.random.Generato
 
 
 def _tests(asked: Asked[Parameters]) -> Sample:
-    """A method on tables for which H0 is wrong, and on as many for which it is right."""
+    """One method on equally many tables with H0 false and with H0 true."""
     own, ways, method = asked.parameters, asked.cell["ways"], asked.cell["method"]
     local, generator = method.startswith("RRBA"), asked.generator()
     if asked.live and not local:

@@ -27,7 +27,7 @@ from scenarios.running.reproduction import Picture
 
 
 def _views(asked: Asked[Nothing]) -> dict[str, Any]:
-    """Section 4: how many views there are, and how often they have each group."""
+    """Section 4: the number of views, and the frequency of each group in them."""
     d, k = asked.cell["attributes"], asked.cell["k"]
     views = design_views(d, k)
     groups = [group for view in views for group in view]
@@ -42,7 +42,7 @@ def _views(asked: Asked[Nothing]) -> dict[str, Any]:
 
 
 def _unmixed(asked: Asked[Nothing]) -> dict[str, Any]:
-    """Section 1.1 (two fair coins) and Equation 4: expected estimates, less the truth."""
+    """Section 1.1 (two fair coins) and Equation 4: bias of the estimates."""
     p = asked.cell["p"]
     truth, fakes, other = asked.generator().dirichlet(np.ones(asked.cell["cells"]), size=3)
     reported = p * truth + (1 - p) * fakes
@@ -57,7 +57,7 @@ def _unmixed(asked: Asked[Nothing]) -> dict[str, Any]:
 
 
 def _nearest(asked: Asked[Nothing]) -> dict[str, Any]:
-    """Equation 7: what other tables near the projection have more of its objective."""
+    """Equation 7: objective of other tables near the projection, compared with its own."""
     gamma, cells = asked.cell["gamma"], asked.cell["cells"]
     generator, gains, moved = asked.generator(), [], []
     for _ in range(asked.runs):
@@ -90,7 +90,7 @@ def _divergence(asked: Asked[Nothing]) -> dict[str, Any]:
 
 
 def _agreed(asked: Asked[People]) -> dict[str, Floats]:
-    """All groups of one run: who is asked about which is drawn, as are the clients."""
+    """All groups of one run; group and client are drawn for every respondent."""
     source, n = network(asked.cell["network"], asked.data), asked.parameters.n
     if asked.live:
         records = sample(source, n, asked.context.seed)
@@ -106,7 +106,7 @@ def _agreed(asked: Asked[People]) -> dict[str, Floats]:
 
 
 def _measured(estimate: LinearEstimate[GroupTables], source: Network) -> dict[str, float]:
-    """Before and after; distances are means over all tables."""
+    """Disagreement and mean distance over all tables, before and after they are made to agree."""
     agreed, tables = estimate.consistent(), estimate.source.tables()
     projected = {names: project_simplex(table) for names, table in tables.items()}
     before, after = (

@@ -49,7 +49,7 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _costs(asked: Asked[Costs]) -> dict[str, float]:
-    """The claimed epsilon of p beside the true one."""
+    """The claimed epsilon of p next to the true one."""
     p, least = asked.cell["p"], asked.parameters.least
     return {
         "claimed": claimed_epsilon(p),
@@ -131,7 +131,7 @@ def _of(asked: Asked[Any], name: str) -> Any:
 
 
 def _settled(asked: Asked[Any]) -> list[Sample]:
-    """One value at every block size; by messages the smallest one until it stops."""
+    """One value at every block size; by messages, the smallest block size until it stops."""
     source, p, mix = network(_of(asked, "network"), asked.data), _of(asked, "p"), _of(asked, "mix")
     cell, average = nearest_cell(source, asked.cell["listed"]), asked.reading == "reconstruction"
     if asked.live:
@@ -162,7 +162,7 @@ def _described(cell: Cell, size: int, figures: Mapping[str, Any]) -> Sample:
 
 
 def _stopped(asked: Asked[Any], source: Network, cell: Cell) -> Floats:
-    """After how many respondents a survey on one attribute stops by the printed rule."""
+    """Respondents asked until a survey on one attribute stops by the printed rule."""
     stream = asked.context.stream(f"records of {source.title}")
     estimate = run_rrba(
         asked,
@@ -211,7 +211,7 @@ def histories(
 
 
 def _first(compared: Floats, size: int) -> Floats:
-    """After how many tuples the variant stops: all values of the attribute meet the rule."""
+    """Tuples until the variant stops, which is when all values of the attribute meet the rule."""
     shares = np.clip((compared[1:] + compared[:-1]) / 2, 0.0, 1.0)
     width = printed_width(shares, float(size), ALPHA)
     held = (np.abs(np.diff(compared, axis=0)) < width).all(axis=-1)

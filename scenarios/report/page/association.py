@@ -116,7 +116,7 @@ def finding(seen: Glance) -> str:
 
 
 def _is_exact(found: Estimate, seen: Glance) -> bool:
-    """Check whether nothing was randomized of the pairs."""
+    """Check whether the pairs have no randomization error."""
     ends = (found.table(pair.first, pair.second).interval() for pair in seen.pairs.values())
     return bool(seen.pairs) and all((low == high).all() for low, high in ends)
 
@@ -163,7 +163,7 @@ def shade(strength: float) -> int:
 
 
 def _triangle(seen: Glance) -> Markup:
-    """A row and a column for each attribute; its name stands where they meet."""
+    """Picture with a row and a column per attribute; the names stand on the diagonal."""
     names, m = seen.names, len(seen.names)
     size = float(min(44, max(13, 460 // m)))
     room = min(150.0, max(width_of(cut(name), _LABEL) for name in names) + 10)
@@ -221,7 +221,6 @@ def _cell(pair: Pair | None, x: float, y: float, size: float, edge: bool) -> lis
 
 
 def _key(*, clusters: bool) -> Markup:
-    """Key to the cells of a triangle."""
     steps = ["V below .05", *(f"from {step:g}".replace("0.", ".") for step in STEPS)]
     words = [
         *((f"v{place}", word) for place, word in enumerate(steps)),
@@ -241,7 +240,7 @@ def _swatches(
     *,
     class_: str,
 ) -> Markup:
-    """A key: each class of the style sheet and what it means, in columns of a width."""
+    """A key: each class of the style sheet with its meaning, in columns of one width."""
     wide, number = columns
     parts: list[Markup] = []
     for place, (kind, word) in enumerate(words):
@@ -256,7 +255,7 @@ def _swatches(
 
 
 def _tree(seen: Glance) -> Markup:
-    """The forest as an outline: every attribute on a line, below the one that it hangs on."""
+    """The forest as an outline: each attribute on a line, indented below its parent."""
     lines = branches(seen)
     step, row = 20.0, 22.0
     parts: list[Markup] = []
@@ -326,7 +325,7 @@ def _opened(found: Estimate, pair: Pair, table: Table, intervals: Intervals, pla
 
 
 def _mosaic(table: Table, shown: Sequence[Sequence[Shown]], scores: Floats, key: str) -> Markup:
-    """A band for each row, as high as its projected share, with the row's percentages in it."""
+    """A band per row, as high as its projected share, labelled with the row's percentages."""
     shares = project_simplex(table.values)
     width, height, left = 520.0, 230.0, 110.0
     bands = shares.sum(axis=1)
@@ -385,13 +384,12 @@ def _mosaic(table: Table, shown: Sequence[Sequence[Shown]], scores: Floats, key:
 
 
 def _tone(score: float) -> str:
-    """The colour of a difference in standard errors."""
+    """Class of a cell by its difference in standard errors."""
     step = sum(abs(score) >= least for least in SCORES)
     return "same" if not step else f"{'more' if score > 0 else 'less'}{step}"
 
 
 def _scores_key() -> Markup:
-    """Key to the colours of a mosaic."""
     two, four = SCORES
     words = (
         ("less2", f"fewer, {four:g} s.e. or more"),
@@ -405,7 +403,6 @@ def _scores_key() -> Markup:
 
 
 def _rows(table: Table, shown: Sequence[Sequence[Shown]], intervals: Intervals, key: str) -> Grid:
-    """The percentages of each row, with their intervals."""
     plain = in_percent([figure for row in shown for figure in row])
     first, second = map(cut, table.names)
     rows = []

@@ -65,5 +65,5 @@ def _source(name: str, folders: tuple[Traversable, ...]) -> str:
 
 
 def _bound(imported: re.Match[str]) -> str:
-    """An import as a declaration."""
+    """An import statement rewritten as a declaration."""
     return f'const {{{imported[1].replace(" as ", ": ")}}} = modules["{imported[2]}"];'

@@ -132,7 +132,7 @@ def around(key: str, insiders: Sequence[str], groups: Sequence[Component], *, mo
 
 
 def _dot(x: float, y: float, r: float, *, determined: bool, alone: bool) -> Markup:
-    """A group or party: exposed ones are diamonds, so that colour is not all that tells them."""
+    """A group or party; exposed ones are diamonds, to be told apart without colour."""
     if determined and alone:
         points = f"{x:.1f},{y - r - 2:.1f} {x + r + 2:.1f},{y:.1f} {x:.1f},{y + r + 2:.1f} "
         return element("polygon", points=f"{points}{x - r - 2:.1f},{y:.1f}", class_="exposed")

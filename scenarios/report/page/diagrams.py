@@ -111,7 +111,7 @@ def ruler(verdict: Verdict) -> Markup:
 
 
 def _scale(verdict: Verdict) -> Ruler | None:
-    """The scale of a verdict as the page draws it; None if the page knows none."""
+    """Ruler of a verdict; None if the page has no scale for it."""
     known = words()["result"]["ruler"]
     if (scale := verdict.scale) is not None:
         names = tuple(step.name for step in scale.steps)
@@ -143,7 +143,7 @@ def _scale(verdict: Verdict) -> Ruler | None:
 
 
 def _between(margin: float, ends: Sequence[float]) -> float | None:
-    """The place of a margin of error, in steps that end at some; None if it is not known."""
+    """Place of a margin of error among steps with these ends; None if unknown."""
     if math.isnan(margin):
         return None
     for place, (low, high) in enumerate(pairwise((0.0, *ends))):
@@ -238,7 +238,7 @@ def intervals(
 
 
 def _whole(limits: tuple[float, float]) -> tuple[float, float, tuple[float, ...]]:
-    """An axis from limit to limit, with ticks in tenths."""
+    """An axis between two limits, with ticks in tenths."""
     low, high = limits
     tenths = range(round(10 * low), round(10 * high) + 1)
     return low, high, tuple(tenth / 10 for tenth in tenths)
@@ -278,7 +278,7 @@ def ticks(
 
 
 def _room(texts: Sequence[str], size: float, least: float, most: float) -> float:
-    """Width of the longest of some texts, within bounds."""
+    """Width of the longest text, within bounds."""
     return min(max([least, *(width_of(shown, size) + 1 for shown in texts)]), most)
 
 

@@ -111,26 +111,26 @@ def environment() -> Environment:
 
 
 def _disguised(said: Statement) -> bool:
-    """Check whether randomization is known to bound what was revealed of every person."""
+    """Check whether a finite, nonzero epsilon bounds what each person revealed."""
     verdicts = (each for each in said.verdicts if isinstance(each, PrivacyVerdict))
     return any(each.word != "unknown" and 0 < each.epsilon < math.inf for each in verdicts)
 
 
 def _shown(value: Any) -> Any:
-    """A value as a template prints it: texts with their control characters shown, bars drawn."""
+    """A value as printed by a template: control characters visible, bars drawn."""
     if isinstance(value, Bar):
         return diagrams.bars(value.shares)
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _unbroken(cell: str) -> Markup:
-    """Figures of a cell as a template prints it: each on a line, with its percent and interval."""
+    """A cell's figures one per line, each kept together with its percent sign and interval."""
     shown = _INTERVAL.sub(r"[\1,&nbsp;\2]", str(escape(printable(cell))))
     return Markup(shown.replace(" %", "&nbsp;%").replace("; ", ";<br> "))
 
 
 def _policy(style: str, script: str) -> str:
-    """A content security policy that allows this style sheet, and this script if there is one."""
+    """A content security policy for this style sheet and this script, if any."""
     ours = f"style-src {hashed(style)}" + (f"; script-src {hashed(script)}" if script else "")
     return f"default-src 'none'; {ours}; base-uri 'none'; form-action 'none'"
 

@@ -110,7 +110,7 @@ def learned(ledger: Ledger, who: str, *, least: bool) -> dict[str, object]:
 
 
 def _sureness(loss: float) -> float:
-    """The largest probability of one of two answers that were equally likely before."""
+    """The largest posterior probability of one of two answers that were equally likely."""
     return loss if math.isinf(loss) else 1 / (1 + math.exp(-loss))
 
 
@@ -132,7 +132,7 @@ def panels(section: Section) -> dict[str, Any]:
 
 
 def _drawn(panel: Panel, *, most: int) -> Drawn:
-    """A picture and a table of figures; with the truth, it stands beside them."""
+    """Picture and table of a panel's figures, next to the truth if known."""
     most = max(panel.drawn, most)
     rows, percents = panel.figures[:most], panel.limits is None
     exact = all(row.exact for row in rows)

@@ -36,7 +36,7 @@ _SAME = 1e-9
 
 
 class _Step(NamedTuple):
-    """One step as its template takes it."""
+    """One step, for its template."""
 
     number: int
     says: str
@@ -44,7 +44,7 @@ class _Step(NamedTuple):
 
 
 class _Panel(NamedTuple):
-    """The estimates of one attribute at all steps."""
+    """Estimates of one attribute at all steps."""
 
     name: str
     picture: Markup
@@ -123,7 +123,7 @@ def _respondents(standing: Standing) -> str:
 
 
 def _panels(standings: Sequence[Standing], intervals: Intervals) -> Iterator[_Panel]:
-    """A panel for each attribute that some step has an estimate of."""
+    """A panel for each attribute that some step estimates."""
     known = next((standing.lines for standing in standings[::-1] if standing.lines), ())
     for place, (of, group) in enumerate(groupby(known, key=lambda line: line.of)):
         lines = list(group)
@@ -142,7 +142,7 @@ def _panels(standings: Sequence[Standing], intervals: Intervals) -> Iterator[_Pa
 
 
 def _picture(of: str, rows: Sequence[Sequence[Line]]) -> Markup:
-    """Points on their intervals, the steps one above the other; those that are alike are one.
+    """Intervals with their points, one row per step; equal steps share a row.
 
     Args:
         of: what the figures are of.

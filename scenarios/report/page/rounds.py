@@ -22,7 +22,7 @@ _PLACES: dict[str, int] = {AGGREGATOR: 1, RECORD: 2}
 
 
 class _Fold(NamedTuple):
-    """Neighbouring rounds in which the same was said, as one; ``note`` is what is not drawn."""
+    """Neighbouring rounds with the same messages; ``note`` replaces the rounds left out."""
 
     name: str
     note: str
@@ -110,7 +110,7 @@ def _ends(flow: Flow) -> tuple[int, int]:
 
 
 def _sequence(key: str, lifelines: Sequence[str], folds: Sequence[_Fold], width: int) -> Markup:
-    """Diagram of messages from top to bottom: the first rounds, and the last if many."""
+    """Sequence diagram of the first rounds, and of the last if there are many."""
     left_out = len(folds) - STEPS
     head, tail = (folds, ()) if left_out <= 0 else (folds[: STEPS - TAIL], folds[-TAIL:])
     margin = min(64.0, width * 0.14)

@@ -76,7 +76,7 @@ def brief(value: object, depth: int = _DEPTH) -> str:
 
 
 def _with_probability(value: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    """A keep randomizer's threshold with the probability that it stands for, p, before it."""
+    """A keep randomizer's fields, preceded by the probability p of its threshold."""
     threshold = value.get("threshold")
     if value.get("type") not in ("keep", "keep-table") or not isinstance(threshold, int):
         return value

@@ -114,7 +114,7 @@ def leader(curves: Sequence[Curve]) -> str:
 
 
 def _draw(axes: Axes, curve: Curve, place: int, *, aside: float) -> list[tuple[float, float]]:
-    """Draw a curve, its points a little aside of those of others; returns what was drawn."""
+    """Draw a curve, shifted slightly against the others; return the points drawn."""
     colour, marker = style(place)
     z = critical(LEVEL)
     line = sorted((epsilon, error) for epsilon, error in curve.line if _is_shown(error))
@@ -139,7 +139,7 @@ def _is_shown(error: float) -> bool:
 
 
 def _set_ticks(axes: Axes, curves: Sequence[Curve]) -> tuple[float, float]:
-    """A tick at every epsilon, written as a person writes it, as long as they do not overlap.
+    """Label every epsilon with a tick as long as labels do not overlap.
 
     Returns:
         The ends of the axis.

@@ -55,7 +55,7 @@ PRINTED = "printed in the paper"
 
 
 class _Point(NamedTuple):
-    """One figure of a row, where it is drawn.
+    """A figure of a row, with its place in the picture.
 
     Args:
         x: along the horizontal axis.
@@ -138,8 +138,6 @@ def finding(rows: Sequence[Row]) -> str:
 
 
 class _Notes(NamedTuple):
-    """Notes of a picture besides its conditions."""
-
     runs: int | None
     level: float
 
@@ -190,7 +188,7 @@ def _points(
     along: str,
     others: Sequence[str],
 ) -> list[_Point]:
-    """Every figure that is drawn, with its place."""
+    """Points of all figures to draw."""
     measured = [name for name in figures if name not in picture.computed]
     together = bool(picture.axis) or not measured
     paneled = len(others) > 1 or (together and len(figures) > 1)
@@ -284,7 +282,7 @@ def _draw_curves(
 
 
 def _halved(text: str) -> list[str]:
-    """A long label of an axis in two lines."""
+    """The label of an axis, split in two lines if long."""
     if len(text) <= 34:
         return [text]
     spaces = [i for i, letter in enumerate(text) if letter == " "]
@@ -295,7 +293,7 @@ def _halved(text: str) -> list[str]:
 
 
 class _Aside(NamedTuple):
-    """Shifts of points, so that curves do not hide each other."""
+    """Shift of points, so that curves do not hide each other."""
 
     share: float
     low: float
@@ -334,7 +332,7 @@ def _set_scales(
     lines: Sequence[str],
     z: float,
 ) -> None:
-    """Logarithmic axes where they have to be; points decide on the ends, whiskers follow."""
+    """Use logarithmic axes where needed; points set the ends before whiskers do."""
     if min(xs) > 0 and max(xs) >= _LOGARITHMIC * min(xs):
         grid[0, 0].set_xscale("log")
     elif all(x == int(x) for x in xs) and len(set(xs)) <= 8:
@@ -377,7 +375,7 @@ def set_ends(set_scale: Any, set_limits: Any, found: Sequence[Compared], z: floa
 
 
 def _marks(points: Sequence[_Point], series: Sequence[str]) -> tuple[list[Any], list[str]]:
-    """Legend: series that are not named at their ends, and kinds of marks."""
+    """Legend of series that are not labelled at their ends, and of kinds of marks."""
     from matplotlib.lines import Line2D
 
     handles: list[Any] = []
@@ -410,7 +408,7 @@ def _marks(points: Sequence[_Point], series: Sequence[str]) -> tuple[list[Any], 
 
 
 class _Tile(NamedTuple):
-    """A panel of one figure of a paper: the points of curves, or else a table.
+    """A panel for one of a paper's figures, with curves or else a table.
 
     Args:
         title: above it.
@@ -426,7 +424,7 @@ class _Tile(NamedTuple):
 
 
 def _draw_figures(figure: Figure, rows: Sequence[Row], picture: Picture, notes: _Notes) -> None:
-    """Every value of the setting ``figure`` in panels of its own."""
+    """Draw panels for every value of the setting ``figure``."""
     tiles = [
         tile
         for value in dict.fromkeys(row.shown(_FIGURE) for row in rows)
@@ -471,7 +469,7 @@ def _draw_figures(figure: Figure, rows: Sequence[Row], picture: Picture, notes: 
 
 
 def _tiles(rows: Sequence[Row], picture: Picture, everything: Sequence[Row]) -> list[_Tile]:
-    """The panels of one figure of a paper: curves, or else its largest table."""
+    """Panels for one of a paper's figures: curves, or else its largest table."""
     value = rows[0].shown(_FIGURE)
     # Texts that tell this figure from others.
     texts = [name for name in rows[0].settings if isinstance(rows[0].settings[name], str)]
@@ -504,7 +502,7 @@ def _tiles(rows: Sequence[Row], picture: Picture, everything: Sequence[Row]) -> 
 
 
 def _table(rows: Sequence[Row], picture: Picture, unit: str) -> Table:
-    """The rows that have the same figures as most have, one below the other."""
+    """Table of the rows that share the most common set of figures."""
     alike = max(
         ([r for r in rows if _figure_names([r]) == _figure_names([o])] for o in rows), key=len
     )
@@ -524,7 +522,6 @@ def _table(rows: Sequence[Row], picture: Picture, unit: str) -> Table:
 
 
 def _figure_names(rows: Sequence[Row]) -> tuple[str, ...]:
-    """The names of the figures of some rows."""
     return tuple(dict.fromkeys(found.name for row in rows for found in row.figures()))
 
 
@@ -539,7 +536,7 @@ def _draw_lines(
     varying: Sequence[str],
     notes: _Notes,
 ) -> None:
-    """Every row a line, with its measured and its printed figure on it."""
+    """Draw every row as a line with its measured and its printed figure."""
     drawn = rows[:_MOST_LINES]
     columns = min(_MOST_COLUMNS, len(figures))
     high = math.ceil(len(figures) / columns)
@@ -611,7 +608,7 @@ def _varying(rows: Sequence[Row]) -> list[str]:
 
 
 def _longest(rows: Sequence[Row], varying: Sequence[str]) -> str | None:
-    """The setting of numbers, in every row, that has the most values; else None."""
+    """The numeric setting present in every row with the most values; None if there is none."""
     found = {
         name: len({row.shown(name) for row in rows})
         for name in varying
@@ -626,5 +623,5 @@ def _is_number(value: object) -> bool:
 
 
 def _finite(values: Sequence[float | None]) -> NDArray[np.float64]:
-    """Numbers to draw, with gaps where there are none."""
+    """Numbers to draw, with NaN for missing ones."""
     return np.array([v if v is not None and math.isfinite(v) else np.nan for v in values], float)

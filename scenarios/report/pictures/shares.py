@@ -131,7 +131,7 @@ def _draw_shares(figure: Figure, finished: Finished, panels: Sequence[Panel], to
 
 
 def _ends(blocks: Sequence[Panel]) -> tuple[float, float, bool]:
-    """The ends of the axis of shares, and whether intervals on it can hardly be seen."""
+    """Ends of the share axis, and whether intervals are too narrow to see on it."""
     figures = [found for block in blocks for found in block.figures]
     trues = [true for block in blocks for true in block.truth]
     ends = np.array([[found.low, found.high] for found in figures])
@@ -143,7 +143,7 @@ def _ends(blocks: Sequence[Panel]) -> tuple[float, float, bool]:
 
 
 def _columns(blocks: Sequence[Panel], most: int) -> Iterator[list[Panel]]:
-    """Attributes by column, in their order, nearly even; what has no room is left out."""
+    """Attributes by column, in order and of nearly equal length, as far as they fit."""
     total = sum(len(block.labels) + _GAP for block in blocks)
     number = min(most, max(1, math.ceil(total / _SHORT)), len(blocks))
     goal = min(_COLUMN, total / number)
@@ -173,7 +173,7 @@ def _draw_column(
     projection: Projection,
     intervals: Intervals,
 ) -> None:
-    """Attributes below each other; estimates less the truth on a second pair of axes, if given."""
+    """Draw attributes below each other; a second pair of axes has errors against the truth."""
     axes = grid[0]
     places: list[float] = []
     labels: list[str] = []
@@ -226,7 +226,7 @@ def _in_points(figures: Sequence[Shown]) -> list[Shown]:
 
 
 def _draw_means(figure: Figure, finished: Finished, section: Section) -> None:
-    """Each mean on an axis of its own, as every attribute has a scale of its own."""
+    """Draw each mean on an axis of its own, as scales differ."""
     shown = section.panels[:_MOST_MEANS]
     intervals = shown[0].intervals
     grid = figure.subplots(len(shown), 1, squeeze=False).ravel()
@@ -258,7 +258,7 @@ def _draw_means(figure: Figure, finished: Finished, section: Section) -> None:
 def _title(
     survey: str, figures: Sequence[Shown], trues: Sequence[float], intervals: Intervals, what: str
 ) -> str:
-    """Title: how many intervals hold the truth, if it is known."""
+    """Title, with the number of intervals that contain the truth if it is known."""
     known = [
         (found, true)
         for found, true in zip(figures, trues, strict=False)

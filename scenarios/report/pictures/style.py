@@ -145,7 +145,7 @@ def _wrapped(text: str, width: float, size: float, letter: float) -> list[str]:
 
 
 def _legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str], width: float) -> float:
-    """Draw the legend in as many columns as fit; returns how many inches high it is."""
+    """Draw the legend in as many columns as fit; return its height in inches."""
     if not handles:
         return _EDGE / 2
     words = [literal(cut(label, _CUT)) for label in labels]

@@ -31,7 +31,7 @@ class WorkerTraceback(Exception):
 
 
 class _Packer(pickle.Pickler):
-    """Pickles a task, and notes which files of a person it takes."""
+    """Pickles a task, and records which of the user's files it refers to."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
@@ -104,7 +104,7 @@ def carried_out(task: bytes) -> bytes:
 
 
 def _error_as_bytes(error: Exception) -> bytes:
-    """An error as bytes that can be read again, if only as what it said."""
+    """An error as bytes that always decode, if only to its message."""
     try:
         content = pickle.dumps(error)
         if type(pickle.loads(content)) is type(error):

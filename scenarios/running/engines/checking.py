@@ -58,7 +58,7 @@ class ChecksMeanwhile:
 
     @contextmanager
     def _as_long_as_it_lasts(self) -> Iterator[None]:
-        """Nobody's record is worse for the processes of who reads it."""
+        """Continue in this process if the engine fails in the block."""
         try:
             yield
         except (EngineError, OSError, ValueError):

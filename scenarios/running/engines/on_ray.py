@@ -189,7 +189,7 @@ class OnRay(WorkersEngine):
             ray.init(log_to_driver=False, logging_level="ERROR", **options)
 
     def _stop(self) -> None:
-        """Leave Ray, and end it if it was started here."""
+        """Disconnect from Ray, and shut it down if it was started here."""
         from ray._private import worker
 
         ray.shutdown()
@@ -209,7 +209,7 @@ def _print_nothing(*_: object, **__: object) -> None:
 
 
 def _check_reachable(address: str) -> None:
-    """Ray itself would try for minutes to reach what is not there."""
+    """Fail fast: Ray itself would retry an unreachable address for minutes."""
     if address == "auto":
         return
     host, colon, port = address.rpartition(":")
@@ -226,7 +226,7 @@ def _check_reachable(address: str) -> None:
 
 @contextlib.contextmanager
 def _settings() -> Generator[None]:
-    """Set Ray's environment variables for what is started inside.
+    """Set Ray's environment variables for processes started in the block.
 
     Ray listens on all interfaces, but where it believes that there can be no cluster.
     """
@@ -258,7 +258,7 @@ def _settings() -> Generator[None]:
 
 
 def _read_settings() -> None:
-    """Have Ray read the environment: it did when it was imported, and keeps what it read."""
+    """Make Ray read the environment again, which it otherwise does once at import."""
     from ray._raylet import AuthenticationTokenLoader, Config
 
     Config.initialize("")

@@ -38,7 +38,7 @@ def processors() -> int:
 
 
 class _Worker:
-    """A process, its link, and the task it has.
+    """A process with its link and its current task.
 
     Raises:
         OSError: it cannot be started.
@@ -65,7 +65,7 @@ class _Worker:
             raise
 
     def begin(self, task: Task) -> None:
-        """Hand it a task.
+        """Send it a task.
 
         Raises:
             OSError: it died before it had read it.
@@ -74,7 +74,7 @@ class _Worker:
         self.task = task
 
     def end(self, *, after: float = 0.0) -> str:
-        """Make sure that it has ended; returns how it did.
+        """Make sure that it has ended; return its exit in words.
 
         Args:
             after: how many seconds it is given to end by itself.
@@ -143,7 +143,7 @@ class Processes(WorkersEngine):
             self._workers.pop().end()
 
     def _hand_out(self) -> None:
-        """Hand tasks that wait to workers that have none, and start workers as needed."""
+        """Give waiting tasks to idle workers, starting workers as needed."""
         while self._waiting:
             worker = next((w for w in self._workers if w.task is None), None)
             if worker is None:
@@ -167,7 +167,7 @@ class Processes(WorkersEngine):
         return worker
 
     def _wait(self) -> None:
-        """Wait until a worker is done with its task, or dies; then hand out what waits."""
+        """Wait until a worker finishes a task or dies; then hand out tasks."""
         self._hand_out()
         ready = wait([worker.link for worker in self._workers], _POLL)
         for worker in list(self._workers):
@@ -186,7 +186,7 @@ class Processes(WorkersEngine):
         self._hand_out()
 
     def _bury(self, worker: _Worker) -> None:
-        """Put a dead worker away, and have its task done again if that is allowed."""
+        """Discard a dead worker, and repeat its task if that is allowed."""
         self._workers.remove(worker)
         how, task = worker.end(after=_POLL), worker.task
         if task is None:

@@ -94,7 +94,7 @@ class Sweep:
             self._stage(done, total)
 
     def _done(self, kernel: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
-        """Results that were done before, then the rest as it is done."""
+        """Results of earlier sweeps first, then the others as they finish."""
         number, pieces = self.maps, self._pieces
         missing = []
         for place, argument in enumerate(arguments):

@@ -42,4 +42,4 @@ class WorkersEngine(Engine):
 
     @abstractmethod
     def _hand_out(self) -> None:
-        """Hand tasks that wait to workers that have none."""
+        """Give waiting tasks to idle workers."""

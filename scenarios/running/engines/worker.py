@@ -28,7 +28,7 @@ def serve(link: Connection[bytes, bytes]) -> None:
 
 
 def _listen(link: Connection[bytes, bytes], tasks: queue.SimpleQueue[bytes]) -> None:
-    """Read tasks; when the driver is gone, end at once, whatever is being carried out."""
+    """Read tasks; end the process at once when the driver is gone."""
     try:
         while True:
             tasks.put(link.recv_bytes())
