@@ -93,7 +93,7 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
 
 
 def _failing(error: UnicodeError) -> tuple[str, int]:
-    """The characters that cannot be written, and where they end."""
+    """The characters that cannot be written, and their end."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return error.object[error.start : error.end], error.end

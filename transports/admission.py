@@ -294,7 +294,7 @@ class Admission:
     async def _accept(
         self, listener: trio.SocketListener, door: socket.socket | None
     ) -> tuple[list[Incoming], bool]:
-        """Wait for somebody; who is at the door then, and whether file descriptors are short."""
+        """Wait for connections; return them, and whether file descriptors are short."""
         came: list[Incoming] = []
 
         def enter(wire: trio.SocketStream, address: str) -> None:
@@ -326,7 +326,7 @@ class Admission:
         return came, False
 
     def _enter(self, new: Incoming, descriptor: int) -> bool:
-        """Give a new connection a place, of another if there is none; whether it has one."""
+        """Give a new connection a place, if need be that of another; return success."""
         unfinished = self._crowds[new.trusted, Standing.UNFINISHED]
         crowd = unfinished.get(new._origin, {})
         if not new.trusted and len(crowd) >= self._each:
@@ -343,7 +343,7 @@ class Admission:
         return True
 
     def _make_room(self, *, for_trusted: bool) -> bool:
-        """Have one go; whether there was one that can."""
+        """Evict one connection; return whether one could be."""
         for trust in (False, True) if for_trusted else (False,):
             for standing in (Standing.UNFINISHED, Standing.READING):
                 crowds = self._crowds[trust, standing]
@@ -378,7 +378,7 @@ class Admission:
 
 @contextlib.contextmanager
 def _open_door(listener: trio.SocketListener) -> Generator[socket.socket | None]:
-    """A socket that accepts without waiting; None if the listener is none of the system's."""
+    """A non-blocking socket for a listener; None if the listener is not the system's."""
     named = listener.socket
     if named.fileno() < 0:
         yield None
@@ -396,7 +396,7 @@ def _address_of(wire: trio.SocketStream) -> str:
 
 
 def _is_gone(accepted: socket.socket) -> bool:
-    """Return whether a caller has gone before it was accepted, or left without a word."""
+    """Check whether a caller left before it was accepted."""
     accepted.setblocking(False)
     try:
         if accepted.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
@@ -409,7 +409,7 @@ def _is_gone(accepted: socket.socket) -> bool:
 
 
 def _most_descriptors() -> float:
-    """The most file descriptors that this program may have."""
+    """Maximum number of file descriptors of this program."""
     with contextlib.suppress(ImportError):
         import resource
 

@@ -153,7 +153,7 @@ async def end(wire: trio.abc.Stream) -> None:
 
 
 def _empty(wire: trio.abc.Stream) -> None:
-    """Let go of what a closed stream of TLS holds.
+    """Release what a closed TLS stream holds.
 
     Trio's refers to itself. What OpenSSL keeps for it, 36 kB, would stay until Python looks through
     all objects, which it does the more rarely the more there are.

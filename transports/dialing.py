@@ -86,7 +86,7 @@ async def dial(
             await end(wire)
         if isinstance(error, trio.TooSlowError):
             raise ConnectionError(late) from error
-        raise _is_worth_retrying(error)(_why_refused(error)) from error
+        raise _error_class(error)(_why_refused(error)) from error
     except BaseException:
         if wire is not None:
             await end(wire)
@@ -118,7 +118,7 @@ async def resolve_addresses(host: str, port: int, *, within: float) -> Sequence[
 
 
 class _BeatenError(Exception):
-    """Another connection has got a challenge first."""
+    """Another connection was challenged first."""
 
 
 Contend = Callable[[str, Callable[[], None]], Awaitable[Connection]]
@@ -168,7 +168,7 @@ async def race(addresses: Sequence[str], contend: Contend) -> Connection:
 
 
 class _Contest:
-    """Connections that are tried beside each other, of which the first to be challenged goes on.
+    """Concurrent connection attempts; the first to be challenged goes on.
 
     Attributes:
         running: how many are tried.
@@ -191,11 +191,11 @@ class _Contest:
 
     @property
     def over(self) -> bool:
-        """Return whether one was let in, or no other is to be tried."""
+        """Check whether a connection was accepted, or all attempts are over."""
         return self.entered is not None or self.last is not None
 
     async def enter(self, address: str) -> None:
-        """Try to be let in."""
+        """Try to connect to an address."""
         with trio.CancelScope() as scope:
             self._scopes.append(scope)
             try:
@@ -210,7 +210,7 @@ class _Contest:
         self.news.set()
 
     def _alone(self, scope: trio.CancelScope) -> None:
-        """Have one go on, and the others end.
+        """Let one attempt go on and cancel the others.
 
         Raises:
             _BeatenError: another one has.
@@ -340,8 +340,8 @@ def root_of(error: BaseException) -> BaseException:
     return error
 
 
-def _is_worth_retrying(error: Exception) -> type[ConnectionError]:
-    """Return whether another try may help, by the kind of error that says so."""
+def _error_class(error: Exception) -> type[ConnectionError]:
+    """Class of the error to raise; ``ConnectionError`` itself means that a retry may help."""
     cause = error.__cause__
     if isinstance(cause, ssl.SSLCertVerificationError):
         # A signature that does not hold may have been garbled on the way.
@@ -357,7 +357,7 @@ _OF_STRANGERS = ("certificate", "challenge", "frame", "hello")
 
 
 def _why_refused(error: Exception) -> str:
-    """One line for a person who cannot connect."""
+    """Reason for a failed connection, in one line for a person."""
     if isinstance(error, trio.EndOfChannel):
         return "the other side closed the connection without a word (is TLS on at one end only?)"
     if isinstance(error.__cause__, OSError):

@@ -94,7 +94,7 @@ def faults(rules: Sequence[Fault], *, seed: int) -> FateRule:
 
 
 def _drawn(key: bytes, number: int, rule: Fault, envelope: Envelope) -> float:
-    """A number in [0, 1) that depends on what the decision is about, and on nothing else."""
+    """A number in [0, 1) that depends only on the envelope and the rule."""
     about: tuple[object, ...] = (number, envelope.sender)
     if not rule.per_sender:
         about += (envelope.recipient, envelope.seq)

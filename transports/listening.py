@@ -97,7 +97,7 @@ class ListeningHub(MemoryHub, ABC):
 
     @abstractmethod
     async def _identify(self, connection: Connection, secured: Secured | None) -> Caller:
-        """Have a caller prove who it is.
+        """Make a caller prove its identity.
 
         Raises:
             RemoteProtocolError: it does not.
@@ -108,14 +108,14 @@ class ListeningHub(MemoryHub, ABC):
         await self.admission.serve([listener], self._attend)
 
     async def _attend(self, incoming: Incoming) -> None:
-        """One connection, from its first byte to its last."""
+        """Serve one connection from first to last byte."""
         entered = await self._welcome(incoming)
         if entered is not None:
             caller, connection = entered
             await caller.carry(connection)
 
     async def _welcome(self, incoming: Incoming) -> tuple[Caller, Connection] | None:
-        """The hub's part of the handshake; None if the caller was refused."""
+        """The hub's part of the handshake; None if the caller is refused."""
         limits = self._switch.limits
         raw = incoming.wire
         wire: trio.abc.Stream = raw

@@ -246,7 +246,7 @@ class Switch:
         return Mailbox(capacity)
 
     def _find_port(self, member: PartyId) -> Mailbox[Delivery] | None:
-        """A member's mailbox; before it has come, one that waits for it; None once it is gone."""
+        """A member's mailbox, created before the member arrives; None once it is gone."""
         port = self._ports.get(member)
         if port is not None:
             return port
@@ -270,7 +270,7 @@ class Switch:
             self._put(heapq.heappop(self._delayed)[2:])
 
     def _dispatch(self, deliveries: Sequence[Delivery], now: float) -> None:
-        """Deliver what is to one recipient and due at one time."""
+        """Deliver messages to one recipient that are due at the same time."""
         if self._delayed:
             # What is due by now goes first: nothing that is sent now may overtake it.
             self._deliver_due(now)

@@ -142,19 +142,19 @@ class TcpHub(ListeningHub):
         return self._caller(hello)
 
     def _heed(self, hello: handshake.Hello) -> None:
-        """Take note of what a caller holds, before it has proved who it is.
+        """Check and note a caller's checkpoint, before the caller has proved its identity.
 
         Raises:
             RemoteProtocolError: it cannot hold that.
         """
 
     def _caller(self, hello: handshake.Hello) -> Caller:
-        """The hub's end of a connection of a party that has proved who it is."""
+        """The hub's end of an authenticated party's connection."""
         return _Party(self._switch, hello.party)
 
 
 class _Party(Caller):
-    """One party, at the hub's end of its connection."""
+    """The hub's end of a party's connection."""
 
     def __init__(self, switch: Switch, name: PartyId) -> None:
         self._switch = switch

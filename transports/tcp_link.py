@@ -99,7 +99,7 @@ class TcpLink(Link):
 
 
 def _pieces(envelopes: Iterable[Envelope], most: int) -> Iterator[list[bytes]]:
-    """Encodings, in lists of little more than ``most`` bytes."""
+    """Encodings in lists of little more than ``most`` bytes."""
     payloads: list[bytes] = []
     size = 0
     for envelope in envelopes:

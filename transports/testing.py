@@ -152,7 +152,7 @@ class _Pusher:
             self.sent += 1
 
     async def until_it_waits(self) -> None:
-        """Return when nothing has moved for a while."""
+        """Return once nothing has moved for a while."""
         seen = -1
         while seen != self.sent:
             seen = self.sent
@@ -196,13 +196,13 @@ async def check_transport(open_hub: OpenHub, *, lasting: bool = False) -> None:
 
 
 def _patient(**changed: float) -> Limits:
-    """Limits of a check: no link ends because the machine is slow."""
+    """Limits under which no link ends because the machine is slow."""
     slow = {"handshake": HANGS, "frame": HANGS, "stall": HANGS}
     return msgspec.structs.replace(Limits(), **{**slow, **changed})
 
 
 async def _receive(link: Link, count: int) -> list[Envelope]:
-    """Receive in every way there is, until there are ``count``."""
+    """Receive ``count`` envelopes, using every method of a link."""
     received: list[Envelope] = []
     while len(received) < count:
         received.append(await link.receive())
@@ -213,7 +213,7 @@ async def _receive(link: Link, count: int) -> list[Envelope]:
 
 
 async def _send(link: Link, envelopes: Sequence[Envelope]) -> None:
-    """Send in every way there is."""
+    """Send envelopes, using every method of a link."""
     for i in range(0, len(envelopes), 10):
         batch = envelopes[i : i + 10]
         await link.send(batch[0])

@@ -293,7 +293,7 @@ def _verdict_on_variant(found: Attack) -> Verdict:
 
 
 def _assumed(found: Probe | Tried) -> str:
-    """The assumption of the ledger's figure, to be put behind it."""
+    """The assumption behind the ledger's figure, to be appended to it."""
     return assumed((found.honest,)) if found.honest else ""
 
 

@@ -83,7 +83,7 @@ def _cautions(found: Calibrated) -> Iterator[str]:
 
 
 def _other_way(known: Sequence[Margin]) -> str:
-    """The method that corrects what this one does not, as the command takes it."""
+    """Advice to use the other method, with its option."""
     one = ""
     if len(known) > 1:
         one = ", which takes one margin: of one attribute, or of several together"

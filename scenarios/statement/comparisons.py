@@ -47,7 +47,7 @@ def state_comparison(done: Comparison) -> Statement:
 
 
 def _grids(ran: Sequence[Measured], projection: str) -> Iterator[Grid]:
-    """The variants under each epsilon."""
+    """A table of the variants for each epsilon."""
     projected = projection != "none"
     honest = any(each.among is not None for each in ran)
     for epsilon in dict.fromkeys(each.epsilon for each in ran):
@@ -84,7 +84,7 @@ def _cells(each: Measured, *, projected: bool, honest: bool) -> tuple[str, ...]:
 
 
 def _honest(each: Measured) -> str:
-    """Number that have to be honest; a dash where no epsilon bounds what is revealed."""
+    """Number of parties that must be honest; a dash without a bound on epsilon."""
     if each.among is None:
         return "any" if each.bounded else NONE
     return f"{each.among.honest:,} of {each.among.parties:,}"
@@ -99,7 +99,7 @@ def _with_error(figure: Figure | None) -> str:
 
 
 def _left_out(measured: Sequence[Measured]) -> Iterator[str]:
-    """Variants that were not run, by the reason; at several epsilons each is named once."""
+    """Variants that were not run, by reason; each is named once for all epsilons."""
     found: dict[str, list[str]] = {}
     for each in measured:
         if each.why:
@@ -111,7 +111,6 @@ def _left_out(measured: Sequence[Measured]) -> Iterator[str]:
 
 
 def _notes(done: Comparison) -> tuple[str, ...]:
-    """Notes on the figures for a reader."""
     setup = done.setup
     notes = [
         "measured: root mean squared error of the raw shares over all cells of the target, "
@@ -155,13 +154,13 @@ def _notes(done: Comparison) -> tuple[str, ...]:
 
 
 def _judged(done: Comparison) -> str:
-    """Number of runs in which intervals were judged, in words."""
+    """Share of the runs with judged intervals, in words."""
     runs = max((each.runs for each in done.measured), default=0)
     return f"about {JUDGED} of the" if runs > 1.5 * JUDGED else "all"
 
 
 def _by_messages(done: Comparison) -> str:
-    """The names of those simulated so."""
+    """Names of the variants that were simulated by messages."""
     names = (each.variant for each in done.measured if each.simulated == "by messages")
     return ", ".join(dict.fromkeys(names))
 

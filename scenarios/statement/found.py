@@ -91,7 +91,7 @@ def _shares(panel: Panel) -> tuple[str, ...]:
 
 
 def _order(shares: Sequence[Shown]) -> list[int]:
-    """The places of shares, those first that are surely large."""
+    """Places of shares, those first that are certainly large."""
     value = np.nan_to_num([each.value for each in shares], nan=-math.inf)
     least = np.asarray([each.low for each in shares])
     order: list[int] = np.lexsort((-value, -np.where(np.isnan(least), value, least))).tolist()
@@ -99,7 +99,7 @@ def _order(shares: Sequence[Shown]) -> list[int]:
 
 
 def _together(estimate: Estimate) -> Iterator[tuple[str, str]]:
-    """Attributes that were randomized together, if some were and not all."""
+    """Attributes that were randomized together; none if all or no attributes were."""
     clusters = [names for names in estimate.clusters if len(names) > 1]
     if estimate.whole_reports is None or not clusters or len(estimate.clusters) == 1:
         return
@@ -117,7 +117,7 @@ def _mean(panel: Panel) -> tuple[str, ...]:
 
 
 def _keys(shares: Panel, means: Panel, order: Sequence[int]) -> Iterator[tuple[str, ...]]:
-    """The keys that most hold."""
+    """The keys held by the most respondents."""
     for i in order:
         share, mean = shares.figures[i], means.figures[i]
         yield (
@@ -128,12 +128,12 @@ def _keys(shares: Panel, means: Panel, order: Sequence[int]) -> Iterator[tuple[s
 
 
 def _impossible(mean: Shown) -> bool:
-    """Check whether noise put a mean out of its interval, which holds all that are possible."""
+    """Check whether noise put a mean outside its interval of possible values."""
     return mean.value < mean.low or mean.value > mean.high
 
 
 def _share(share: Shown, figure: Callable[[float], str]) -> str:
-    """A share with its interval; the interval alone if noise put the share out of range."""
+    """A share with its interval; only the interval if the share is out of range."""
     return _with_ends(share, figure, " %", bare=not 0 <= share.value <= 1)
 
 

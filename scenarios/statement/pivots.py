@@ -58,7 +58,7 @@ def _pivot(
         return 2 + max(len(name or "figure"), *(len(value) for value in values(name)))
 
     def fitting(side: str) -> int:
-        """Number of columns that fit beside those that name the lines."""
+        """Number of columns that fit next to those that name the rows."""
         widest = max(len(text) for text in texts.values())
         column = 3 + max(widest, *(len(value) for value in values(side)))
         return max(1, (WIDTH - sum(map(width, down(side)))) // column)
@@ -101,7 +101,7 @@ def row_of(rows: Sequence[Row], name: str) -> str:
 
 
 def _telling(rows: Sequence[Row]) -> list[str]:
-    """The settings that tell rows apart, without those that follow from the ones before them."""
+    """Settings that distinguish rows, without those that follow from earlier ones."""
     kept: list[str] = []
     for name in rows[0].settings:
         before = {tuple(row.shown(one) for one in kept) for row in rows}

@@ -52,7 +52,7 @@ def state_reproduction(done: Reproduced, *, seconds: float) -> Statement:
 def _notes(
     done: Reproduced, remarks: dict[str, int], figures: Sequence[Compared], *, many: bool
 ) -> Iterator[str]:
-    """The footnotes, and what figures are."""
+    """Footnotes, and the meaning of the figures."""
     if many:
         error = largest_error(done.rows)
         known = "" if math.isnan(error) else f", with standard errors of up to {error:.0%}"
@@ -78,7 +78,7 @@ def _by_messages(done: Reproduced) -> Iterator[str]:
 
 
 def _short(figure: Compared) -> str:
-    """A figure in a pivot, three digits of it, and the printed one."""
+    """A figure of three digits, with the printed one."""
     mark = MARK if figure.differs else ""
     printed = "" if figure.printed is None else f" ({figure.printed:.3g})"
     return _number(figure.measured, digits=3) + mark + printed
@@ -88,7 +88,7 @@ _COLUMNS = ("#measured", "#s.e.", "#printed", "#ratio", "remark")
 
 
 def _columned(rows: Sequence[Row], settings: Sequence[str], remarks: dict[str, int]) -> Grid:
-    """Every setting a column; for rows of one figure."""
+    """Table with a column per setting, for rows with one figure."""
     return Grid(
         key="measured",
         caption="Figures by setting",
@@ -102,7 +102,7 @@ def _columned(rows: Sequence[Row], settings: Sequence[str], remarks: dict[str, i
 
 
 def _stacked(rows: Sequence[Row], settings: Sequence[str], remarks: dict[str, int]) -> Grid:
-    """Every row's settings on a line of their own, its figures below."""
+    """Table with each row's settings on a line, and its figures below."""
     lines: list[tuple[str, ...]] = []
     for row in rows:
         lines.append((_words(row, settings), *[""] * 4, _footnote(row, remarks)))
@@ -116,7 +116,7 @@ def _stacked(rows: Sequence[Row], settings: Sequence[str], remarks: dict[str, in
 
 
 def _footnote(row: Row, remarks: dict[str, int]) -> str:
-    """The number of a row's remark; equal remarks have one number."""
+    """The number of a row's remark; equal remarks share a number."""
     return f"[{remarks[row.words]}]" if row.words else ""
 
 
@@ -132,7 +132,7 @@ def _cells(figure: Compared) -> tuple[str, ...]:
 
 
 def _words(row: Row, names: Sequence[str]) -> str:
-    """Settings in words, without those that this row does not have."""
+    """Settings in words, as far as this row has them."""
     return ", ".join(f"{name} = {row.shown(name)}" for name in names if row.shown(name))
 
 

@@ -130,7 +130,7 @@ def protection(outcome: Outcome[Variant]) -> PrivacyVerdict:
 
 
 def _care(outcome: Outcome[Variant]) -> Iterator[str]:
-    """Sentences on a run that a reader must not miss."""
+    """Cautions about a run."""
     ledger, found = outcome.ledger, outcome.estimate
     if found.weighted_n is not None:
         yield respondents_text(found.n, found.weighted_n)
@@ -153,7 +153,7 @@ def _care(outcome: Outcome[Variant]) -> Iterator[str]:
 
 
 def _costs(outcome: Outcome[Variant]) -> Iterator[str]:
-    """Costs of a run, and its digest."""
+    """Cost of a run, and its digest."""
     ledger = outcome.ledger
     yield f"{count(outcome.messages, 'message')}, {count(outcome.bytes, 'byte')}"
     sums = ", exact sums included" if has_exact_sums(ledger) else ""
@@ -180,7 +180,7 @@ def by_attribute(epsilons: Mapping[str, float]) -> str:
 
 
 def _rows(finished: Finished, notes: tuple[str, ...]) -> Iterator[Section]:
-    """Sections that a scenario shows in place of a table for each attribute."""
+    """Sections of a scenario that reports rows instead of attributes."""
     rows = finished.rows
     if rows:
         yield Section(

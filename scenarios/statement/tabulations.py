@@ -111,7 +111,7 @@ def state_tabulation(
 
 
 def _told(tabulated: Tabulated[Variant]) -> Iterator[str]:
-    """Cost of a respondent's messages, or of those that there would have been."""
+    """Privacy cost of a respondent's messages, or of the sum they would have been in."""
     variant, loss = tabulated.variant, tabulated.loss
     if not isinstance(variant, Counted):
         yield f"epsilon {nats(loss.record)} per record; {by_attribute(tabulated.attribute_epsilon)}"
@@ -124,7 +124,7 @@ def _told(tabulated: Tabulated[Variant]) -> Iterator[str]:
 
 
 def _among(tabulated: Tabulated[Variant]) -> AmongHonest | None:
-    """Cost of one person's counts in the sum of so many parties; None if nothing is."""
+    """Privacy cost of one person's counts in the sum; None for a variant without a sum."""
     variant, parties = tabulated.variant, tabulated.parties or tabulated.n
     return told_in_sum(variant, parties, DELTA) if isinstance(variant, Tallied) else None
 

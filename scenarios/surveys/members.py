@@ -76,7 +76,7 @@ def decoded(content: bytes, kind: type[S], path: Path) -> S:
 def _listed(
     folder: Path, charter: CharterFile, secret: bytes, key_file: Path
 ) -> tuple[Roster, PartyId]:
-    """All members, and which of them has this key."""
+    """All members, and the member with this key."""
     path = folder / ROSTER
     read = decoded(_read_content(path), RosterFile, path)
     try:
@@ -93,7 +93,7 @@ def _listed(
 
 
 def _placed(folder: Path, charter: CharterFile, secret: bytes) -> tuple[Roster, PartyId]:
-    """Roster as a party with this key knows it, and its id."""
+    """The roster as a party with this key knows it, and the party's id."""
     path = folder / PLACE
     read = decoded(_read_content(path), PlaceFile, path)
     try:

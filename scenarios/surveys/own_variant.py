@@ -85,7 +85,7 @@ def own_variant(text: str, pin: Pin | None = None) -> tuple[type[Variant], Pin]:
 
 
 def _is_pythons(name: str) -> bool:
-    """Check whether a module is of the standard library as it is installed here.
+    """Check whether a module belongs to the standard library installed here.
 
     A name of the library's that is missing here could be any file.
     """

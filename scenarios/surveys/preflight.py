@@ -150,7 +150,7 @@ def _predicted(
     people: Respondents | None,
     useful: Callable[[Variant, int], str],
 ) -> Iterator[Known]:
-    """The predicted usefulness, for one respondent of each party, or else for the records alone."""
+    """Predicted usefulness with one respondent per party, or with the given records."""
     if parties is not None:
         each = ", one for each party" if variant.max_records > 1 else ""
         respondents, of = parties, f"{count(parties, 'respondent')}{each}"
@@ -225,7 +225,7 @@ def what_is_asked(
 
 
 def _sums(variant: Variant, parties: int | None) -> Iterator[Known]:
-    """Numbers that may conspire with the aggregator or be missing; none without sums."""
+    """Numbers of parties that may conspire or be missing; none without sums."""
     try:
         said = (
             sums_sentences_by_size(variant) if parties is None else sums_sentences(variant, parties)
@@ -285,7 +285,7 @@ def _purse(
     allowed: Payers,
     member: Member | None,
 ) -> Known:
-    """Spending on other surveys before, and whether that leaves enough for this one.
+    """Spending on other surveys, and whether enough is left for this one.
 
     Args:
         people: who pays; None for all as one.
@@ -332,7 +332,6 @@ def cost_words(cost: Cost) -> str:
 
 
 def _named(allowed: Payers) -> str:
-    """The limits of a purse."""
     budget = "any budget" if allowed.budget is None else f"a budget of {allowed.budget:.6g}"
     return f"{budget} and a delta of {allowed.delta:.6g}" if allowed.delta else budget
 

@@ -377,13 +377,13 @@ def _is_killed(process: subprocess.Popen[str]) -> bool:
 
 
 def _has_heard(folder: Path) -> bool:
-    """Check whether the party of a folder has heard something."""
+    """Check whether a party has received something."""
     # The file begins with a mark of the records.
     return any(file.stat().st_size > KEY_BYTES for file in folder.glob("heard-*"))
 
 
 def _says_something(content: bytes) -> bool:
-    """Check whether there is an envelope of a party in a record."""
+    """Check whether a record has an envelope of a party."""
     sent = (entry for entry in TranscriptReader(Unpacked(content)) if isinstance(entry, Sent))
     return any(decode_envelope(entry.envelope).sender != AGGREGATOR for entry in sent)
 

@@ -91,7 +91,7 @@ def coding_for(survey: Survey, plan: Path | None) -> Coding:
 
 
 def _differing(one: Survey, other: Survey) -> str:
-    """Part of one survey that another does not ask."""
+    """First difference between two surveys, in words."""
     if one.title != other.title:
         return f"{one.title!r}, and this survey is {other.title!r}"
     if one.names != other.names:

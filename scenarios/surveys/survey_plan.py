@@ -101,7 +101,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Planned(Asked, frozen=True, kw_only=True):
-    """Fields of every plan; whatever else is in it is a parameter of its variant.
+    """Fields of every plan; all other keys are parameters of the variant.
 
     Args:
         variant: its name, or ``FILE.py:Class``.
@@ -230,7 +230,7 @@ def read_questions(path: Path | str) -> Questions:
 
 
 def _check_names(path: Path, common: Mapping[str, object], further: Mapping[str, object]) -> None:
-    """Refuse names that are nearly those which a plan lacks.
+    """Refuse names that look like misspelt fields.
 
     Raises:
         UsageError: says which.
@@ -274,7 +274,7 @@ def read_plan(path: Path | str) -> Plan:
 
 @contextmanager
 def _naming_file(path: Path) -> Generator[None]:
-    """Name the file in errors about what is made of it.
+    """Name the file in errors raised in the block.
 
     Raises:
         UsageError: instead of a ValueError of the block, too.
@@ -287,12 +287,6 @@ def _naming_file(path: Path) -> Generator[None]:
 
 
 def _survey(path: Path, planned: Asked) -> Survey:
-    """Survey of a plan.
-
-    Raises:
-        UsageError: an attribute is malformed, with the line on which it begins.
-        SurveyError: as ``Asked.survey``.
-    """
     names = set[str]()
     for number, question in enumerate(planned.attributes):
         try:
@@ -309,7 +303,7 @@ def _survey(path: Path, planned: Asked) -> Survey:
 
 
 def _set_patience(parameters: dict[str, Any], survey: Survey) -> None:
-    """Make the aggregator wait until the survey closes, where it does.
+    """Set the aggregator's patience to the survey's closing time, if it has one.
 
     Raises:
         UsageError: the plan has a patience, too.
@@ -322,7 +316,7 @@ def _set_patience(parameters: dict[str, Any], survey: Survey) -> None:
 
 
 def _where(path: Path, said: str) -> str:
-    """Place in a plan of what an error is about, as far as its text tells."""
+    """Line of the plan that an error refers to, as far as its text tells; or empty."""
     if said.startswith("line "):
         return ""
     for pattern, table in _ABOUT:

@@ -58,7 +58,7 @@ def _epsilon(value: float) -> str:
 
 
 def _paid_each(variant: Variant, names: Sequence[str]) -> list[float] | None:
-    """The epsilon of each of some attributes; None where they do not add up."""
+    """Epsilon of each attribute; None where these do not add up to the total."""
     event = _report_event(variant)
     if event is None:
         return None
@@ -68,7 +68,7 @@ def _paid_each(variant: Variant, names: Sequence[str]) -> list[float] | None:
 
 
 def _together(variant: Variant, names: Sequence[str]) -> float:
-    """The most that a report tells of two records that differ in these attributes alone."""
+    """Epsilon for records that differ only in these attributes."""
     event = _report_event(variant)
     if event is None:
         return variant.most()
@@ -82,6 +82,6 @@ def _together(variant: Variant, names: Sequence[str]) -> float:
 
 
 def _report_event(variant: Variant) -> PrivacyEvent | None:
-    """Privacy event of a report, if it is the same for all reports; None if it is not known."""
+    """Privacy event of a report; None if unknown, or not the same for all reports."""
     event = getattr(variant, "report_event", None)
     return event if isinstance(event, PrivacyEvent) else None

@@ -47,7 +47,7 @@ def nats(value: float) -> str:
 
 
 def _rounded(value: float, digits: int, *, least: bool = False) -> float:
-    """A positive number with so many digits, never on the wrong side but for float noise."""
+    """Round a positive number up, or down with ``least``, ignoring float noise."""
     if value <= 0:
         return 0.0
     step = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
@@ -180,5 +180,5 @@ def _encodable(values: Any) -> Any:
 
 
 def _plain(value: Any) -> object:
-    """Plain value of what msgspec does not know: numpy's numbers and arrays, other mappings."""
+    """Plain value of NumPy numbers, arrays and mappings, which msgspec does not know."""
     return dict(value) if isinstance(value, Mapping) else value.tolist()

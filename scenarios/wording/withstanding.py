@@ -69,7 +69,6 @@ def trusting(found: Withstood) -> str:
 
 
 def _honest(found: Withstood) -> str:
-    """Words for how many witnesses are honest."""
     of = count(found.witnesses, "witness", "witnesses")
     return f"{found.trusted:,} of {of} {'is' if found.trusted == 1 else 'are'} honest"
 
@@ -89,7 +88,7 @@ def promised_in(variant: Variant, parties: int) -> int | None:
 
 
 def _asked(variant: Variant, parties: int, ask: Callable[[SecureSum], T]) -> T | None:
-    """A figure of a variant's secure sum; None if it sums nothing, or it is not known."""
+    """A figure of a variant's secure sum; None without a sum, or if unknown."""
     if not is_summed(variant, parties):
         return None
     # Imported late: most variants sum nothing.
@@ -185,7 +184,7 @@ def sums_sentences_by_size(variant: Variant) -> tuple[str, ...]:
 
 
 def _is_summed_among_some(variant: Variant) -> tuple[bool, str]:
-    """The answer of ``is_summed`` for the first number of parties that has one, or why none has."""
+    """``is_summed`` for the first number of parties that allows it, or why none does."""
     why = ""
     for parties in _SIZES:
         try:
@@ -196,7 +195,7 @@ def _is_summed_among_some(variant: Variant) -> tuple[bool, str]:
 
 
 def _whom(found: Withstood) -> str:
-    """Whoever can take the masks off the total."""
+    """Words for whoever can unmask the total."""
     return "the aggregator or any reader of the record" if found.readers else "the aggregator"
 
 
@@ -231,7 +230,7 @@ def together(observer: Coalition) -> str:
 
 
 def _members(members: Sequence[PartyId]) -> str:
-    """The first few members, or what a single one does."""
+    """Words for the first few members, or for a single one."""
     more = [f"{len(members) - _LISTED:,} more"] if len(members) > _LISTED else []
     *others, last = [*map(cut, members[:_LISTED]), *more]
     if others:

@@ -107,12 +107,12 @@ class _Member:
         self.parked: deque[bytes] | None = None
 
     def is_ready(self) -> None:
-        """There is something to be written to it."""
+        """Queue this member for writing."""
         self._ready.put(self)
 
 
 class _Worker(Caller):
-    """One shard, at the hub's end of its connection."""
+    """The hub's end of a shard's connection."""
 
     patient = True  # It computes for many parties before it reads on.
 
@@ -229,7 +229,7 @@ class _Worker(Caller):
     async def _relay_in_time(
         self, member: _Member, envelope: Envelope | None, content: bytes
     ) -> None:
-        """Relay what has to wait for room, and all that its sender says meanwhile."""
+        """Relay an envelope that has to wait for room, and all that its sender sends meanwhile."""
         parked = member.parked
         assert parked is not None
         try:
@@ -263,7 +263,7 @@ class _Worker(Caller):
             member.is_ready()
 
     def _end(self, place: int, member: _Member, reason: str) -> None:
-        """A member has said goodbye."""
+        """Handle a member's goodbye."""
         self._members.pop(place, None)
         if member.port is not None:
             member.port.watcher = None
@@ -289,7 +289,7 @@ class _Worker(Caller):
                 await connection.send(payloads)
 
     def _write(self, member: _Member, payloads: list[bytes], most: int) -> int:
-        """Add what there is for a member; how many bytes that is."""
+        """Append a member's pending payloads; return their size in bytes."""
         size, prefix, port = 0, member.prefix, member.port
         if member.owed >= self._enough:
             payloads.append(prefix + member.owed.to_bytes(COUNT_BYTES, "big"))

@@ -130,7 +130,7 @@ async def serve(
                     refused(incoming.address, 408, "the request took too long")
 
     async def answer(connection: _Connection, incoming: Incoming) -> bool:
-        """Answer a request; whether another may follow."""
+        """Answer a request; return whether another may follow."""
         try:
             handler, request = await connection.receive(paths, early)
         except _RefusedError as error:
@@ -171,7 +171,7 @@ class _Connection:
         self._address = incoming.address
 
     async def receive(self, paths: Paths, early: Early) -> tuple[Handler, Request]:
-        """The next request, and what answers it.
+        """The next request and its handler.
 
         Raises:
             _RefusedError: it is malformed, too long, or not in the table.
@@ -222,7 +222,7 @@ class _Connection:
         return handler
 
     async def _next(self) -> object:
-        """Receive what comes next: a head, a part of a body, or an end."""
+        """The next event: a head, a part of a body, or an end."""
         while (event := self._http.next_event()) is h11.NEED_DATA:
             room = self._limits.head + 1 - len(self._http.trailing_data[0])
             received = await self._stream.receive_some(room)
@@ -231,7 +231,7 @@ class _Connection:
         return event
 
     async def send(self, response: Response) -> bool:
-        """Send a response; whether another request may follow."""
+        """Send a response; return whether another request may follow."""
         headers = {
             "Content-Type": "text/plain; charset=utf-8",
             "Content-Length": str(len(response.body)),

@@ -122,7 +122,7 @@ def statement(judged: Judged) -> AuditStatement:
 
 
 def _folded(sections: Iterable[Section], checks: Sequence[Check]) -> Iterator[Section]:
-    """The sections, without details those that bear out that nothing is wrong."""
+    """The sections; those of passed checks lose their brief sentences."""
     care = {check.link for check in checks if check.state not in ("good", "note")}
     for section in sections:
         found = section.key in care or (section.key == "findings" and section.grids)
@@ -150,7 +150,6 @@ def facts(judged: Judged, rounds: Sequence[Round]) -> tuple[Fact, ...]:
 
 
 def _estimates(judged: Judged) -> Section:
-    """Section on the published result."""
     if judged.estimate is None:
         return Section(
             key="estimate",
@@ -162,7 +161,7 @@ def _estimates(judged: Judged) -> Section:
 
 
 def _usefulness(judged: Judged) -> tuple[UsefulnessVerdict, ...]:
-    """Usefulness of the estimates, and of the announced tables; none if nothing was published."""
+    """Usefulness of the estimates and the announced tables; none without a result."""
     if judged.estimate is None:
         return ()
     analysis, about = judged.audit.charter.analysis, judged.intervals.about
@@ -179,20 +178,20 @@ def _usefulness(judged: Judged) -> tuple[UsefulnessVerdict, ...]:
 
 
 def _conspiring(judged: Judged) -> tuple[CoalitionFinding, ...]:
-    """Findings on the coalitions that were asked about, but for the aggregator alone."""
+    """Findings on the requested coalitions, apart from the aggregator alone."""
     worst = None if judged.worst is None else judged.worst.finding
     asked = (each for each in (judged.coalition, worst) if each is not None)
     return tuple(each for each in asked if each.coalition != Coalition((AGGREGATOR,)))
 
 
 def _promised(audit: Audit) -> int | None:
-    """The number of those in the sum who are honest, and have not disclosed what they put in."""
+    """Honest members of the sum who have not disclosed their input; None without such a sum."""
     promised = promised_in(audit.charter.variant, len(audit.charter.roster.parties))
     return None if promised is None else max(1, promised - len(audit.disclosed))
 
 
 def _doubt(audit: Audit) -> str:
-    """Reason why more may have been revealed than is on record; empty if nothing speaks for it."""
+    """Reason to believe that more was revealed than is on record; empty if there is none."""
     if audit.partial:
         return "the record could not be read whole"
     if audit.verdict in ("broken", "incomplete"):

@@ -180,7 +180,7 @@ def bounded_beside_sums(ledger: Ledger, known: CoalitionFinding | None) -> float
 
 
 def _signed(ledger: Ledger) -> str:
-    """Respondents whom a figure is about, where that is not all."""
+    """Words that restrict a figure to parties that have signed; empty if all have."""
     return " of the parties that have signed" if ledger.unsigned else ""
 
 
@@ -221,7 +221,7 @@ def at_delta(judged: Judged) -> Answer | None:
 
 
 def _if_honest(found: Composition) -> str:
-    """The number of honest parties that a figure rests on; empty if on none."""
+    """Words on the honest parties that a figure rests on; empty if none."""
     if not found.honest:
         return ""
     return f", if at least {found.honest:,} of those in the sum are honest"

@@ -92,7 +92,7 @@ def coalition(
 
 
 def _merged(ledger: Ledger) -> Iterator[str]:
-    """Parties that it tells apart from those of whom it knows sums or a random order alone."""
+    """Parties exposed by themselves, set apart from those known only in sums or random order."""
     if not ledger.honest:
         return
     apart = [
@@ -110,7 +110,7 @@ def _merged(ledger: Ledger) -> Iterator[str]:
 
 
 def _counted(event: PrivacyEvent) -> str:
-    """The summed counts in a word."""
+    """Kind of the summed counts, in one word."""
     return "true" if is_exact(event) else "noisy" if is_noised(event) else "randomized"
 
 
@@ -152,7 +152,7 @@ def active_notes(worst: WorstCoalition, withstands: Withstood | None) -> tuple[s
 
 
 def _of_sum(found: SumFinding) -> Iterator[str]:
-    """Remarks for which a table of sums has no column."""
+    """Remarks about a sum that have no column in its table."""
     if found.opened:
         names = some(map(cut, found.opened), len(found.opened), 8)
         yield f"shares open all secrets of {names}"
@@ -204,7 +204,7 @@ def _sums(sums: Sequence[SumFinding], key: str) -> Iterator[Grid]:
 
 
 def _sets(found: CoalitionFinding, key: str) -> Iterator[Grid]:
-    """Sets of parties whose sums follow, from all that is on record, the smallest first."""
+    """Sets of parties whose sums follow from the whole record, the smallest first."""
     follow: list[tuple[Sequence[PartyId], str]] = [(set_, "exact sum") for set_ in found.determined]
     follow += [(set_, "exact sum, overlapping others") for set_ in found.mixed]
     follow += [((pair.first, pair.second), f"exact {pair.relation}") for pair in found.pairs]
@@ -268,7 +268,7 @@ def alike(groups: Iterable[Linked]) -> list[Linked]:
 
 
 def _in_order(name: str) -> tuple[tuple[int, str], ...]:
-    """Sort key of names, by which party-2 stands before party-10."""
+    """Sort key that puts party-2 before party-10."""
     parts = (part.lstrip("0") if i % 2 else part for i, part in enumerate(_NUMBER.split(name)))
     return tuple((len(part) if i % 2 else 0, part) for i, part in enumerate(parts))
 

@@ -145,7 +145,7 @@ def judge(
 
 
 class _SilentTaps(Fold):
-    """The taps of an observer whose wires carried no message."""
+    """Tapped wires of an observer that carried no message."""
 
     def __init__(self, observer: Coalition | None) -> None:
         taps = () if observer is None else observer.taps
@@ -157,7 +157,6 @@ class _SilentTaps(Fold):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """A sentence for each of them."""
         return tuple(
             f"nothing passed on the wire between {x} and {y}: that tap adds nothing"
             for x, y in self._silent.values()

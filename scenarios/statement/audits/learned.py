@@ -48,7 +48,7 @@ def ledger(judged: Judged, lead: str) -> Section:
 
 
 def _attributes(learned: Ledger) -> Grid:
-    """A row for each attribute; of many, or if all are alike, one for each figure."""
+    """A row per attribute, or per figure where attributes are many or all alike."""
     losses = learned.attribute_epsilon
     names: dict[float, list[str]] = {}
     for name, loss in losses.items():
@@ -83,7 +83,7 @@ def _accounts(learned: Ledger) -> Iterator[Grid]:
 
 
 def _groups(key: str, caption: str, accounts: Iterable[Account]) -> Grid:
-    """Parties whose messages cost the same, the worst first."""
+    """Parties grouped by cost, the largest first."""
     groups: dict[tuple[object, ...], list[Account]] = {}
     shown = functools.cache(epsilon)
     for account in accounts:
@@ -115,7 +115,7 @@ def _groups(key: str, caption: str, accounts: Iterable[Account]) -> Grid:
 
 
 def _apart(ledgers: Sequence[Ledger]) -> Iterator[Grid]:
-    """Knowledge of those who conspire, if all others keep to the protocol."""
+    """Knowledge of smaller coalitions if all others follow the protocol."""
     if ledgers:
         yield Grid(
             key="apart",
@@ -130,7 +130,7 @@ def _apart(ledgers: Sequence[Ledger]) -> Iterator[Grid]:
 
 
 def _crowd(ledger: Ledger) -> str:
-    """Check whether a respondent is told apart from others."""
+    """Words on what was learned about a single party."""
     if not ledger.record_epsilon:
         return "nothing"
     trails = [charge for a in ledger.everybody.values() for charge in a.trail]
@@ -140,7 +140,7 @@ def _crowd(ledger: Ledger) -> str:
 
 
 def _sealed(sealed: SealedFor) -> str:
-    """Part of what was sealed for a member that the audit has looked into, in words."""
+    """Number of messages sealed for a member, and how many the audit opened."""
     messages = count(sealed.messages, "message")
     if sealed.opened is None:
         return (
@@ -160,7 +160,7 @@ def _charge(charge: Charge) -> str:
 
 
 def _compositions(judged: Judged) -> Iterator[Grid]:
-    """The most that one respondent told, by all accountants that bound it."""
+    """Bounds on one respondent's loss by every accountant that has one."""
     worst, partial = judged.worst_respondent, judged.audit.partial
     found: list[Composition] = [] if worst is None else [worst.composition]
     bounds = [each for each in (*found, *judged.second_opinions) if math.isfinite(each.epsilon)]

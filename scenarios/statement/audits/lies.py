@@ -28,7 +28,7 @@ class Bound(NamedTuple):
 
 
 def _bound(judged: Judged) -> Bound | None:
-    """The bound of one false report; None if no check looked at that."""
+    """Bound on the effect of one false report; None if unknown."""
     estimate = judged.audit.estimate
     source = estimate.source if isinstance(estimate, LinearEstimate) else None
     if not isinstance(source, JointReports):

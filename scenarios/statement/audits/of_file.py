@@ -54,7 +54,7 @@ def cut_short(verification: Verification) -> str:
 
 
 def _by_itself(verification: Verification) -> bool:
-    """True if all that is wrong is how a file compares with a checkpoint or digest given to it."""
+    """True if the only faults are differences from a given checkpoint or digest."""
     # Cosignatures are of the checkpoint that was given, too, and are answered by themselves.
     about = {fault.rule for fault in verification.faults}
     return about <= {"published", "digest"} and not verification.faults_left_out

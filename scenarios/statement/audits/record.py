@@ -112,7 +112,7 @@ def members(judged: Judged, lead: str) -> Section:
 
 
 def _closings(closings: Sequence[Closing]) -> Iterator[Grid]:
-    """Every gather; where there are many, all of one kind in one row."""
+    """One row per gather; where there are many, one row per kind."""
     waits = named_waits(closings, at_most=CLOSINGS)
     rows = []
     for name, group in waits[:CLOSINGS]:
@@ -225,7 +225,7 @@ def integrity(judged: Judged, lead: str, replayed: str) -> Section:
 
 
 def _closes(survey: Survey) -> Iterator[tuple[str, str]]:
-    """Closing time of the answers, if that was agreed."""
+    """Agreed closing time, if there is one."""
     if survey.closing is not None:
         yield "Answers taken until", moment(int(survey.closing.timestamp()))
 

@@ -78,7 +78,7 @@ def is_noised(event: PrivacyEvent) -> bool:
 
 
 def _unasked(events: Iterable[PrivacyEvent], attributes: Iterable[str]) -> bool:
-    """True if some attributes were told by some respondents and not by others, or by nobody."""
+    """True if some attributes were reported by only some respondents, or by none."""
     asked = {name for event in events for name in getattr(event, "attributes", ())}
     return any(isinstance(event, OneOf) for event in events) or not asked.issuperset(attributes)
 

@@ -66,7 +66,7 @@ def spot(found: Spot) -> Section:
 
 
 def _missed(found: Spot, share: float) -> str:
-    """The probability to draw none of so many made-up places."""
+    """Sentence on the probability that no made-up place is drawn."""
     percent = 100 * found.missed(share)
     most = "less than 0.01" if percent < 0.01 else f"at most {epsilon(percent)}"
     return f"none of them is drawn with a probability of {most} %"

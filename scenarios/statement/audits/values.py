@@ -86,7 +86,7 @@ def audit_values(judged: Judged) -> dict[str, Any]:
 
 
 def _claim_values(check: ClaimCheck) -> dict[str, Any]:
-    """A claim beside what the record shows.
+    """A claim next to the record's figure.
 
     ``factor`` is the record's figure as a multiple of the claim's; None if there is no such number.
     """
@@ -100,7 +100,7 @@ def _claim_values(check: ClaimCheck) -> dict[str, Any]:
 
 
 def _accounts_values(accounts: Iterable[Account]) -> list[dict[str, Any]]:
-    """All accounts, those that are alike but for the party's name together."""
+    """All accounts; accounts that differ only in the party's name are listed together."""
     groups: dict[tuple[object, ...], list[Account]] = {}
     for account in accounts:
         key = tuple((c.seq, c.kind, id(c.loss)) for c in account.trail)

@@ -78,7 +78,7 @@ def verification_values(verification: Verification) -> dict[str, Any]:
 
 
 def _witness_values(verification: Verification) -> dict[str, Any]:
-    """Witnesses of the published and the first checkpoint; empty if nobody was demanded."""
+    """Witnesses of the published and the first checkpoint; empty if none was demanded."""
     found = {"cosigned": verification.cosigned, "first_cosigned": verification.first_cosigned}
     return {name: _cosigned_values(each) for name, each in found.items() if each is not None}
 

@@ -66,7 +66,7 @@ def state_needed(
 
 
 def _first(needed: Sequence[Needed]) -> Section:
-    """The first of all that holds whoever conspires, and of those that rest on honest others."""
+    """The best way whoever conspires, and the best way with honest others."""
     alone = [one for one in needed if one.candidate.among is None]
     honest = [one for one in needed if one.candidate.among is not None]
     best = (alone or honest)[0]

@@ -59,7 +59,7 @@ def state_designs(found: Designed, *, every: bool) -> Statement:
 
 
 def _who(row: Row) -> str:
-    """Trust that a row needs: what rests on honest others does so by its epsilon."""
+    """Name of a row's variant, with its epsilon if that rests on honest others."""
     name = row.candidate.name
     return (
         f"{name} at epsilon {row.epsilon:g}" if row.rests_on == "honest" else row.candidate.family
@@ -67,7 +67,7 @@ def _who(row: Row) -> str:
 
 
 def _at(rows: Sequence[Row], setup: Setup) -> Iterator[Section]:
-    """The variants at an epsilon; apart from the others those for which it rests on others."""
+    """Ranked variants at one epsilon, those that rest on honest others in a section of their own."""
     alone = [row for row in rows if row.rests_on != "honest"]
     if alone:
         yield _ranked(alone, setup)
@@ -77,7 +77,7 @@ def _at(rows: Sequence[Row], setup: Setup) -> Iterator[Section]:
 
 
 def _ranked_among(rows: Sequence[Row], setup: Setup) -> Section:
-    """The variants whose epsilon holds at a delta if enough others are honest."""
+    """Variants with an epsilon that holds at a delta if enough others are honest."""
     value = rows[0].epsilon
     return Section(
         key=f"epsilon-{value:g}-among-honest",
@@ -169,7 +169,7 @@ def _rank(row: Row, place: int) -> str:
 
 
 def _octets(bits: float) -> str:
-    """Bits as bytes, as long as they fill some."""
+    """Bits, or bytes for larger numbers."""
     return f"{bits:.2g} bits" if bits < 80 else size(round(bits / 8))
 
 
@@ -209,7 +209,7 @@ def _notes(rows: Sequence[Row], setup: Setup) -> Iterator[str]:
 
 
 def _grouped(title: str, pairs: Iterable[tuple[str, str]]) -> Iterator[Section]:
-    """Variants by what is said of them, a line for each saying."""
+    """Variants grouped by what is stated of them, one line per statement."""
     groups: dict[str, dict[str, None]] = {}
     for name, says in pairs:
         groups.setdefault(says, {})[name] = None

@@ -175,7 +175,7 @@ def _points(margin: float) -> str:
 
 
 def _asks(setup: Setup, row: Row) -> str:
-    """Tasks of the people who answer."""
+    """What a way to ask requires of respondents, in a sentence."""
     traffic, variant = row.traffic, row.candidate.variant
     if traffic is None or variant is None:
         return "What it asks of people is not known."
@@ -213,7 +213,7 @@ def _more(found: Designed, picks: Recommendation, row: Row) -> Iterator[str]:
 
 
 def _mending(setup: Setup, row: Row) -> str:
-    """Changes that would take the best that holds whoever conspires to the next step, if any."""
+    """Changes that take the best way whoever conspires to the next step, if any."""
     variant = row.candidate.variant
     if variant is None or row.least_exact is None or row.usefulness == "good":
         return ""

@@ -201,7 +201,7 @@ def mended(
 
 
 def _off(one: MarginOfError) -> str:
-    """Margin of one of them, as a sentence without its end."""
+    """Margin of error in a sentence without a full stop."""
     name = _subject(one)
     if math.isnan(one.margin):
         return f"How far {name} may be off is not known"
@@ -216,7 +216,6 @@ _UNITS: Mapping[Subject, str] = MappingProxyType(
 
 
 def _subject(one: MarginOfError) -> str:
-    """Subject of a margin."""
     name = cut(table_title(one.names))
     if one.of == "shares":
         return f"shares of {name}"
@@ -224,13 +223,13 @@ def _subject(one: MarginOfError) -> str:
 
 
 def _others(of: Sequence[MarginOfError], worst: MarginOfError) -> str:
-    """Number of estimates that are more useful than the least useful, as the end of a sentence."""
+    """End of a sentence: how many estimates are more useful than the least useful one."""
     better = sum(one.word != worst.word for one in of)
     return f"; {better:,} of {len(of):,} estimates are better" if better else ""
 
 
 def _briefly(of: Sequence[MarginOfError], off: str) -> str:
-    """The largest margin of error with its level, and what follows if it is large."""
+    """The largest margin of error with its level, and a warning if it is large."""
     worst = least_exact(of)
     if not 0 < worst.margin < 1:
         return off
@@ -249,7 +248,7 @@ def _points(one: MarginOfError) -> str:
 
 
 def _by_word(of: Sequence[MarginOfError]) -> Iterator[str]:
-    """The tables of each word, in a sentence."""
+    """A sentence for each word of the verdict, with its tables."""
     for word in ORDER:
         alike = sorted((one for one in of if one.word == word), key=lambda one: -one.excess)
         if not alike:

@@ -188,7 +188,7 @@ def _put(admission: Admission, folder: Path, path: Path, own: str | None) -> Mem
 
 
 def _check_member(new: Path, admission: Admission, folder: Path, own: str | None) -> None:
-    """Make sure that new files make a member together with the key in its folder."""
+    """Check that new files and the folder's key make a member."""
     member = read_member(new, own, key=folder / KEY)
     invited, charter = _invitation_in(folder), member.charter
     if member.identity.name != admission.party:

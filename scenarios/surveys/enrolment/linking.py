@@ -313,7 +313,6 @@ def _base64(content: bytes) -> str:
 
 
 def _table(links: Sequence[Link]) -> str:
-    """Links as CSV."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("place", "link", "spare"))

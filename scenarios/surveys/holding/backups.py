@@ -39,7 +39,7 @@ _LARGEST_NAME = 255
 
 
 class _Contents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Names and digests (SHA-256) of the files in a backup, and the attempt to go on with."""
+    """Names and SHA-256 digests of a backup's files, and the attempt to resume."""
 
     format: str
     attempt: int
@@ -96,7 +96,7 @@ def write_backup(member: Member, out: Path, file: Path) -> Backup:
 
 
 def _copied(folder: Path, out: Path) -> tuple[dict[str, bytes], Taken | None]:
-    """The files of an aggregator as they were at one moment, and its last attempt then."""
+    """A consistent copy of an aggregator's files, and its last attempt."""
     for _ in range(_TRIES):
         with suppress(FileNotFoundError):  # It got another name meanwhile.
             before = _content(folder / ATTEMPTS)
@@ -112,7 +112,7 @@ def _copied(folder: Path, out: Path) -> tuple[dict[str, bytes], Taken | None]:
 
 
 def _files_in(folder: Path, out: Path) -> Iterator[Path]:
-    """The files of a folder, but for those that are about to get a name."""
+    """Files of a folder, without temporary ones."""
     for path in sorted(folder.iterdir()):
         passing = path.name.startswith(".") or path.is_socket() or path.name == RESTORED
         if passing or path.resolve() == out.resolve():
@@ -128,7 +128,7 @@ def _content(path: Path) -> bytes | None:
 
 
 def _check_record(record: Mapping[str, bytes], last: Taken | None, out: Path) -> None:
-    """Make sure that the record of an attempt that has begun is there, and is of it.
+    """Check that the record of a begun attempt is present and belongs to it.
 
     Raises:
         UsageError: it is not.
@@ -173,7 +173,6 @@ def restore_backup(file: Path, folder: Path, out: Path) -> Backup:
 
 
 def _read(file: Path) -> tuple[_Contents, dict[str, bytes]]:
-    """The contents of a backup, checked."""
     with naming(file):
         packed = file.read_bytes()
     try:

@@ -90,7 +90,7 @@ class Serving(NamedTuple):
             yield f"{'http' if tls is None else 'https'}://{host}:{port}/"
 
     async def _renew(self, context: ssl.SSLContext) -> None:
-        """Read the certificate again whenever its file has changed, until cancelled."""
+        """Reload the certificate whenever its file changes, until cancelled."""
         assert self.certificate is not None, "there is one to renew"
         files = [file for file in (self.certificate, self.key) if file is not None]
         read = [file.stat().st_mtime_ns for file in files]

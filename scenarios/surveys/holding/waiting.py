@@ -142,7 +142,7 @@ class Pages(NamedTuple):
 
 
 class _Waiting:
-    """An attempt whose question waits for everybody until the survey closes.
+    """An attempt that takes answers until the survey closes.
 
     Args:
         attempt: that is about to begin, or to go on.
@@ -216,7 +216,7 @@ class _Waiting:
         return lost_in(exchange)
 
     async def _open(self, stack: AsyncExitStack, switch: Switch, commits: Commits) -> str:
-        """Begin the attempt, and let whoever answers reach it; the addresses, in words."""
+        """Begin the attempt and accept answers; return the addresses in words."""
         attempt, pages = self._attempt, self._pages
         address = await self._open_to_parties(stack, switch, commits)
         if pages is None:
@@ -233,7 +233,7 @@ class _Waiting:
     async def _open_to_parties(
         self, stack: AsyncExitStack, switch: Switch, commits: Commits
     ) -> str | None:
-        """Let parties connect over TLS, if anybody does; the address."""
+        """Accept parties over TLS, if any are expected; return the address."""
         attempt, past = self._attempt, self._attempt.past
         if self._parties is None:
             return None
@@ -261,7 +261,7 @@ class _Waiting:
         return f"{host}:{bound}"
 
     def _has_answered(self, party: PartyId) -> bool:
-        """Return whether a party's report is on record, whether or not its head is.
+        """Check whether a party's report is on record, with or without its head.
 
         A loss of power may come between the two.
         """
@@ -269,7 +269,7 @@ class _Waiting:
         return exchange.accepted(party) > exchange.has_ended(party)
 
     def _go_on_without(self, parties: Sequence[PartyId], switch: Switch) -> None:
-        """Have a record that was restored say whom it goes on without.
+        """Record the parties that a restored record goes on without.
 
         Whoever comes back says what it holds, until the survey closes. A page does not, so that is
         everybody with a link whose last words the record lacks, before anybody is heard.
@@ -287,7 +287,7 @@ class _Waiting:
                 attempt.go_on_without(missing, switch.now)
 
     async def _close(self, switch: Switch) -> None:
-        """Once the survey closes, count out who has not answered."""
+        """Count out whoever has not answered, once the survey closes."""
         reason = await closed(self._attempt.charter, self._early)
         unused: Sequence[PartyId] = ()
         with suppress(OSError, UsageError):  # It was said.
@@ -306,7 +306,7 @@ class _Waiting:
         count_out(switch, self._others, reason)
 
     async def _withdraw(self, switch: Switch) -> None:
-        """Count out places that the organiser withdraws, until cancelled."""
+        """Count out withdrawn places, until cancelled."""
         while True:
             try:
                 self._take_back(switch)
@@ -316,7 +316,7 @@ class _Waiting:
             await trio.sleep(_LOOK)
 
     def _take_back(self, switch: Switch) -> None:
-        """Count out the places that the organiser has withdrawn since this was done last."""
+        """Count out the places withdrawn since the last time."""
         found, departed = withdrawals(self._attempt.member.folder), switch.exchange.departed
         for each in found[len(self._taken_back) :]:
             if self._has_answered(each.place):

@@ -59,7 +59,7 @@ def _listed(counts: Mapping[str, int]) -> str:
 
 
 class _Line:
-    """A line that one thread writes, and another removes without waiting for the terminal."""
+    """A line that one thread writes and another removes, without waiting for the terminal."""
 
     def __init__(self, terminal: TextIO) -> None:
         self._terminal = terminal
@@ -73,7 +73,7 @@ class _Line:
             self.remove()
 
     def remove(self) -> None:
-        """Remove the line; if it is being written, the thread that does so removes it."""
+        """Remove the line; a thread that is writing it removes it itself."""
         self._over = True
         if self._writing.acquire(blocking=False):
             self._write(_ERASE)

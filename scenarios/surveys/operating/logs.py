@@ -81,7 +81,7 @@ def json_log(where: str) -> Generator[Tell]:
 
 
 class _Waiting(logging.Handler):
-    """Hands lines to a thread, and never waits for it.
+    """Passes lines to a thread, and never waits for it.
 
     Args:
         file: where the thread writes them; it closes the file in the end.
@@ -104,7 +104,7 @@ class _Waiting(logging.Handler):
             self._lost += 1
 
     def end(self, within: float) -> None:
-        """Take no more lines, and wait so many seconds until all are written."""
+        """Refuse new lines, and wait so many seconds for the rest to be written."""
         self._over = True
         with suppress(queue.Full):
             self._lines.put_nowait(None)
@@ -121,7 +121,7 @@ class _Waiting(logging.Handler):
                         return
 
     def _put(self, record: logging.LogRecord) -> None:
-        """Write a line without a lock or a buffer, which the end of the program would wait for."""
+        """Write a line without a lock or buffer that could delay the program's end."""
         line = f"{self.format(record)}\n".encode()
         try:
             while line:

@@ -81,7 +81,7 @@ def operating(
 
 
 async def _optional(what: str, task: Task) -> None:
-    """Run a task without which a survey goes on."""
+    """Run a task that the survey can do without."""
     try:
         await task()
     except Exception as error:

@@ -212,7 +212,7 @@ class Progress:
             self._sum_up()
 
     def _sum_up(self) -> None:
-        """Tell what strangers have done since this was told last."""
+        """Report what strangers have done since the last time."""
         if self._door is None:
             return
         scarce = self._door.strangers.scarce
@@ -254,7 +254,7 @@ class Progress:
         return 0.0 if since is None else trio.current_time() - since
 
     def _left(self) -> float | None:
-        """Seconds until what is waited for ends by itself; only while the survey is held."""
+        """Seconds until the current wait times out; None outside the survey."""
         asks_witnesses = self.phase is Phase.BEGINNING and self._deadline is not None
         if self.phase not in (Phase.JOINING, Phase.ASKING) and not asks_witnesses:
             return None

@@ -129,7 +129,7 @@ def named_waits(
 
 
 def _by(closing: Closing, name: str) -> str:
-    """The name of a wait, with who has waited if that is not the aggregator."""
+    """Name of a wait, with the waiting member if that is not the aggregator."""
     return name if closing.by == AGGREGATOR else f"{name}, by {closing.by}"
 
 

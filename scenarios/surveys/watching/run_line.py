@@ -77,14 +77,13 @@ def following(
 
 
 class _Runs:
-    """Tells a bar how far runs by messages are, one after the other."""
+    """Shows the progress of consecutive runs by messages on a bar."""
 
     def __init__(self, bar: Ongoing) -> None:
         self._bar = bar
         self._done, self._total = 0, 1
 
     def done(self, done: int, total: int) -> None:
-        """Take how many runs are done, and of how many."""
         self._done, self._total = done, total
         self._bar(done, total)
 

@@ -60,7 +60,7 @@ async def serve(
             said(printable(f"{address}: {how}: {' '.join(reason.split())}"))
 
     def is_new(decision: Decision) -> bool:
-        """Return whether a new signature of a survey's aggregator has brought this answer."""
+        """Check whether a decision comes from a new signature of a survey's aggregator."""
         if decision.checkpoint is not None:
             about = decision.checkpoint.session + decision.checkpoint.key
             signed = decision.checkpoint.signed

@@ -164,7 +164,7 @@ def witnessing(
 
 
 def _attempts(origin: str) -> Iterator[str]:
-    """The origins of all attempts at a survey, by that of the first, and of what they certify."""
+    """Origins of all attempts at a survey and of their certificates, from the first origin."""
     survey_id, key, _, _ = read_text(f"{origin}\n0\n{_EMPTY_ROOT_LINE}\n")
     for attempt in range(1, MOST_ATTEMPTS + 1):
         session = attempt_at(survey_id, attempt)
