@@ -44,7 +44,7 @@ def plan_lines(
 
 
 def _shortest(variant: Variant, epsilon: float, among: AmongHonest | None) -> Words:
-    """Parameters of a variant in short form, with ``p``, ``epsilon`` or ``noise`` where possible."""
+    """Parameters of a variant in short form: ``p``, ``epsilon`` or ``noise`` where possible."""
     usual = {
         info.name: msgspec.to_builtins(info.default)
         for info in msgspec.structs.fields(type(variant))

@@ -149,7 +149,7 @@ def _because(verdict: Verdict, reasons: Iterable[str]) -> Iterator[RenderableTyp
 
 
 def _coverage_briefly(coverage: Sequence[Coverage]) -> Iterator[RenderableType]:
-    """Who was counted, and the waits in which somebody was not."""
+    """The counted parties, and the waits in which a party was not counted."""
     if all(each.counted == each.awaited for each in coverage):
         everybody = coverage[0]
         yield plain("Counted: ", style="bold").append_text(

@@ -67,7 +67,7 @@ def _who(row: Row) -> str:
 
 
 def _at(rows: Sequence[Row], setup: Setup) -> Iterator[Section]:
-    """Ranked variants at one epsilon, those that rest on honest others in a section of their own."""
+    """Ranked variants at one epsilon; those that rest on honest others have their own section."""
     alone = [row for row in rows if row.rests_on != "honest"]
     if alone:
         yield _ranked(alone, setup)

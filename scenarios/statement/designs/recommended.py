@@ -175,7 +175,7 @@ def _points(margin: float) -> str:
 
 
 def _asks(setup: Setup, row: Row) -> str:
-    """What a way to ask requires of respondents, in a sentence."""
+    """Sentence on the tasks of respondents."""
     traffic, variant = row.traffic, row.candidate.variant
     if traffic is None or variant is None:
         return "What it asks of people is not known."

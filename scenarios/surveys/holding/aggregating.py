@@ -59,12 +59,12 @@ ABANDONED = "abandoned"
 
 _NAMED = 20
 
-_GIVING_UP = (
+_GIVE_UP_HINT = (
     "'sottovoce abandon --lost' gives the attempt up: no record will say that it ended, what was "
     "answered in it is lost, and who may have been told that they are done is not known"
 )
 
-_OLDER = (
+_OLDER_HINT = (
     "go on with the newest copy of the folder and the record that there is; if this is it, "
     "'sottovoce backup' and 'sottovoce restore' make of it one in which parties say again what it "
     "lacks"
@@ -72,23 +72,23 @@ _OLDER = (
 
 
 class Opening(TypedDict, total=False):
-    """The attempt at a survey that is opened, however its members reach each other.
+    """Arguments that open an attempt, over any kind of connection.
 
     Args:
         transcript: the file for the transcript.
-        taken: called with the charter of this attempt, before anything of it is signed.
-        begin: called with the record of the header alone, before anybody can connect. It gives the
-            note of the first checkpoint with cosignatures. If it raises, the survey does not begin
-            and leaves nothing; the next try is the same attempt and begins the same log.
-        witnesses: who are asked to certify what the aggregator says, where the survey names some.
-        go_on: called with the record of an attempt that goes on, unless it was restored, before
-            anything is changed or anybody can connect. It may raise.
-        resume: go on with the last attempt if it has begun and is not over. If there was none, the
-            first one begins.
-        without_missing: of an attempt whose record was restored: count out parties that may hold
-            receipts of what it lacks and do not come back, or cannot say the same again. The record
-            says so. Otherwise nothing is published without them.
-        operation: whom to tell how it goes, and what may end it early.
+        taken: called with the attempt's charter before anything is signed.
+        begin: called with a record that holds only the header, before anybody can connect. It
+            returns the note of the first checkpoint with cosignatures. If it raises, nothing is
+            left behind, and the next try begins the same attempt and log.
+        witnesses: certify the aggregator's statements, if the survey names witnesses.
+        go_on: called with the record of a resumed attempt before anything changes or anybody can
+            connect, unless the record was restored. It may raise.
+        resume: go on with the last attempt if it was interrupted. Without one, the first attempt
+            begins.
+        without_missing: publish a restored attempt without parties that may hold receipts of
+            missing entries and do not return, or cannot repeat their messages. The record lists
+            them. By default nothing is published without them.
+        operation: reports progress, and may end the attempt early.
     """
 
     transcript: Required[Path]
@@ -111,26 +111,26 @@ def aggregate_survey(
     publish: Callable[[Outcome[Variant]], object] | None = None,
     **opening: Unpack[Opening],
 ) -> Outcome[Variant]:
-    """Wait for the parties over TLS, ask, publish, and record it all.
+    """Hold a survey over TLS: wait for the parties, ask, record and publish.
 
-    A survey that is held once more is another attempt, once the one before is over. One that was
-    interrupted goes on with ``resume``: in the same session and the same log.
+    Holding a survey again makes a new attempt. With ``resume``, an interrupted attempt goes on in
+    the same session and log.
 
     Args:
         member: the aggregator.
-        host, port: where to listen.
-        joining: how long to wait for parties to connect, in seconds.
+        host, port: the address to listen at.
+        joining: seconds to wait for parties to connect.
         listening: called with the address once the aggregator listens.
         publish: called with the outcome while the transcript is still locked.
-        opening: as ``Opening`` has it.
+        opening: see ``Opening``.
 
     Raises:
-        UsageError: the folder is a party's, its files do not belong together, another program uses
-            it, or the survey was begun too often; a real survey has its record in the transcript's
-            place; or an attempt is not over, or with ``resume`` is.
+        UsageError: the folder is a party's, its files do not belong together, or another program
+            uses it; the survey was begun too often; the transcript's place is taken by another
+            survey's record; the last attempt is not over, or with ``resume`` is over.
         OSError: the address cannot be listened at, or the transcript cannot be written.
         ProtocolError: the survey failed, for example without a quorum.
-        StoppedError: a signal has stopped it; nothing is lost.
+        StoppedError: a signal stopped the survey; nothing is lost.
     """
     with attempting(member, **opening) as attempt:
         held = functools.partial(
@@ -147,18 +147,17 @@ class Attempt(NamedTuple):
 
     Args:
         member: the aggregator.
-        charter: of this attempt.
-        counter: of the attempts.
+        charter: the charter of this attempt.
+        counter: counts the attempts.
         transcript: the file for the transcript.
-        record: the same while it grows.
-        recorder: writes it; of an attempt that goes on, after ``take_up``.
-        exchange: the rules of the hub, which has all recorded.
-        operation: whom to tell how it goes, and what may end it early.
-        first: the note of the first checkpoint with cosignatures, if it was asked for.
-        past: what the record says already; None if the attempt begins.
-        witnesses: who are asked to certify what the aggregator says.
-        without_missing: whether a record that was restored goes on without parties that may hold
-            receipts of what it lacks.
+        record: the transcript while it grows.
+        recorder: writes the record; on a resumed attempt only after ``take_up``.
+        exchange: rules of the hub; everything that passes is recorded.
+        operation: reports progress, and may end the attempt early.
+        first: the note of the first checkpoint with cosignatures, if requested.
+        past: the record so far; None for a new attempt.
+        witnesses: certify the aggregator's statements.
+        without_missing: as in ``Opening``.
     """
 
     member: Member
@@ -175,20 +174,18 @@ class Attempt(NamedTuple):
     without_missing: bool = False
 
     def outside(self, commits: Commits) -> Outside:
-        """The aggregator's way to get messages from outside the session."""
+        """The aggregator's source of messages from outside the session."""
         return certifying(
             self.charter, self.member.identity, self.witnesses, durable=commits.caught_up
         )
 
     @property
     def restored(self) -> bool:
-        """Return whether the record goes on from an older copy."""
+        """True if the record goes on from an older copy."""
         return self.counter.restored or self.recorder.restored is not None
 
     def take_up(self) -> None:
-        """Begin to write after what is on record already, if there is any.
-
-        What a crash has left of a write is cut off.
+        """Continue an existing record after its last whole entry; nothing to do for a new one.
 
         Raises:
             OSError: the record cannot be written.
@@ -197,8 +194,8 @@ class Attempt(NamedTuple):
             self.record.cut()
             self.recorder.go_on()
 
-    def say_restored(self) -> None:
-        """Have the record say that it goes on from an older copy, if the folder was restored.
+    def record_restoration(self) -> None:
+        """Record that the attempt goes on from an older copy, if the folder was restored.
 
         Raises:
             OSError: the record cannot be written.
@@ -210,14 +207,14 @@ class Attempt(NamedTuple):
             self.counter.note_restored()
 
     def go_on_without(self, missing: Sequence[PartyId], now: float) -> None:
-        """Have the record say that it goes on without parties that may hold receipts.
+        """Record that the attempt goes on without parties that may hold receipts.
 
         Args:
             missing: the parties.
             now: seconds since the start.
 
         Raises:
-            UsageError: that is not wanted; nothing is recorded.
+            UsageError: ``without_missing`` is not set; nothing is recorded.
         """
         if not self.without_missing:
             raise UsageError(
@@ -230,10 +227,10 @@ class Attempt(NamedTuple):
         self.recorder.restore(missing, now=now)
 
     def begin(self) -> None:
-        """Note that it has begun. Nobody is heard before.
+        """Note on disk that the attempt has begun. No message is accepted before.
 
         Raises:
-            OSError: it cannot be noted; perhaps it is all the same, and the record stays.
+            OSError: the note failed or may have failed; the record stays.
         """
         if self.past is None:
             note(self.member.folder, "begin", attempt=self.charter.attempt)
@@ -255,11 +252,11 @@ def attempting(
     without_missing: bool = False,
     operation: Operation | None = None,
 ) -> Generator[Attempt]:
-    """An attempt that is about to begin or to go on; its files are locked while the block runs.
+    """Open an attempt and lock its files for the block.
 
-    It is over if the block ends well, or with an error that the record's last entry names.
+    The attempt is over if the block succeeds, or if the record ends with the error that it raises.
 
-    The arguments are those of ``Opening``, the errors those of ``aggregate_survey``.
+    Arguments are those of ``Opening``, errors those of ``aggregate_survey``.
     """
     check_aggregator(member)
     check_named(member.charter, witnesses)
@@ -269,12 +266,12 @@ def attempting(
         if resume and last is not None and last.state == "over":
             _refuse_over(counter, last)
         if resume and last is not None and last.state == "begun":
-            opened = _read_back(member, counter, last, transcript, operation)
+            opened = _interrupted_attempt(member, counter, last, transcript, operation)
         else:
-            opened = _anew(member, counter, transcript, operation, taken, begin)
-        with _giving_up():
-            attempt = stack.enter_context(opened)._replace(witnesses=witnesses)
-        attempt = attempt._replace(without_missing=without_missing)
+            opened = _new_attempt(member, counter, transcript, operation, taken, begin)
+        with _hinting_at_giving_up():
+            attempt = stack.enter_context(opened)
+        attempt = attempt._replace(witnesses=witnesses, without_missing=without_missing)
         _check_newest(attempt)
         if go_on is not None and attempt.past is not None and not attempt.restored:
             attempt.record.sync()
@@ -291,7 +288,7 @@ def attempting(
         try:
             yield attempt
         except ProtocolError:
-            # If the record had its last entry before, that is of another error, or of none.
+            # A record that had ended before has a last entry about something else.
             if ending is None and attempt.recorder.ended:
                 attempt.record.sync()
                 counter.finish()
@@ -300,7 +297,7 @@ def attempting(
 
 
 @contextmanager
-def _anew(
+def _new_attempt(
     member: Member,
     counter: Counter,
     transcript: Path,
@@ -308,8 +305,6 @@ def _anew(
     taken: Callable[[Charter], object] | None,
     begin: Callable[[Recorder], str] | None,
 ) -> Generator[Attempt]:
-    """An attempt that is about to begin."""
-
     def header(number: int) -> Header:
         return make_header(member.charter.again(number), transport="tls", program=program())
 
@@ -327,7 +322,7 @@ def _anew(
             watch=operation.follow(charter),
         )
         first = None
-        # Whoever goes on with the attempt finds its header.
+        # A resumed attempt needs the header on disk.
         record.sync()
         if begin is not None:
             first = begin(recorder)
@@ -346,14 +341,14 @@ def _anew(
 
 
 @contextmanager
-def _read_back(
+def _interrupted_attempt(
     member: Member, counter: Counter, last: Taken, transcript: Path, operation: Operation
 ) -> Generator[Attempt]:
-    """The last attempt, which was interrupted; nothing is changed before ``take_up``.
+    """The last attempt, read back from its record; nothing changes before ``take_up``.
 
     Raises:
-        DamagedError: its record is damaged.
-        UsageError: it is not there, is another one's, or another program is writing it.
+        DamagedError: the record is damaged.
+        UsageError: the record is missing, belongs to another attempt, or is being written.
     """
     with growing_again(transcript) as record:
         try:
@@ -411,14 +406,14 @@ class Carry(Protocol):
         unsaid: Sequence[Envelope] | None,
         commits: Commits,
     ) -> Mapping[PartyId, str]:
-        """Carry the aggregator's machine to its end.
+        """Run the aggregator's machine to its end.
 
         Args:
-            unsaid: of a machine that was started before, what it has said and nobody has sent yet.
-            commits: of the record.
+            unsaid: messages that a resumed machine has made and not sent; None for a new machine.
+            commits: tell when the record is durable.
 
         Returns:
-            Who has left before its last words, and why.
+            Members that left before their last message, with the reason.
         """
 
 
@@ -430,10 +425,7 @@ async def hold(
     joining: float,
     listening: Callable[[str], object],
 ) -> Outcome[Variant]:
-    """Hold an attempt at a survey over TLS: the part of ``aggregate_survey`` that takes time.
-
-    The arguments and errors are those of ``aggregate_survey``.
-    """
+    """Hold an open attempt over TLS; arguments and errors as for ``aggregate_survey``."""
     carry = functools.partial(
         _carry_by_links, host=host, port=port, joining=joining, listening=listening
     )
@@ -441,11 +433,11 @@ async def hold(
 
 
 async def hold_by(attempt: Attempt, carry: Carry) -> Outcome[Variant]:
-    """Hold an attempt at a survey, whatever its messages go over.
+    """Hold an open attempt over any connection.
 
     Args:
-        attempt: that is about to begin, or to go on.
-        carry: how its members reach each other.
+        attempt: new or resumed.
+        carry: connects the members.
 
     Raises:
         OSError, ProtocolError, StoppedError: as ``aggregate_survey``.
@@ -464,12 +456,12 @@ async def hold_by(attempt: Attempt, carry: Carry) -> Outcome[Variant]:
     attempt.take_up()
     if past is not None and unsaid is not None:
         unsaid = past.close(unsaid)
-    attempt.say_restored()
+    attempt.record_restoration()
     lost: Mapping[PartyId, str] = {}
     if past is None or past.ending is None:
         commits = Commits(recorder, record.sync)
-        # With any other error the attempt is interrupted, and may go on.
-        with _keeping_older(attempt):
+        # After any error but a ProtocolError the attempt can be resumed.
+        with _keeping_proof_of_newer(attempt):
             async with recording(recorder, commits, final=lambda e: isinstance(e, ProtocolError)):
                 lost = await carry(attempt, machine, unsaid, commits)
                 outcome_of(machine)
@@ -495,8 +487,8 @@ async def hold_by(attempt: Attempt, carry: Carry) -> Outcome[Variant]:
 
 
 @contextmanager
-def _keeping_older(attempt: Attempt) -> Generator[None]:
-    """Keep what shows that the record lacks what was acknowledged, if that ends the block."""
+def _keeping_proof_of_newer(attempt: Attempt) -> Generator[None]:
+    """Save a party's proof that the record is outdated, if that ends the block."""
     try:
         yield
     except OlderRecordError as error:
@@ -504,19 +496,21 @@ def _keeping_older(attempt: Attempt) -> Generator[None]:
         attempt.operation.progress.older(error.held.size, 0 if own is None else own.size)
         path = keep_older(attempt.member.folder, error.held, own)
         raise UsageError(
-            f"{attempt.record.path}: {error}; what shows it is kept in {path}; {_OLDER}"
+            f"{attempt.record.path}: {error}; what shows it is kept in {path}; {_OLDER_HINT}"
         ) from error
 
 
 def _check_newest(attempt: Attempt) -> None:
-    """Refuse to go on with a record of which a party has shown that it is older."""
-    found, recorder = newer_in(attempt.member.folder, attempt.charter.session), attempt.recorder
-    if found is None or attempt.counter.restored or recorder.shown_restored(found[1]) is not None:
+    """Refuse a record that a party has proved outdated, unless it was restored."""
+    recorder = attempt.recorder
+    found = newer_in(attempt.member.folder, attempt.charter.session)
+    if found is None or attempt.counter.restored:
         return
-    if not recorder.extends(found[1]):
+    path, checkpoint = found
+    if recorder.shown_restored(checkpoint) is None and not recorder.extends(checkpoint):
         raise UsageError(
-            f"{attempt.record.path}: this record is older than what a party holds, by {found[0]}; "
-            f"{_OLDER}"
+            f"{attempt.record.path}: this record is older than what a party holds, by {path}; "
+            f"{_OLDER_HINT}"
         )
 
 
@@ -531,12 +525,11 @@ async def _carry_by_links(
     joining: float,
     listening: Callable[[str], object],
 ) -> Mapping[PartyId, str]:
-    """Have the parties join, or come back, and carry the aggregator to its end; as ``Carry``."""
+    """Let the parties join or return, and run the aggregator to its end; see ``Carry``."""
     charter, exchange, past = attempt.charter, attempt.exchange, attempt.past
     operation = attempt.operation
-    parties = charter.roster.parties
     allow_connections(len(charter.roster), strangers=Limits().unfinished)
-    # Who is waited for so long may be away for so long.
+    # A party may stay away for as long as it is waited for.
     grace = min(joining, charter.variant.patience or joining)
     switch = Switch(exchange, Limits(idle=SILENCE), passed=0.0 if past is None else past.at)
     if past is not None:
@@ -564,13 +557,12 @@ async def _carry_by_links(
                 async with hub.lead() as link:
                     channel: Channel = link
                     if restored:
-                        operation.progress.joining(joining + grace)
-                        without = attempt.go_on_without
-                        await await_all(switch, hub, machine, without, joining + grace)
-                        channel = Owing(link, switch, hub, without)
+                        channel = await _await_restored(
+                            attempt, machine, link, switch, hub, within=joining + grace
+                        )
                     if unsaid is None:
                         async with operation.joining(switch, joining):
-                            await hub.joined(parties, within=joining)
+                            await hub.joined(charter.roster.parties, within=joining)
                     operation.progress.asking(machine)
                     async with running(functools.partial(_close_on_time, charter, switch, hub)):
                         outside = attempt.outside(commits)
@@ -581,8 +573,23 @@ async def _carry_by_links(
     return lost_in(exchange)
 
 
+async def _await_restored(
+    attempt: Attempt,
+    machine: Machine,
+    link: Channel,
+    switch: Switch,
+    hub: LastingHub,
+    *,
+    within: float,
+) -> Channel:
+    """Wait for the parties of a restored record; return a link that leaves out none of them."""
+    attempt.operation.progress.joining(within)
+    await await_all(switch, hub, machine, attempt.go_on_without, within)
+    return Owing(link, switch, hub, attempt.go_on_without)
+
+
 async def _close_on_time(charter: Charter, switch: Switch, hub: LastingHub) -> None:
-    """Count out whoever has not answered when the survey closes, if that was agreed."""
+    """Count out whoever has not answered at the agreed closing time, if there is one."""
     if charter.variant.survey.closing is not None:
         reason = await closed(charter)
         await hub.joined(charter.roster.parties, within=0.0, reason=reason)
@@ -590,28 +597,28 @@ async def _close_on_time(charter: Charter, switch: Switch, hub: LastingHub) -> N
 
 
 def lost_in(exchange: Exchange) -> Mapping[PartyId, str]:
-    """Members that have left before their last words, with the reason."""
+    """Members that left before their last message, with the reason."""
     left = exchange.departed.items()
     return {name: why for name, why in left if not exchange.has_ended(name)}
 
 
 @contextmanager
-def _giving_up() -> Generator[None]:
-    """Say of a damaged record how its attempt can be given up."""
+def _hinting_at_giving_up() -> Generator[None]:
+    """Add to errors about a damaged record how to give up its attempt."""
     try:
         yield
     except DamagedError as error:
-        raise DamagedError(f"{error}; {_GIVING_UP}", error.path) from error
+        raise DamagedError(f"{error}; {_GIVE_UP_HINT}", error.path) from error
 
 
 class Abandoned(NamedTuple):
-    """An attempt that does not go on.
+    """An attempt that was given up.
 
     Args:
         attempt: its number.
-        ended: whose last words it has on record, in roster order: they may have been told that they
-            are done. None if its record is lost or damaged.
-        damaged: its record, if that is damaged: it stays as it is.
+        ended: parties with their last message on record, in roster order: they may have received
+            word that they are done. None if the record is lost or damaged.
+        damaged: the record if it is damaged; it stays unchanged.
     """
 
     attempt: int
@@ -620,17 +627,16 @@ class Abandoned(NamedTuple):
 
 
 def abandon_survey(member: Member, transcript: Path, *, lost: bool = False) -> Abandoned:
-    """Declare that the attempt which was begun does not go on: in its record, signed.
+    """Give up the attempt that has begun, with a signed entry at the end of its record.
 
     Args:
         member: the aggregator.
-        transcript: the name that the attempt's transcript would have got.
-        lost: if its record is not there or is damaged, the attempt ends without an entry that says
-            so.
+        transcript: the intended name of the attempt's transcript.
+        lost: give up without that entry if the record is missing or damaged.
 
     Raises:
-        UsageError: no attempt has begun, or it has ended well; or without ``lost`` its record is
-            not there, or is damaged.
+        UsageError: no attempt has begun, or it succeeded; or without ``lost`` the record is missing
+            or damaged.
         OSError: the record cannot be written.
     """
     check_aggregator(member)
@@ -643,8 +649,8 @@ def abandon_survey(member: Member, transcript: Path, *, lost: bool = False) -> A
         damaged: Path | None = None
         if there or not lost:
             try:
-                with _giving_up():
-                    ended = _close(member, counter, last, transcript)
+                with _hinting_at_giving_up():
+                    ended = _record_abandonment(member, counter, last, transcript)
             except DamagedError as error:
                 if not lost:
                     raise
@@ -655,13 +661,11 @@ def abandon_survey(member: Member, transcript: Path, *, lost: bool = False) -> A
     return Abandoned(last.attempt, ended, damaged)
 
 
-def _close(member: Member, counter: Counter, last: Taken, transcript: Path) -> tuple[PartyId, ...]:
-    """Sign into the record of the last attempt that it does not go on.
-
-    Returns:
-        Whose last words it has, in roster order.
-    """
-    with _read_back(member, counter, last, transcript, Operation()) as attempt:
+def _record_abandonment(
+    member: Member, counter: Counter, last: Taken, transcript: Path
+) -> tuple[PartyId, ...]:
+    """End the record of the last attempt; return the parties with their last message on record."""
+    with _interrupted_attempt(member, counter, last, transcript, Operation()) as attempt:
         ending = None if attempt.past is None else attempt.past.ending
         if ending is not None and ending.complete:
             raise UsageError(
@@ -676,17 +680,18 @@ def _close(member: Member, counter: Counter, last: Taken, transcript: Path) -> t
 
 
 def make_ready(member: Member, transcript: Path, *, resume: bool) -> bool:
-    """Make ready for ``attempting``: what an attempt that did not begin has left is removed.
+    """Prepare for ``attempting``: remove the files of an attempt that never began.
 
     Args:
-        transcript: the name that the attempt's transcript gets.
-        resume: whether an attempt that is not over may go on.
+        transcript: the name of the attempt's transcript.
+        resume: whether to go on with an interrupted attempt.
 
     Returns:
-        Whether one is to go on.
+        True if an attempt will go on.
 
     Raises:
-        UsageError: the folder is a party's; or an attempt is not over, or with ``resume`` is.
+        UsageError: the folder is a party's; or the last attempt is not over, or with ``resume`` is
+            over.
         OSError: a file cannot be read or removed.
     """
     check_aggregator(member)
@@ -702,27 +707,27 @@ def make_ready(member: Member, transcript: Path, *, resume: bool) -> bool:
             if not resume:
                 raise unfinished(member.folder, last.attempt)
             return True
-        partial = partial_path(transcript)
-        # What is damaged is not known to be its own, and stays.
-        if partial.is_file():
-            with suppress(DamagedError), growing_again(transcript) as record:
-                header = next(iter(Records(record.chunks())), b"")
-                own = record_start(counter.secret())
-                # A crash may leave zeros in the place of what was not synced.
-                left = partial.read_bytes().rstrip(b"\0")[: len(own)]
-                cut_short = not header and own.startswith(left)
-                if cut_short or hashed(header) == last.header:
-                    partial.unlink()
+        _remove_leftover(transcript, counter, last)
     return False
 
 
-def _refuse_over(counter: Counter, last: Taken) -> NoReturn:
-    """Refuse to go on with an attempt that is over; its secrets are erased, if they are there.
+def _remove_leftover(transcript: Path, counter: Counter, last: Taken) -> None:
+    """Remove the record of an attempt that never began; a damaged one may be another's."""
+    partial = partial_path(transcript)
+    if not partial.is_file():
+        return
+    with suppress(DamagedError), growing_again(transcript) as record:
+        header = next(iter(Records(record.chunks())), b"")
+        start = record_start(counter.secret())
+        # A crash may leave zeros in place of unsynced bytes.
+        left = partial.read_bytes().rstrip(b"\0")[: len(start)]
+        cut_short = not header and start.startswith(left)
+        if cut_short or hashed(header) == last.header:
+            partial.unlink()
 
-    Raises:
-        UsageError: always.
-        OSError: they cannot be erased.
-    """
+
+def _refuse_over(counter: Counter, last: Taken) -> NoReturn:
+    """Erase the secrets of an attempt that is over, and refuse to go on with it."""
     counter.finish()
     raise UsageError(
         f"{counter.folder}: attempt {last.attempt} is over; without --resume, the next one begins"
@@ -730,10 +735,10 @@ def _refuse_over(counter: Counter, last: Taken) -> NoReturn:
 
 
 def check_aggregator(member: Member) -> None:
-    """Make sure that a member is the aggregator.
+    """Check that a member is the aggregator.
 
     Raises:
-        UsageError: it is a party.
+        UsageError: the member is a party.
     """
     if member.identity.name != AGGREGATOR:
         raise UsageError(f"{member.folder}: is {member.identity.name}'s, not the aggregator's")

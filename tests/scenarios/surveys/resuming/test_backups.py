@@ -56,7 +56,7 @@ def begun(keys: Path, out: Path, *, resume: bool = False) -> Generator[tuple[Mem
     with suppress(InterruptedAttemptError), opened as attempt:
         attempt.counter.stream_secret()
         attempt.take_up()
-        attempt.say_restored()
+        attempt.record_restoration()
         attempt.begin()
         yield member, attempt
         raise InterruptedAttemptError
