@@ -42,6 +42,7 @@ from scenarios.running.reproduction import Reproduced
 from scenarios.running.scenario import Context, Finished, Scenario
 from scenarios.running.simulation import TRANSPORTS, TransportName, Watch
 from scenarios.statement.runs import state_run
+from scenarios.statement.statement import Statement
 from scenarios.surveys.trial import cost_of
 from scenarios.surveys.watching.bars import ongoing
 from scenarios.surveys.watching.run_line import following
@@ -272,15 +273,9 @@ def run(options: RunOptions) -> None:
             seconds = time.perf_counter() - started
         if options.by_messages and done.outcome is None:
             raise UsageError(f"--by-messages: {found.name!r} cannot be run by messages")
-        if isinstance(done, Reproduced):
-            from scenarios.statement.reproductions import state_reproduction
-
-            said = state_reproduction(done, seconds=seconds)
-            text = json_text(said.values)
-        else:
+        if isinstance(done, Finished):
             done = done.calibrated(options.calibration)
-            said = state_run(found.name, done, options.intervals)
-            text = json_text({"scenario": found.name, "parameters": parameters, **said.values})
+        said, text = _state(found, parameters, done, options, seconds)
         if out is not None:
             written = _write_record(out, done, text)
             sweep.finish()
@@ -296,6 +291,24 @@ def run(options: RunOptions) -> None:
         click.echo(f"written: {', '.join(first)} and {last}" if first else f"written: {last}")
         if options.beside.html is not None:
             print_page(options.beside.html)
+
+
+def _state(
+    scenario: Scenario[Any],
+    parameters: Any,
+    done: Finished | Reproduced,
+    options: RunOptions,
+    seconds: float,
+) -> tuple[Statement, str]:
+    """The statement of a run or a reproduction, and its JSON text."""
+    if isinstance(done, Reproduced):
+        from scenarios.statement.reproductions import state_reproduction
+
+        reproduced = state_reproduction(done, seconds=seconds)
+        return reproduced, json_text(reproduced.values)
+    said = state_run(scenario.name, done, options.intervals)
+    values = {"scenario": scenario.name, "parameters": parameters, **said.values}
+    return said, json_text(values)
 
 
 def _write_record(out: Path, done: Finished | Reproduced, text: str) -> list[Path]:
