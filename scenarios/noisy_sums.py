@@ -29,7 +29,7 @@ from protocol.variants import BUILT_IN, PairCounts, PairRR, RRClusters, SecureSu
 from protocol.variants.sums.tallies import Counted, Tallied
 from scenarios.data.town import TOWN, town, town_distribution, town_population
 from scenarios.designing.assumed import Shares
-from scenarios.designing.candidates import Candidate, Wanted, of_variant
+from scenarios.designing.candidates import Candidate, Wanted, variant_candidates
 from scenarios.designing.predicting import NotEstimatedError, predicted
 from scenarios.designing.summing import rests_on
 from scenarios.designing.targets import Target, parse_target
@@ -133,13 +133,13 @@ def list_cases(tables: Target, delta: float, n: int, epsilon: float) -> list[Cas
     """
     wanted = Wanted(TOWN, epsilon, tables, n, delta=delta)
     counts = PairCounts if tables.ways > 1 else SecureSumVariant
-    coins, exact = of_variant(counts, wanted)
+    coins, exact = variant_candidates(counts, wanted)
     found = [
         Case("coins", n, epsilon, coins),
         Case("local", n, epsilon, best_local(wanted, n)),
     ]
     if tables.ways > 1:
-        _, summed = of_variant(PairRR, wanted)
+        _, summed = variant_candidates(PairRR, wanted)
         found.append(Case("summed RR", n, epsilon, summed))
     if epsilon == EPSILONS[0]:
         found.append(Case("exact", n, math.nan, exact))
@@ -155,7 +155,7 @@ def best_local(wanted: Wanted, n: int) -> Candidate:
     for cls in BUILT_IN.values():
         if issubclass(cls, Tallied | RRClusters):
             continue
-        for candidate in of_variant(cls, wanted._replace(delta=None)):
+        for candidate in variant_candidates(cls, wanted._replace(delta=None)):
             error = _predicted(candidate.variant, n, wanted.target, "respondents")
             if not math.isnan(error):
                 errors[candidate] = error
@@ -186,7 +186,7 @@ def drawn(variant: Variant, records: Records, *, parties: int, seed: int) -> Est
     return variant.estimate(result)
 
 
-def errors_of(case: Case, tables: Target, *, runs: int, stream: Stream) -> tuple[Error, Error]:
+def measure_errors(case: Case, tables: Target, *, runs: int, stream: Stream) -> tuple[Error, Error]:
     """The errors about those who answer, and about the town that they are drawn from."""
     town_law, population = Town(), town_population()
     squares: list[tuple[float, float]] = []
@@ -240,7 +240,7 @@ def run(parameters: NoisySums, context: Context) -> Finished:
     found = [
         (
             case,
-            *errors_of(
+            *measure_errors(
                 case, tables, runs=parameters.surveys, stream=context.stream(f"case {place}")
             ),
         )

@@ -76,7 +76,7 @@ def trusted_network(text: str) -> Network:
     return network
 
 
-def origin_of(address: str) -> str:
+def address_origin(address: str) -> str:
     """Part of an address that counts as one: of IPv6 the first 64 bits, which one customer has."""
     try:
         # As the system writes it: what has no colon is of IPv4 already.
@@ -133,13 +133,13 @@ class Strangers:
     def note(self, address: str) -> None:
         """Count something that gets no line of its own."""
         self._count += 1
-        origin = origin_of(address)
+        origin = address_origin(address)
         if origin in self._origins or len(self._origins) < REMEMBERED:
             self._origins[origin] = self._origins.get(origin, 0) + 1
 
     def gets_line(self, address: str) -> bool:
         """Return whether what somebody does gets a line of its own; it is counted if not."""
-        origin = origin_of(address)
+        origin = address_origin(address)
         lines = self._fresh.get(origin, 0)
         if self._lines >= LINES or lines >= LINES_OF_ONE:
             self.note(address)
@@ -192,7 +192,7 @@ class Incoming:
         self.scope = trio.CancelScope()
         self.evicted = self.heard = False
         self._admission = admission
-        self._origin = origin_of(address)
+        self._origin = address_origin(address)
         self._standing: Standing | None = None
 
     def __repr__(self) -> str:
@@ -304,7 +304,7 @@ class Admission:
 
         try:
             first = await listener.accept()
-            enter(first, _address_of(first))
+            enter(first, _peer_address(first))
             for _ in range(_BATCH):
                 if door is None:
                     break
@@ -388,7 +388,7 @@ def _open_door(listener: trio.SocketListener) -> Generator[socket.socket | None]
         yield door
 
 
-def _address_of(wire: trio.SocketStream) -> str:
+def _peer_address(wire: trio.SocketStream) -> str:
     try:
         return str(wire.socket.getpeername()[0])
     except OSError:

@@ -333,7 +333,7 @@ def plain_reason(error: BaseException) -> str:
     return str(error) or "the connection broke"
 
 
-def root_of(error: BaseException) -> BaseException:
+def root_cause(error: BaseException) -> BaseException:
     """The first cause of an error."""
     while error.__cause__ is not None:
         error = error.__cause__
@@ -361,7 +361,7 @@ def _why_refused(error: Exception) -> str:
     if isinstance(error, trio.EndOfChannel):
         return "the other side closed the connection without a word (is TLS on at one end only?)"
     if isinstance(error.__cause__, OSError):
-        return plain_reason(root_of(error))
+        return plain_reason(root_cause(error))
     if isinstance(error, RemoteProtocolError) and error.field == "frame":
         return f"the other side speaks another protocol (is TLS on at one end only?): {error}"
     return str(error) or "the connection broke"

@@ -43,7 +43,7 @@ from scenarios.running.scenario import Context, Finished, Scenario
 from scenarios.running.simulation import TRANSPORTS, TransportName, Watch
 from scenarios.statement.runs import state_run
 from scenarios.statement.statement import Statement
-from scenarios.surveys.trial import cost_of
+from scenarios.surveys.trial import trial_cost
 from scenarios.surveys.watching.bars import ongoing
 from scenarios.surveys.watching.run_line import following
 
@@ -226,7 +226,7 @@ def run(options: RunOptions) -> None:
     asked = options.asked
     found = asked.load()
     parameters = options.configure(found)
-    cost = None if asked.records is None else cost_of(parameters.parties or 0)
+    cost = None if asked.records is None else trial_cost(parameters.parties or 0)
     if cost is not None:
         click.echo(cost, err=True)
     options.check(found)

@@ -135,10 +135,10 @@ class Wanted(NamedTuple):
 
 def candidates(wanted: Wanted) -> tuple[Candidate, ...]:
     """Every built-in variant, each with its parameters or with why it does not apply."""
-    return tuple(found for cls in BUILT_IN.values() for found in of_variant(cls, wanted))
+    return tuple(found for cls in BUILT_IN.values() for found in variant_candidates(cls, wanted))
 
 
-def of_variant(cls: type[Variant], wanted: Wanted) -> tuple[Candidate, ...]:
+def variant_candidates(cls: type[Variant], wanted: Wanted) -> tuple[Candidate, ...]:
     """The candidates of one built-in variant, at least one.
 
     One of which nothing is known here is set up as a variant of a person's own is.

@@ -81,7 +81,7 @@ def reckon_traffic(variant: Variant, respondents: int, parties: int, shares: Sha
         ProtocolError, ValueError: such a run fails.
     """
     each = -(-respondents // parties)
-    sums = _sums_of(variant)
+    sums = _secure_sum(variant)
     if sums is None:
         return _by_records(variant, each, min(parties, 2), shares)._replace(
             rounds=_rounds(variant, parties)
@@ -142,7 +142,7 @@ def _rounds(variant: Variant, parties: int) -> int:
     return 1
 
 
-def _sums_of(variant: Variant) -> SecureSum | None:
+def _secure_sum(variant: Variant) -> SecureSum | None:
     sums = getattr(variant, "sums", None)
     return sums if isinstance(sums, SecureSum) else None
 
@@ -150,7 +150,7 @@ def _sums_of(variant: Variant) -> SecureSum | None:
 def epsilon_at(variant: Variant, delta: float, shares: Shares) -> float | None:
     """The epsilon of a respondent's reports at a delta; None where that is not known beforehand."""
     try:
-        event = _event_of(variant, shares)
+        event = _report_event(variant, shares)
         if event is None:
             return None
         return min(ExactAccountant(delta).judge([event]).epsilon, variant.most())
@@ -158,7 +158,7 @@ def epsilon_at(variant: Variant, delta: float, shares: Shares) -> float | None:
         return None
 
 
-def _event_of(variant: Variant, shares: Shares) -> PrivacyEvent | None:
+def _report_event(variant: Variant, shares: Shares) -> PrivacyEvent | None:
     """Event of a respondent's reports; None if unknown."""
     if isinstance(variant, Blockwise):
         return variant.report_event
@@ -182,7 +182,7 @@ def trust_in(variant: Variant, parties: int, among: AmongHonest | None = None) -
         parties: that speak for them.
         among: what holds if enough of them are honest, where that is what is relied on.
     """
-    most, sums = variant.most(), _sums_of(variant)
+    most, sums = variant.most(), _secure_sum(variant)
     if among is not None and sums is not None:
         missing = sums.withstands(parties).missing
         alone = f"epsilon {figure(most)}" if math.isfinite(most) else "no bound"
@@ -217,7 +217,7 @@ def survives_dropouts(variant: Variant, parties: int, dropout: float) -> Dropout
         ValueError: there are too few parties for a sum.
     """
     quorum, stay = variant.quorum_of(parties), parties - round(parties * dropout)
-    sums = _sums_of(variant)
+    sums = _secure_sum(variant)
     missing = parties if sums is None else sums.withstands(parties).missing
     if stay < quorum:
         who = count(stay, "party stays", "parties stay")

@@ -180,7 +180,7 @@ def designed(
         progress(done, len(every))
         try:
             with _refusing(candidate):
-                rows.append(row_of(setup, epsilon, candidate, traffic))
+                rows.append(make_row(setup, epsilon, candidate, traffic))
         except _RefusedError as error:
             refused[epsilon, candidate.name] = str(error)
     rows = _placed(setup, rows, refused)
@@ -216,7 +216,7 @@ def _of(setup: Setup, epsilon: float, own: Maker | None) -> list[Candidate]:
     return [*found] if own is None else [*found, own(wanted)]
 
 
-def row_of(
+def make_row(
     setup: Setup,
     epsilon: float,
     candidate: Candidate,

@@ -19,7 +19,7 @@ from protocol.variants import BUILT_IN
 from protocol.variants.keyvalue.privkv import KeyValueCollection
 from protocol.variants.numeric.numeric_mean import NumericMean
 from protocol.variants.sums.tallies import Counted
-from scenarios.designing.candidates import Wanted, of_variant
+from scenarios.designing.candidates import Wanted, variant_candidates
 from scenarios.designing.needing import MOST_EPSILON
 from scenarios.designing.predicting import NotEstimatedError, predicted_margins
 from scenarios.designing.summing import told_in_sum
@@ -272,7 +272,7 @@ class _Setting(NamedTuple):
                     yield variant.with_noise(survey, epsilon=epsilon, parties=parties, sums=exact)
                 case _:
                     wanted = Wanted(survey, epsilon, Target("these", tables), parties)
-                    for candidate in of_variant(type(variant), wanted):
+                    for candidate in variant_candidates(type(variant), wanted):
                         if candidate.variant is not None:
                             yield candidate.variant
 

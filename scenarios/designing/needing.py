@@ -11,7 +11,7 @@ from protocol.errors import ProtocolError
 from protocol.estimators.inference.laws import critical
 from protocol.session.variant import Variant
 from protocol.variants.sums.tallies import Counted
-from scenarios.designing.candidates import Candidate, Wanted, of_variant
+from scenarios.designing.candidates import Candidate, Wanted, variant_candidates
 from scenarios.designing.designing import Setup
 from scenarios.designing.predicting import LEAST, NotEstimatedError, count_choices, predicted
 
@@ -192,7 +192,7 @@ def list_ways(setup: Setup, cls: type[Variant]) -> Callable[[float], Sequence[Ca
     Counts have coins. Randomized reports are not charged as a sum: coins always take less.
     """
     delta = setup.delta if issubclass(cls, Counted) else None
-    return lambda epsilon: of_variant(
+    return lambda epsilon: variant_candidates(
         cls, Wanted(setup.survey, epsilon, setup.target, setup.parties, setup.dropout, delta)
     )
 

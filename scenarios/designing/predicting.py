@@ -30,7 +30,7 @@ from scenarios.designing.expected import (
     expected_numbers,
     is_of_all,
 )
-from scenarios.designing.targets import Names, Target, cells_of
+from scenarios.designing.targets import Names, Target, count_cells
 
 LEAST = 50
 """Where respondents report on one thing of several, drawn by lot: fewer reports on each are too few
@@ -77,7 +77,7 @@ class Prediction(NamedTuple):
 
     def margins(self, survey: Survey) -> tuple[MarginOfError, ...]:
         """The margins of error of the tables, by normal intervals."""
-        cells = {names: cells_of(survey, names) for names in self.widest}
+        cells = {names: count_cells(survey, names) for names in self.widest}
         return tuple(
             MarginOfError(names, cells[names], critical(level_of_each(cells[names])) * error)
             for names, error in self.widest.items()
@@ -229,7 +229,7 @@ def _of_case(
             return None
         tables[names] = math.sqrt(float(np.mean(squares)))
         widest[names] = math.sqrt(float(np.max(squares)))
-    cells = {names: cells_of(variant.survey, names) for names in target.tables}
+    cells = {names: count_cells(variant.survey, names) for names in target.tables}
     largest = max(widest.values())
     return Prediction(pooled_rmse(cells, tables), tables, largest, widest=widest)
 

@@ -11,7 +11,7 @@ from protocol.estimators.inference.laws import About
 from protocol.session.variant import Variant
 from scenarios.designing.assumed import Shares
 from scenarios.designing.predicting import NotEstimatedError, Prediction, sampling_variances
-from scenarios.designing.targets import Target, cells_of
+from scenarios.designing.targets import Target, count_cells
 from scenarios.designing.trying import Piece, is_by_law, missed_in
 from scenarios.designing.trying import Setup as Held
 
@@ -58,7 +58,7 @@ class Simulation:
         # By run and table, the mean squared error over cells.
         self._squares = np.empty((0, len(self._tables)))
         self._part = len(self._records) / n
-        self._cells = np.array([cells_of(variant.survey, names) for names in self._tables])
+        self._cells = np.array([count_cells(variant.survey, names) for names in self._tables])
         self._sampled = np.zeros(len(self._tables))
         if about == "population":
             case = shares.cases[0]

@@ -61,7 +61,7 @@ def parse_target(survey: Survey, text: str) -> Target:
                 "between them"
             ) from error
         tables = (names,)
-    cells = sum(cells_of(survey, names) for names in tables)
+    cells = sum(count_cells(survey, names) for names in tables)
     if cells > MOST_CELLS:
         raise UsageError(
             f"target {text}: its tables have {cells:,} cells, expected at most {MOST_CELLS:,}"
@@ -69,7 +69,7 @@ def parse_target(survey: Survey, text: str) -> Target:
     return Target(text, tables)
 
 
-def cells_of(survey: Survey, names: Names) -> int:
+def count_cells(survey: Survey, names: Names) -> int:
     """Number of cells of the table of some attributes."""
     return math.prod(survey.sizes[axis] for axis in survey.axes(names))
 
@@ -79,7 +79,7 @@ def mostly_one(survey: Survey, target: Target) -> str:
 
     The error of a target is mostly that of such a table.
     """
-    cells = {names: cells_of(survey, names) for names in target.tables}
+    cells = {names: count_cells(survey, names) for names in target.tables}
     largest, total = max(cells, key=lambda names: cells[names]), sum(cells.values())
     if len(cells) == 1 or 2 * cells[largest] <= total:
         return ""

@@ -56,7 +56,7 @@ class Kind(NamedTuple):
     advice: str
 
 
-def kind_of(path: Path) -> Kind | None:
+def detect_kind(path: Path) -> Kind | None:
     """The kind of a file that is not the expected one; None if it is none of the known kinds.
 
     Raises:

@@ -14,7 +14,7 @@ from protocol.errors import UsageError
 from protocol.surveys.survey import shown
 from protocol.wire.undecoded import Undecoded
 from scenarios.files.budget import within_usual_budget
-from scenarios.files.kinds import kind_of
+from scenarios.files.kinds import detect_kind
 from scenarios.wording.hints import parameter_hint
 
 T = TypeVar("T")
@@ -68,7 +68,7 @@ def read_toml(path: Path | str, kind: type[T]) -> T:
     except msgspec.ValidationError as error:
         raise misplaced(path, error, kind) from error
     except (msgspec.DecodeError, ValueError) as error:
-        found = kind_of(path)
+        found = detect_kind(path)
         if found is not None and found.what != "a plan":
             raise UsageError(f"{path}: {found.what}; expected a TOML file") from error
         raise UsageError(f"{path}: {_in_words(path, str(error))}") from error
@@ -89,7 +89,7 @@ def _text_in(path: Path) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        if (found := kind_of(path)) is not None and found.what != "a plan":
+        if (found := detect_kind(path)) is not None and found.what != "a plan":
             raise UsageError(f"{path}: {found.what}; expected a TOML file") from error
         line = content.count(b"\n", 0, error.start) + 1
         raise UsageError(f"{path}: line {line}: is not in UTF-8; save the file in UTF-8") from error
@@ -167,11 +167,11 @@ def where(path: Path, table: str, number: int = 0, field: str | None = None) -> 
         number: which of the tables of that name, from 0.
         field: the name of the field; None for the table as a whole.
     """
-    place = _place_of(path, table, number, field)
+    place = _locate(path, table, number, field)
     return "" if place is None else f"line {place[0]}, column {place[1]}: "
 
 
-def _place_of(path: Path, table: str, number: int, field: str | None) -> tuple[int, int] | None:
+def _locate(path: Path, table: str, number: int, field: str | None) -> tuple[int, int] | None:
     """Line and column of a table's field, both from 1."""
     seen: Counter[str] = Counter()
     here, found = None, None

@@ -76,7 +76,7 @@ def _parameters(experiment: Experiment[Any]) -> type[msgspec.Struct]:
     fields: list[tuple[str, Any, Any]] = [("runs", Runs, experiment.runs)]
     if len(experiment.readings) > 1:
         told = "; ".join(f"{name}: {words}" for name, words in experiment.readings.items())
-        kind = Annotated[_one_of(experiment.readings), Meta(description=told)]
+        kind = Annotated[_literal(experiment.readings), Meta(description=told)]
         fields.append(("reading", kind, next(iter(experiment.readings))))
     if experiment.live:
         fields.append(("repeats", Repeats, 1))
@@ -88,7 +88,7 @@ def _parameters(experiment: Experiment[Any]) -> type[msgspec.Struct]:
         if len(values) > 1:
             shown = ", ".join(str(value) for value in values[:12])
             more = ", ..." if len(values) > 12 else ""
-            kind = float if isinstance(values[0], float) else _one_of(values)
+            kind = float if isinstance(values[0], float) else _literal(values)
             kind = Annotated[kind | None, Meta(description=f"only of {shown}{more}")]
             outside = name.replace(" ", "-")
             fields.append((_identifier(name), kind, msgspec.field(default=None, name=outside)))
@@ -99,7 +99,7 @@ def _parameters(experiment: Experiment[Any]) -> type[msgspec.Struct]:
     )
 
 
-def _one_of(values: Iterable[int | str]) -> Any:
+def _literal(values: Iterable[int | str]) -> Any:
     """``Literal`` type of these values."""
     return operator.getitem(Literal, tuple(values))
 

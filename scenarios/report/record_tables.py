@@ -168,7 +168,7 @@ TABLES = (
 """All tables, in the order in which their rows come but for those of entries."""
 
 
-def rows_of(
+def record_rows(
     transcript: Transcript,
     roster: Roster,
     reader: TranscriptReader,

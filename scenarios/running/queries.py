@@ -69,7 +69,7 @@ def draw_sets(
     return sets
 
 
-def errors_of(
+def query_errors(
     sets: NDArray[np.bool_], *, true: ArrayLike, estimated: ArrayLike, loosely: bool = False
 ) -> Errors:
     """The errors of queries about sets of cells (section 6.5, Equation 16).
@@ -112,7 +112,7 @@ def evaluate(
         sigma: the share of the pair's combinations that a set has.
         runs: the number of runs.
         generator: decides attributes and sets.
-        loosely: as of ``set_size``, ``draw_pairs`` and ``errors_of``.
+        loosely: as of ``set_size``, ``draw_pairs`` and ``query_errors``.
 
     Returns:
         Errors of shape (runs,).
@@ -125,7 +125,7 @@ def evaluate(
             continue
         cells = sizes[pair[0]] * sizes[pair[1]]
         sets = draw_sets(cells, set_size(cells, sigma, loosely=loosely), chosen.size, generator)
-        errors = errors_of(
+        errors = query_errors(
             sets,
             true=true(pair).reshape(-1),
             estimated=estimated(pair, chosen.size).reshape(chosen.size, cells),

@@ -49,7 +49,7 @@ from scenarios.running.calibrating import UNCALIBRATED, Calibration
 from scenarios.running.engines.carrying import own_files, packed, unpacked
 from scenarios.running.engines.engine import Engine, EngineName, completed
 from scenarios.running.engines.opening import open_engine
-from scenarios.running.engines.sweep import code_of
+from scenarios.running.engines.sweep import code_versions
 from scenarios.running.outcomes import Outcome, V_co, WithEstimate
 from scenarios.running.parameters import parameters_checked
 from scenarios.running.scenario import Context, Scenario
@@ -416,7 +416,7 @@ def about(job: Job, *, n: int, cohort: int, parties: int | None = None) -> dict[
         "n": n,
         "cohort": cohort,
         "parties": parties,
-        **code_of(own_files(job)),
+        **code_versions(own_files(job)),
     }
 
 

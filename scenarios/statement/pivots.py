@@ -68,7 +68,7 @@ def _pivot(
         return (found + 4) * math.ceil(len(values(side)) / fitting(side))
 
     across = min((side for side in sides if len(values(side)) > 1), key=lines, default=_FIGURE)
-    named = {name: row_of(rows, name) for name in rows[0].settings if name not in names}
+    named = {name: common_setting(rows, name) for name in rows[0].settings if name not in names}
     words = ", ".join(f"{name} = {value}" for name, value in named.items() if value)
     heads, step = values(across), fitting(across)
     cells: dict[tuple[str, ...], dict[str, str]] = {}
@@ -94,7 +94,7 @@ def _pivot(
         )
 
 
-def row_of(rows: Sequence[Row], name: str) -> str:
+def common_setting(rows: Sequence[Row], name: str) -> str:
     """A setting that all rows have alike; empty if they do not."""
     values = {row.shown(name) for row in rows}
     return values.pop() if len(values) == 1 else ""

@@ -333,11 +333,11 @@ def _in_sums(
         )
     if coins:
         # Imported late: few surveys have any.
-        from scenarios.statement.audits.noised import noised_by, said_of
+        from scenarios.statement.audits.noised import noised_by, noised_sentence
 
         noised = noised_by(ledger if alone is not None else found.ledger, promised)
         if noised is not None:
-            says = said_of(noised, who if against else observer)
+            says = noised_sentence(noised, who if against else observer)
             level = scale_step(noised.epsilon)
             yield _Exposure(level, says, observer, noised.epsilon, noised=noised, against=against)
 
@@ -357,11 +357,11 @@ def _on_conspiring(
     if withstands is not None:
         yield conspiracy_sentences(withstands)[0]
         if noised is not None:
-            from scenarios.statement.audits.noised import noised_by, said_of
+            from scenarios.statement.audits.noised import noised_by, noised_sentence
 
             least = noised_by(ledger, withstands.honest)
             if least is not None and least.honest not in ((1,), noised.honest):
-                yield f"{upper(said_of(least, 'they'))}."
+                yield f"{upper(noised_sentence(least, 'they'))}."
     others = dict.fromkeys(together(each.coalition) for each in conspiring)
     yield from (f"It is no lower against {each}." for each in others if each != against)
 

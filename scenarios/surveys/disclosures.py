@@ -42,7 +42,7 @@ def disclosures(
     if plan is not None and not records:
         raise UsageError("--plan: expected --records too, which it says how to read")
     coding = coding_for(charter.variant.survey, plan)
-    everybody, by_party = _records_of(charter, records)
+    everybody, by_party = _given_records(charter, records)
     if everybody is not None:
         if seed is None:
             raise UsageError(
@@ -100,7 +100,9 @@ def _of_folders(
         )
 
 
-def _records_of(charter: Charter, given: Iterable[str]) -> tuple[Path | None, dict[PartyId, Path]]:
+def _given_records(
+    charter: Charter, given: Iterable[str]
+) -> tuple[Path | None, dict[PartyId, Path]]:
     everybody: Path | None = None
     by_party: dict[PartyId, Path] = {}
     for text in given:

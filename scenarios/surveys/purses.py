@@ -117,7 +117,7 @@ def _most(
     return largest(purse.spent(each, counted, as_one=as_one).most for each in people)
 
 
-def facts_of(found: Listing) -> Iterator[Known]:
+def known_facts(found: Listing) -> Iterator[Known]:
     """The same in sentences, each about something."""
     if not found.surveys:
         yield Known("purse", f"{found.folder}: nothing was spent from it yet.")

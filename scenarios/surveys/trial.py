@@ -101,7 +101,7 @@ def scenario_or_trial(name: str, records: Path | None) -> Scenario[Any]:
     return make_trial(read_plan(name), Path(name).stem, records)
 
 
-def cost_of(parties: int) -> str | None:
+def trial_cost(parties: int) -> str | None:
     """Sentence on the cost of so many live parties; None for a few."""
     if parties < MANY:
         return None

@@ -354,7 +354,7 @@ class Line:
         self._resumed = True
         for envelope in handed:
             self._handed.append(envelope)
-            self.hub.keep(_size_of(envelope))
+            self.hub.keep(_kept_size(envelope))
         self.end = len(handed)
         self.forget(self.end)
         if self.departed:
@@ -457,7 +457,7 @@ class Line:
     def free(self) -> None:
         """Keep nothing for a party that is gone and cannot come back."""
         if self.departed and not self.switch.exchange.has_ended(self.name):
-            self.hub.keep(-sum(map(_size_of, self._handed)))
+            self.hub.keep(-sum(map(_kept_size, self._handed)))
             self._handed.clear()
             self._notices.clear()
 
@@ -483,14 +483,14 @@ class Line:
                 self._notices.append((self.end, delivery.envelope))
                 continue
             self._handed.append(delivery.envelope)
-            self.hub.keep(_size_of(delivery.envelope))
+            self.hub.keep(_kept_size(delivery.envelope))
             self.end += 1
 
     def forget(self, written: int) -> None:
         """Drop deliveries that were written long ago while more is kept than there is room for."""
         most = self.switch.limits.mailbox
         while self.hub.crowded and self.first() + most < written:
-            self.hub.keep(-_size_of(self._handed.popleft()))
+            self.hub.keep(-_kept_size(self._handed.popleft()))
 
     def first(self) -> int:
         """The number of the first delivery that is kept."""
@@ -519,7 +519,7 @@ class Line:
         return payloads, written, noticed
 
 
-def _size_of(envelope: Envelope) -> int:
+def _kept_size(envelope: Envelope) -> int:
     """Estimated bytes of an envelope: a small one takes more than its body."""
     return ENVELOPE_BYTES + len(envelope.body)
 

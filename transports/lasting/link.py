@@ -24,7 +24,14 @@ from protocol.wire.codec import encode_envelope
 from transports.background import running
 from transports.base import Limits
 from transports.connection import Connection
-from transports.dialing import TurnedAwayError, dial, plain_reason, race, resolve_addresses, root_of
+from transports.dialing import (
+    TurnedAwayError,
+    dial,
+    plain_reason,
+    race,
+    resolve_addresses,
+    root_cause,
+)
 from transports.lasting.frames import (
     VERSION,
     Accepted,
@@ -577,4 +584,4 @@ async def _plainly(direction: Awaitable[None]) -> None:
 
 def _why_ended(end: Exception) -> str:
     """The reason for a connection's end, in words for a person."""
-    return plain_reason(root_of(end)) if end.__cause__ else str(end) or "the connection ended"
+    return plain_reason(root_cause(end)) if end.__cause__ else str(end) or "the connection ended"

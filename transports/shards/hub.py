@@ -31,7 +31,7 @@ from transports.shards.shard import (
     Shard,
     challenge,
     check_proof,
-    place_of,
+    read_place,
 )
 from transports.switch import Switch
 from transports.tls import check_peer
@@ -191,7 +191,7 @@ class _Worker(Caller):
             raise
 
     def _take(self, payload: bytes) -> None:
-        place = place_of(payload)
+        place = read_place(payload)
         member = self._members.get(place)
         if member is None:
             if not self.shard.first <= place <= self.shard.last:

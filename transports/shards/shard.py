@@ -99,7 +99,7 @@ def check_proof(key: bytes, hello: Hello, attempt: int, nonce: bytes, proof: Pro
         raise RemoteProtocolError("the proof was made with another key", field="proof")
 
 
-def place_of(payload: bytes) -> int:
+def read_place(payload: bytes) -> int:
     """The place that a frame is about.
 
     Raises:

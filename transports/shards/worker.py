@@ -26,8 +26,8 @@ from transports.shards.shard import (
     VERSION,
     Admitted,
     Shard,
-    place_of,
     prove,
+    read_place,
 )
 
 WAITING_BYTES = 64 * 1024 * 1024
@@ -208,7 +208,7 @@ class WorkerShard:
         return link
 
     def _hand_out(self, payload: bytes) -> None:
-        place = place_of(payload)
+        place = read_place(payload)
         if payload == ALL:
             self.dismissed.set()
             return

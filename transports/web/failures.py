@@ -7,7 +7,7 @@ from collections import OrderedDict
 
 import trio
 
-from transports.admission import origin_of
+from transports.admission import address_origin
 
 MOST = 30
 """Failures of an address that are free; a school or an office has one address."""
@@ -36,7 +36,7 @@ class Failures:
         """Note a failure. What comes of this machine, a proxy say, may be anybody's."""
         if _is_anybodys(address):
             return
-        who, now = origin_of(address), trio.current_time()
+        who, now = address_origin(address), trio.current_time()
         until = max(self._until.pop(who, now), now) + EVERY
         self._until[who] = min(until, now + (MOST - 1) * EVERY + LONGEST)
         while len(self._until) > REMEMBERED:
@@ -44,7 +44,7 @@ class Failures:
 
     def wait(self, address: str) -> float:
         """Seconds that an address has to wait; 0 if it need not."""
-        until = self._until.get(origin_of(address), 0.0)
+        until = self._until.get(address_origin(address), 0.0)
         return max(0.0, until - trio.current_time() - (MOST - 1) * EVERY)
 
 

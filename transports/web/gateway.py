@@ -118,10 +118,10 @@ class OnRecord:
             if envelope.kind != _HEAD:
                 self.answers[party] = entry.envelope
             elif party in self.answers:
-                self.digests[party] = digest_of(self.answers.pop(party), entry.envelope)
+                self.digests[party] = answer_digest(self.answers.pop(party), entry.envelope)
 
 
-def digest_of(answer: bytes, head: bytes) -> bytes:
+def answer_digest(answer: bytes, head: bytes) -> bytes:
     """The SHA-256 of what a place posts: two encoded envelopes."""
     return hashlib.sha256(_encode((answer, head))).digest()
 
@@ -206,7 +206,7 @@ class Gateway:
 
     def early(self, request: Request) -> Response | None:
         """Refuse by its head alone who has failed too often."""
-        wait = self._failures.wait(self._address_of(request))
+        wait = self._failures.wait(self._client_address(request))
         return _text(429, "too many requests that failed", wait=wait) if wait else None
 
     def fail(self, address: str, status: int, reason: str) -> None:
@@ -377,13 +377,13 @@ class Gateway:
 
     def _refuse(self, request: Request, status: int, reason: str) -> Response:
         self._count(status)
-        self._failures.add(self._address_of(request))
+        self._failures.add(self._client_address(request))
         return _text(status, reason)
 
     def _count(self, status: int) -> None:
         self.refused[HTTPStatus(status).phrase.lower()] += 1
 
-    def _address_of(self, request: Request) -> str:
+    def _client_address(self, request: Request) -> str:
         """Address of a request's client; a proxy adds that to what others have sent."""
         if not self._proxied:
             return request.address

@@ -102,7 +102,7 @@ def _attacked(
     made, records = options.asked.make(cls)
     numbers = {"scripts": options.scripts, "trials": options.trials}
     limits: dict[str, Any] = {
-        "target": place_of(options.target, records, "--target"),
+        "target": check_place(options.target, records, "--target"),
         "hostile": find_hostile(options.liars, made, "--hostile"),
         "seed": options.seed,
         "alpha": options.alpha,
@@ -137,7 +137,7 @@ def find_hostile(
     return None if names is None else tuple(name for name in serving if name in names)
 
 
-def place_of(number: int, records: Records, where: str) -> int:
+def check_place(number: int, records: Records, where: str) -> int:
     """The target's place, from the number of its party."""
     if not 1 <= number <= len(records):
         raise UsageError(f"{where} {number}: expected 1 to {len(records)}")
@@ -198,7 +198,7 @@ def replayed(text: str, path: Path, *, as_json: bool) -> int:
         raise UsageError(f"{path}: {error}") from error
     if not 0 <= kept.seed < WORDS:
         raise UsageError(f"{path}: seed {kept.seed}: expected 0 to 2**64 - 1")
-    target = place_of(kept.target, records, f"{path}: target")
+    target = check_place(kept.target, records, f"{path}: target")
     found = replay_script(
         made,
         records,

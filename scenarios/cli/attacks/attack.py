@@ -14,7 +14,7 @@ import numpy as np
 
 from protocol.errors import UnsupportedEventError, UsageError
 from protocol.surveys.survey import shown
-from scenarios.cli.attacks.active import attacked_actively, place_of, replayed
+from scenarios.cli.attacks.active import attacked_actively, check_place, replayed
 from scenarios.cli.attacks.options import ATTACK, VARIANTS_ALONE, AttackOptions
 from scenarios.cli.engines import sweeping, write_found
 from scenarios.cli.options import json_text, print_statement, refuse
@@ -105,7 +105,7 @@ def _variant_attacked(cls: type[Variant], options: AttackOptions) -> Attack:
     made, records = options.asked.make(cls)
     limits = {
         **options.limits,
-        "target": place_of(options.target, records, "--target"),
+        "target": check_place(options.target, records, "--target"),
         "runs": options.runs,
         "copies": options.copies or COPIES.get(made.name),
     }

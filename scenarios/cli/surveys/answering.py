@@ -197,7 +197,7 @@ def answer(
         say(f"nothing more was heard of the aggregator; by what it gave, {known}")
     click.echo(printable(f"{answered.ending}; {spent}"))
     if answered.receipt is not None:
-        click.echo(printable(f"{_name_of(answered.receipt)}: {answered.receipt.receipt}"))
+        click.echo(printable(f"{_receipt_word(answered.receipt)}: {answered.receipt.receipt}"))
         click.echo(printable(f"check it with: {answered.receipt.check}"))
         if not answered.receipt.problems:
             click.echo(f"counted: {_COUNTED[answered.receipt.word]}")
@@ -237,7 +237,7 @@ _COUNTED: Mapping[Word, str] = {
 }
 
 
-def _name_of(kept: Kept) -> str:
+def _receipt_word(kept: Kept) -> str:
     if kept.problems:
         return "kept as evidence"
     return "late note" if kept.late else "receipt"

@@ -23,7 +23,7 @@ from scenarios.cli.values import frozen_options, option, part, shared, takes
 from scenarios.files.comma_separated import csv_text, write_csv
 from scenarios.files.pieces import PIECES
 from scenarios.running.engines.carrying import own_files
-from scenarios.running.engines.sweep import code_of
+from scenarios.running.engines.sweep import code_versions
 
 CSV = "compare.csv"
 JSON = "compare.json"
@@ -226,4 +226,9 @@ def _about(variants: Sequence[Variant | None], settings: Mapping[str, object]) -
     asked = [
         None if variant is None else [variant.name, parameters_of(variant)] for variant in variants
     ]
-    return {"command": "compare", **settings, "variants": asked, **code_of(own_files(variants))}
+    return {
+        "command": "compare",
+        **settings,
+        "variants": asked,
+        **code_versions(own_files(variants)),
+    }

@@ -54,7 +54,7 @@ from scenarios.files.parquet import encode_parquet, load_pyarrow
 from scenarios.report.beside import Beside, write_synthetic
 from scenarios.running.calibrating import Calibration
 from scenarios.running.engines.checking import ChecksMeanwhile
-from scenarios.running.loading import variant_of
+from scenarios.running.loading import variant_class
 from scenarios.statement.calibration import calibration_sentences, calibration_values
 from scenarios.statement.tables import Columns, rows_values, state_table, state_tests
 from scenarios.statement.usefulness.verdict import (
@@ -165,7 +165,7 @@ def estimate(options: EstimateOptions) -> int:
         ChecksMeanwhile() as checks,
     ):
         reader = open_reader(opened, transcript)
-        cls = variant_of(reader.header, options.variant)
+        cls = variant_class(reader.header, options.variant)
         audited = opened.audit(cls, reader=reader, checks=checks)
     digest = audited.verification.digest
     if audited.estimate is None or digest is None or audited.verdict != "sound":

@@ -41,7 +41,7 @@ from scenarios.report.one_respondent import (
     one_respondent,
 )
 from scenarios.running.engines.checking import ChecksMeanwhile
-from scenarios.running.loading import variant_of
+from scenarios.running.loading import variant_class
 from scenarios.surveys.respondents import read_records
 from scenarios.surveys.watching.reading import reading
 from scenarios.wording.formatting import count
@@ -110,7 +110,7 @@ def explain(
     """
     with reading(transcript, times=2) as opened, ChecksMeanwhile() as checks:
         reader = open_reader(opened, transcript)
-        cls = variant_of(reader.header, variant)
+        cls = variant_class(reader.header, variant)
         if not issubclass(cls, Blockwise):
             raise UsageError(
                 f"{transcript}: is of {reader.header.variant!r}; expected a variant that asks "

@@ -33,13 +33,13 @@ from scenarios.cli.options import (
     variant_option,
 )
 from scenarios.cli.paths import READ_FILE, READ_FOLDER, TEXT_WITH_FILE, WRITTEN_FILE
-from scenarios.cli.transcripts.inspect import code_of, open_reader
+from scenarios.cli.transcripts.inspect import exit_code, open_reader
 from scenarios.cli.transcripts.observer import ObserverOptions, stranger
 from scenarios.cli.values import frozen_options, option, part, shared, takes
 from scenarios.files.kinds import PAGES, check_ending
 from scenarios.running.calibrating import Calibration
 from scenarios.running.engines.checking import ChecksMeanwhile
-from scenarios.running.loading import variant_of
+from scenarios.running.loading import variant_class
 from scenarios.statement.audits.judging import Asked, judge
 from scenarios.surveys.disclosures import disclosures
 from scenarios.surveys.watching.reading import reading
@@ -212,7 +212,7 @@ def audit(options: AuditOptions) -> int:
             check_ending("--html", html, PAGES)
             prepare_output(html, own=BEGINS)
         reader = open_reader(opened, transcript)
-        cls = variant_of(reader.header, options.variant)
+        cls = variant_class(reader.header, options.variant)
         charter = charter_of(reader.header, cls)
         asked = options.ask(reader.header, charter)
         steps = None
@@ -254,4 +254,4 @@ def audit(options: AuditOptions) -> int:
             alone = ", which only its owner may read" if options.replay else ""
             click.echo(f"written: {html}{alone}")
             print_page(html)
-    return code_of(found.verdict)
+    return exit_code(found.verdict)

@@ -38,7 +38,7 @@ from scenarios.cli.transcripts.proofs import check_command, consistency_shown, r
 from scenarios.errors import printable
 from scenarios.files.kinds import PAGES, check_ending
 from scenarios.files.transcripts import open_transcript
-from scenarios.running.loading import find_variant, variant_of
+from scenarios.running.loading import find_variant, variant_class
 from scenarios.surveys.members import read_member
 
 SUFFIX = ".receipt"
@@ -89,7 +89,7 @@ def prove(
     if since is None:
         if party is None:
             raise UsageError("expected a PARTY, or --since FILE")
-        cls = variant_of(open_reader(opened, transcript).header, variant)
+        cls = variant_class(open_reader(opened, transcript).header, variant)
         receipt, covering = opened.prove(cls, PartyId(party), later)
         # The name has been found on the roster, so it is fit to be a file's.
         content, file = encode_receipt(receipt), f"{party}{SUFFIX}"

@@ -32,11 +32,11 @@ from scenarios.data.own_tables.proposals.columns import (
     left_out,
     unused,
 )
-from scenarios.data.own_tables.proposals.dated import of_dates
-from scenarios.data.own_tables.proposals.labelled import of_labels, with_labels
-from scenarios.data.own_tables.proposals.lists import of_lists
-from scenarios.data.own_tables.proposals.numbers import numbers_of, of_mixed, of_numbers
-from scenarios.data.own_tables.proposals.texts import of_texts
+from scenarios.data.own_tables.proposals.dated import propose_dates
+from scenarios.data.own_tables.proposals.labelled import propose_labels, with_labels
+from scenarios.data.own_tables.proposals.lists import propose_lists
+from scenarios.data.own_tables.proposals.numbers import propose_mixed, propose_numbers, read_numbers
+from scenarios.data.own_tables.proposals.texts import propose_texts
 from scenarios.data.own_tables.sheets import Format, Labels, Sheet, Source, tidied
 from scenarios.wording.formatting import count, some
 
@@ -239,7 +239,7 @@ def _is_answer(name: str, answers: Answers, decimal: str) -> bool:
     number = number_in(name, decimal)
     if number is None or not answers.counts:
         return False
-    found = numbers_of(answers.counts, decimal)
+    found = read_numbers(answers.counts, decimal)
     return found is not None and min(found.values()) <= number <= max(found.values())
 
 
@@ -251,7 +251,7 @@ def _guess_decimal(columns: Sequence[Answers]) -> str:
     """
 
     def numbers(decimal: str) -> list[Answers]:
-        return [each for each in columns if each.counts and numbers_of(each.counts, decimal)]
+        return [each for each in columns if each.counts and read_numbers(each.counts, decimal)]
 
     commas, points = numbers(","), numbers(".")
     thousands = any("." in cell for each in commas for cell in each.counts)
@@ -264,7 +264,7 @@ def _labelled(
     """The proposal for a column, with its labels if it has any."""
     if labels is None:
         return _proposed(name, answers, decimal, limits)
-    proposed = of_labels(name, answers, labels, limits)
+    proposed = propose_labels(name, answers, labels, limits)
     return with_labels(proposed or _proposed(name, answers, decimal, limits), labels)
 
 
@@ -285,13 +285,13 @@ def _proposed(name: str, answers: Answers, decimal: str, limits: Limits) -> Prop
         return left_out(name, "it is empty", answers.rows, notes)
     if len(counts) == 1 and not answers.missing:
         return left_out(name, "all rows are the same", answers.rows, notes)
-    found = numbers_of(counts, decimal)
+    found = read_numbers(counts, decimal)
     if found is not None:
-        return of_numbers(name, answers, found, limits).after(notes, decisions)
+        return propose_numbers(name, answers, found, limits).after(notes, decisions)
     proposed = (
-        of_dates(name, answers, limits)
-        or of_lists(name, answers, limits)
-        or of_mixed(name, answers, decimal, limits)
-        or of_texts(name, answers, limits)
+        propose_dates(name, answers, limits)
+        or propose_lists(name, answers, limits)
+        or propose_mixed(name, answers, decimal, limits)
+        or propose_texts(name, answers, limits)
     )
     return proposed.after(notes, decisions if proposed.questions else ())

@@ -13,7 +13,7 @@ from protocol.errors import UsageError
 from protocol.surveys.dataframes import Cell
 from protocol.surveys.formulas import unescape_formula
 from scenarios.data.own_tables.sheets import BLOCK, Format, Sheet, named_sheet
-from scenarios.files.kinds import kind_of
+from scenarios.files.kinds import detect_kind
 from scenarios.wording.formatting import count
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -45,7 +45,7 @@ def text_sheet(path: Path, given: Format) -> Sheet:
     """
     with path.open("rb") as content:
         begins = content.read(16)
-    kind = kind_of(path)
+    kind = detect_kind(path)
     if kind is not None and kind.what not in _TEXTS:
         raise UsageError(f"{path}: {kind.what}; {kind.advice or 'expected a table'}")
     encoding = given.encoding or _guess_encoding(path, begins)

@@ -11,7 +11,7 @@ from protocol.session.variant import Variant
 from protocol.surveys.survey import shown
 from protocol.variants import BUILT_IN, Spl
 from protocol.variants.oracles.names import ORACLES
-from scenarios.designing.candidates import Candidate, Wanted, of_variant, own_candidate
+from scenarios.designing.candidates import Candidate, Wanted, own_candidate, variant_candidates
 from scenarios.running.loading import find_variant, split_path
 from scenarios.wording.hints import did_you_mean, name_hint
 
@@ -76,7 +76,7 @@ def chosen(
 def _candidates(name: Named, wanted: Wanted, parameters: Mapping[str, Any]) -> Sequence[Candidate]:
     if name.own:
         return (own_candidate(name.cls, parameters, wanted),)
-    found = of_variant(name.cls, wanted)
+    found = variant_candidates(name.cls, wanted)
     ways = [each.name for each in found]
     if not name.candidate or ways == [name.cls.name]:
         return found

@@ -114,7 +114,7 @@ class Reported:
         found = {"rr_ind": self._away(self.product()), "rr_ind_joint": self._away(self.joint())}
         return {f"{name}_{of}": found[name][of] for of in ("mse", "mae") for name in found}
 
-    def of_tables(self, tables: Floats) -> dict[str, Any]:
+    def measures(self, tables: Floats) -> dict[str, Any]:
         """Measures of some tables, one per run: Cramer's V after clip-and-rescale, and errors."""
         v = np.array([cramers_v(np.maximum(table, 0.0)) for table in tables])
         return {"cramers_v": v if self.random else v[0], **self._away(tables)}

@@ -103,7 +103,7 @@ def _example(asked: Asked[Nothing]) -> Sample | list[Sample]:
         both = dict.fromkeys(EXAMPLE.names, KEEP)
         repeats = Reported.asked(asked, records, both, generator=asked.generator())
         views = {"RR-Ind": repeats.product(), "RR-Ind-Joint": repeats.joint()}
-        return [Sample.of(repeats.of_tables(views[shows]), shows=shows) for shows in views]
+        return [Sample.of(repeats.measures(views[shows]), shows=shows) for shows in views]
     if of == "data and stated reports":
         found = {"data": cramers_v(DATA), "reports": cramers_v(REPORTS)}
         return Sample.of(found, shows="Cramer's V")
@@ -298,7 +298,7 @@ def _figure(asked: Asked[Shown]) -> Sample | list[Sample]:
         "RR-Ind": reported.product(),
         "RR-Ind-Joint": reported.joint(),
     }[shows]
-    first = Sample.of(reported.of_tables(tables), shows=shows, **settings)
+    first = Sample.of(reported.measures(tables), shows=shows, **settings)
     return [first, *_cells(of, shows, reported, tables[0])]
 
 

@@ -77,7 +77,7 @@ class Tests(Errors, frozen=True, kw_only=True):
     epsilon: Annotated[float, Meta(gt=0, le=20, description="of a report")] = 1.1
 
 
-def variant_of(method: str, *, k: int, epsilon: float) -> Any:
+def method_variant(method: str, *, k: int, epsilon: float) -> Any:
     """The variant that a method is by messages."""
     given = {"unary": "oue"} if method in OUE else {}
     return (METHODS | OUE)[method](survey=taxi_survey(D), k=k, epsilon=epsilon, **given)
@@ -98,7 +98,7 @@ def _estimates(
         cells: the same trips in every run; else each has its own.
     """
     generator, method = asked.generator(), asked.cell["method"]
-    variant = variant_of(method, k=k, epsilon=epsilon)
+    variant = method_variant(method, k=k, epsilon=epsilon)
     for _ in range(1 if asked.live else asked.runs):
         trips = drawn_trips(asked.parameters.n, generator) if cells is None else cells
         if asked.live:
@@ -257,7 +257,7 @@ def _rejected(found: Found[Tests]) -> list[str]:
 def _sizes(asked: Asked[Nothing]) -> dict[str, Any]:
     """Bits of a report, and the number of coefficients by the theorem."""
     k = asked.cell["k"]
-    plan = variant_of(asked.cell["method"], k=k, epsilon=1.0).plan
+    plan = method_variant(asked.cell["method"], k=k, epsilon=1.0).plan
     return {
         "bits": report_bits(plan.method, d=D, k=k),
         "choices": plan.choices,
@@ -287,7 +287,7 @@ def _transform(asked: Asked[Nothing]) -> dict[str, Any]:
 def _falling(asked: Asked[Nothing]) -> dict[str, Any]:
     """The standard error of a coefficient of k attributes, in closed form; theta is 0."""
     method, epsilon, n = (asked.cell[name] for name in ("method", "epsilon", "n"))
-    plan = variant_of(method, k=2, epsilon=epsilon).plan
+    plan = method_variant(method, k=2, epsilon=epsilon).plan
     error = math.sqrt((report_noise(plan).own + 1) / (n / plan.choices))
     return {"error": error, "error epsilon sqrt(N)": error * epsilon * math.sqrt(n)}
 

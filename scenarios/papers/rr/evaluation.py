@@ -48,6 +48,7 @@ from scenarios.papers.rr.shared import (
     adult_population,
     cluster_tables,
     described,
+    estimate_tables,
     formed,
     joint_tables,
     method_tables,
@@ -57,15 +58,14 @@ from scenarios.papers.rr.shared import (
     report,
     run_clusters,
     single_blocks,
-    tables_of,
 )
 from scenarios.running.queries import (
     Errors,
     EstimatedTables,
     Pair,
     draw_sets,
-    errors_of,
     evaluate,
+    query_errors,
     set_size,
 )
 from scenarios.running.reproduction import Picture
@@ -123,7 +123,9 @@ def _errors(asked: Asked[Parameters], copies: int) -> Sample:
         )
         clusters = tuple(block.attributes for block in joint.source.blocks)
         printed = asked.reading == "printed"
-        estimated = repeated(product_of_blocks(joint, own.project) if printed else tables_of(joint))
+        estimated = repeated(
+            product_of_blocks(joint, own.project) if printed else estimate_tables(joint)
+        )
     else:
         loosely = asked.reading == "reconstruction"
         clusters = formed(asked, tv=cell["tv"], td=cell["td"], copies=copies, learnt=own.dependence)
@@ -330,7 +332,7 @@ def _whole_runs(
         methods = dict(method_tables(alone, together))
         if more:
             joint = joint_tables(population, p, generator)
-            methods |= {KRONECKER: tables_of(alone), JOINT: joint}
+            methods |= {KRONECKER: estimate_tables(alone), JOINT: joint}
         runs.append(_asked_about(asked, methods, sigmas, generator, ways=ways, count=QUESTIONS))
     return methods, np.stack(runs)
 
@@ -352,7 +354,7 @@ def _asked_about(
         true = population.table(places).reshape(-1)
         tables = np.stack([table(places).reshape(-1) for table in methods.values()])
         sets = [draw_sets(true.size, set_size(true.size, s), 1, generator) for s in sigmas]
-        errors = errors_of(np.concatenate(sets), true=true, estimated=tables[:, np.newaxis])
+        errors = query_errors(np.concatenate(sets), true=true, estimated=tables[:, np.newaxis])
         found.append(errors.relative)
     return np.stack(found, axis=2)
 

@@ -267,9 +267,9 @@ def method_tables(
     }
     if clustered is not None:
         methods |= {
-            INDEPENDENT + ADJUSTED: tables_of(AdjustedEstimate.of(alone), "none"),
+            INDEPENDENT + ADJUSTED: estimate_tables(AdjustedEstimate.of(alone), "none"),
             CLUSTERS: product_of_blocks(clustered),
-            CLUSTERS + ADJUSTED: tables_of(AdjustedEstimate.of(clustered), "none"),
+            CLUSTERS + ADJUSTED: estimate_tables(AdjustedEstimate.of(clustered), "none"),
         }
     return methods
 
@@ -295,7 +295,7 @@ def product_of_blocks(joint: LinearEstimate[JointReports], project: Project = "f
     return tables
 
 
-def tables_of(
+def estimate_tables(
     estimate: LinearEstimate[JointReports] | AdjustedEstimate, projection: Projection = "clip"
 ) -> Tables:
     """The estimate's own tables, whether their attributes are in one block or not."""

@@ -92,7 +92,7 @@ def _people(name: NetworkName, n: int, seed: int, data: Path | str | None) -> Re
     return sample(network(name, data), n, seed)
 
 
-def tables_of(survey: Survey, ways: int, *, most: int, seed: int) -> list[tuple[str, ...]]:
+def choose_tables(survey: Survey, ways: int, *, most: int, seed: int) -> list[tuple[str, ...]]:
     """The tables of so many attributes: all of them, or as many at random."""
     m = len(survey.names)
     if math.comb(m, ways) <= most:
@@ -118,7 +118,7 @@ def distances(asked: Asked[Any], setting: Setting) -> dict[str, Floats]:
     if asked.live and cell["method"] != "RRBA":
         raise UsageError("by messages, expected the method 'RRBA': noise is a curator's")
     records = _people(cell["network"], own.n, asked.seed, asked.data)
-    tables = tables_of(records.survey, cell["ways"], most=own.tables, seed=asked.seed)
+    tables = choose_tables(records.survey, cell["ways"], most=own.tables, seed=asked.seed)
     found = []
     for names in tables[:1] if asked.live else tables:
         table = records.counts(names)

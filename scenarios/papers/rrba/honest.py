@@ -147,7 +147,7 @@ class Groups(NamedTuple):
     longest: int
 
 
-def groups_of(survey: Survey, epsilon: float, extent: Extent) -> Groups:
+def plan_groups(survey: Survey, epsilon: float, extent: Extent) -> Groups:
     """The variant's own groups, views and keep probabilities, at a total cost per respondent."""
     views = RRBA(survey=survey, k=2, p=0.5).plan.views
     longest = max(map(len, views))
@@ -204,7 +204,7 @@ def expected_of_groups(laws: Sequence[Floats], how: Groups, n: int) -> float:
 def _groups(asked: Asked[Blocks]) -> dict[str, Any]:
     """All pairs of a network; each client answers one pair or its whole view."""
     cell, own, source = asked.cell, asked.parameters, network(asked.cell["network"], asked.data)
-    how = groups_of(source.survey, cell["epsilon"], cell["answers"])
+    how = plan_groups(source.survey, cell["epsilon"], cell["answers"])
     if asked.live:
         each = cell["epsilon"] / (how.longest if cell["answers"] == "view" else 1)
         records, extent = _people(asked, source), cell["answers"]

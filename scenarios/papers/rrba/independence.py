@@ -57,7 +57,7 @@ class Parameters(Blocks, frozen=True, kw_only=True):
     draws: Annotated[int, Meta(ge=20, description="tables that a test draws to compare")] = 199
 
 
-def law_of(ways: int, v: float) -> Floats:
+def dependent_law(ways: int, v: float) -> Floats:
     """Binary attributes with one margin each, every pair of them with Cramer's V equal to v.
 
     With probability v all attributes have one value, drawn once; else each draws its own.
@@ -149,7 +149,9 @@ def _tests(asked: Asked[Parameters]) -> Sample:
     local, generator = method.startswith("RRBA"), asked.generator()
     if asked.live and not local:
         raise UsageError("by messages, expected a method of RRBA: noise is a curator's")
-    wrong, right = (_judged(asked, law_of(ways, v), generator).rejects(LEVEL) for v in (own.v, 0.0))
+    wrong, right = (
+        _judged(asked, dependent_law(ways, v), generator).rejects(LEVEL) for v in (own.v, 0.0)
+    )
     figures = {
         "rejects a wrong H0": wrong,
         "accepts a right H0": ~right,

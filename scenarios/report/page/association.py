@@ -18,7 +18,7 @@ from protocol.estimators.inference.laws import Variance, critical, score_interva
 from protocol.estimators.projection import project_simplex
 from protocol.estimators.tables import Table, standard_errors
 from protocol.randomizers.exact import Floats
-from scenarios.report.page.svg import element, picture, text, width_of
+from scenarios.report.page.svg import element, picture, text, text_width
 from scenarios.report.pictures.triangle import left_out, outline
 from scenarios.statement.statement import Grid, Section
 from scenarios.wording.decimals import in_percent, legend_text
@@ -166,7 +166,7 @@ def _triangle(seen: Glance) -> Markup:
     """Picture with a row and a column per attribute; the names stand on the diagonal."""
     names, m = seen.names, len(seen.names)
     size = float(min(44, max(13, 460 // m)))
-    room = min(150.0, max(width_of(cut(name), _LABEL) for name in names) + 10)
+    room = min(150.0, max(text_width(cut(name), _LABEL) for name in names) + 10)
     edges = {frozenset(edge) for edge in seen.edges}
     parts: list[Markup] = []
     for i, row in enumerate(names):
@@ -277,7 +277,7 @@ def _tree(seen: Glance) -> Markup:
             )
             said += f" ({seen.pair(parent, name).strength:.2f})"
         parts.append(text(x + 2, y + 4, said, "label"))
-        widest = max(widest, x + width_of(said, 12.5) + 8)
+        widest = max(widest, x + text_width(said, 12.5) + 8)
     return picture(
         "tree",
         "The Chow-Liu tree",
@@ -357,9 +357,9 @@ def _mosaic(table: Table, shown: Sequence[Sequence[Shown]], scores: Floats, key:
                     )
                 )
                 said = f"{signed(100 * figure.value, 0)} %" if math.isfinite(figure.value) else ""
-                if said and high >= 14 and wide >= width_of(said, 11.5) + 6:
+                if said and high >= 14 and wide >= text_width(said, 11.5) + 6:
                     whole = f"{category} {said}"
-                    fits = wide >= width_of(whole, 11.5) + 6
+                    fits = wide >= text_width(whole, 11.5) + 6
                     parts.append(
                         text(
                             x + wide / 2 - 0.75,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from protocol.estimators.usefulness import GRADES, ORDER, even_guess, least_exact
-from scenarios.report.page.svg import element, picture, text, width_of
+from scenarios.report.page.svg import element, picture, text, text_width
 from scenarios.report.page.words import words
 from scenarios.statement.privacy_verdict import SCALE, PrivacyVerdict, sure
 from scenarios.statement.statement import Verdict
@@ -279,7 +279,7 @@ def ticks(
 
 def _room(texts: Sequence[str], size: float, least: float, most: float) -> float:
     """Width of the longest text, within bounds."""
-    return min(max([least, *(width_of(shown, size) + 1 for shown in texts)]), most)
+    return min(max([least, *(text_width(shown, size) + 1 for shown in texts)]), most)
 
 
 def axis(

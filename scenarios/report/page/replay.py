@@ -12,7 +12,7 @@ from markupsafe import Markup
 from protocol.audit.ledger import Ledger
 from protocol.estimators.inference.intervals import Intervals
 from scenarios.report.page.diagrams import Mark, axis, ticks
-from scenarios.report.page.svg import element, text, width_of
+from scenarios.report.page.svg import element, text, text_width
 from scenarios.statement.statement import Fact, Grid, Section
 from scenarios.surveys.watching.standing_words import event, figure
 from scenarios.surveys.watching.standings import Line, Standing, StandingWriter
@@ -152,9 +152,9 @@ def _picture(of: str, rows: Sequence[Sequence[Line]]) -> Markup:
     labels, scale = [line.name for line in rows[-1]], rows[-1][0].scale
     percent = scale == (0.0, 1.0)
     low, high, places = axis(marks, scale or (-math.inf, math.inf))
-    right = max(60.0, *(width_of(figure(line), 11.5) for lines in rows for line in lines)) + 12
+    right = max(60.0, *(text_width(figure(line), 11.5) for lines in rows for line in lines)) + 12
     right = min(right, 150.0)
-    left = min(max(40.0, *(width_of(label, 12.5) for label in labels)), _WIDTH - right - 112) + 12
+    left = min(max(40.0, *(text_width(label, 12.5) for label in labels)), _WIDTH - right - 112) + 12
     plot = _WIDTH - left - right
 
     def x(value: float) -> float:

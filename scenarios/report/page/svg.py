@@ -62,7 +62,7 @@ def picture(
     )
 
 
-def width_of(content: str, size: float) -> float:
+def text_width(content: str, size: float) -> float:
     """Estimated width of a text in a font of a size; ``text`` cuts to fit by it."""
     return len(content) * size * _GLYPH
 

@@ -17,7 +17,7 @@ from protocol.estimators.projection import Projection
 from protocol.session.variant import Variant
 from scenarios.report.pictures.drawing import Plot
 from scenarios.report.pictures.style import COLOURS, GREY, LONGEST, PALE, frame, literal
-from scenarios.report.pictures.triangle import draw_triangle, triangle_notes, width_of
+from scenarios.report.pictures.triangle import draw_triangle, triangle_notes, triangle_width
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Finished
 from scenarios.statement.estimates import estimated
@@ -91,7 +91,7 @@ def _draw_shares(figure: Figure, finished: Finished, panels: Sequence[Panel], to
     figures = [found for block in shown for found in block.figures]
     trues = [true for block in shown for true in block.truth]
     lines = [sum(len(block.labels) + _GAP for block in column) for column in columns]
-    more = width_of(seen) if seen is not None and pairs else 0.0
+    more = triangle_width(seen) if seen is not None and pairs else 0.0
     wide = (4.3 if len(columns) > 1 else 5.5) + 1.6 * beside
     wide = min(wide, (LONGEST - more) / len(columns))
     widths = [0.64 * wide, 0.36 * wide] if beside else [wide]

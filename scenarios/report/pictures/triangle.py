@@ -19,7 +19,7 @@ _LETTERS = 16
 """So many letters of a name are written."""
 
 
-def width_of(seen: Glance) -> float:
+def triangle_width(seen: Glance) -> float:
     """Inches that a triangle needs: a square for each attribute, and the last name."""
     size = 0.36 if len(seen.names) <= _WRITTEN else 0.2
     letters = max(len(cut(name, _LETTERS)) for name in seen.names)

@@ -147,10 +147,10 @@ def sweep_description(command: str, definition: object, **settings: object) -> d
         settings: the rest, as JSON has it.
     """
     own = loaded_user_module(definition.__module__)
-    return {"command": command, **settings, **code_of(() if own is None else (own,))}
+    return {"command": command, **settings, **code_versions(() if own is None else (own,))}
 
 
-def code_of(own: Iterable[UserModule]) -> dict[str, Any]:
+def code_versions(own: Iterable[UserModule]) -> dict[str, Any]:
     """Code that results are made by: a person's own files, and the versions.
 
     Args:

@@ -37,7 +37,7 @@ def noised_by(ledger: Ledger, promised: int | None) -> Cost | None:
     return None if worst is None else Cost(worst.epsilon, DELTA, (max(1, worst.honest),))
 
 
-def said_of(noised: Cost, who: str) -> str:
+def noised_sentence(noised: Cost, who: str) -> str:
     """The sentence on what a sum with coins tells about one person."""
     if math.isinf(noised.epsilon):
         return f"the coins in what {who} can learn are too few to hide anybody"

@@ -42,7 +42,7 @@ def records_unproved(audit: Audit) -> str:
         for name, account in audit.passed.everybody.items()
         if name in members
         for charge in account.trail
-        for event in parts_of(charge.event)
+        for event in event_parts(charge.event)
     }
     passing = [*_passing(events)] or ["any that lead to the same words agree as well"]
     if _unasked(events, audit.passed.attributes):
@@ -83,17 +83,17 @@ def _unasked(events: Iterable[PrivacyEvent], attributes: Iterable[str]) -> bool:
     return any(isinstance(event, OneOf) for event in events) or not asked.issuperset(attributes)
 
 
-def parts_of(event: PrivacyEvent) -> Iterator[PrivacyEvent]:
+def event_parts(event: PrivacyEvent) -> Iterator[PrivacyEvent]:
     """Parts that an event is composed of; alternatives come before their own parts."""
     match event:
         case OneOf(events):
             yield event
             for part in events:
-                yield from parts_of(part)
+                yield from event_parts(part)
         case Composed(events):
             for part in events:
-                yield from parts_of(part)
+                yield from event_parts(part)
         case Masked(inner) | Merged(inner):
-            yield from parts_of(inner)
+            yield from event_parts(inner)
         case _:
             yield event

@@ -17,7 +17,7 @@ from scenarios.statement.designs.setting import (
     target_words,
     whom_words,
 )
-from scenarios.statement.designs.values import lines_of
+from scenarios.statement.designs.values import row_lines
 from scenarios.statement.statement import Grid, Section, Statement
 from scenarios.wording.formatting import count, epsilon
 
@@ -78,7 +78,7 @@ def _first(needed: Sequence[Needed]) -> Section:
         sentences.append(
             f"With honest others, {_way(other)} is enough. {privacy_sentence(*other[:2])}"
         )
-    lines = lines_of(best)
+    lines = row_lines(best)
     return Section(
         key="recommended",
         title=f"Take this: {_way(best)}",
@@ -130,7 +130,7 @@ def needed_values(setup: Setup, error: float, level: float, needed: Sequence[Nee
                 "epsilon": one.epsilon,
                 "respondents": one.respondents,
                 **among_values(one.candidate.among),
-                "plan": "\n".join(lines_of(one)) or None,
+                "plan": "\n".join(row_lines(one)) or None,
             }
             for one in needed
         ],

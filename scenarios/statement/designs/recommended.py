@@ -11,7 +11,7 @@ from scenarios.designing.designing import Designed, Row, Setup
 from scenarios.designing.recommending import PICKS, RULE, Recommendation
 from scenarios.statement.designs.privacy import privacy_sentence, privacy_word
 from scenarios.statement.designs.setting import Values
-from scenarios.statement.designs.values import lines_of
+from scenarios.statement.designs.values import row_lines
 from scenarios.statement.statement import Section
 from scenarios.statement.usefulness.verdict import mended
 from scenarios.wording.announced import table_title
@@ -74,7 +74,7 @@ def recommended_sections(found: Designed, picks: Recommendation) -> Iterator[Sec
         if row is None or any(row is one for one in seen):
             continue
         seen.append(row)
-        lines = lines_of(row) if name == "recommended" else ()
+        lines = row_lines(row) if name == "recommended" else ()
         reasons = reasons_for(found, picks, row).text
         yield Section(
             key=name.replace("_", "-"),
@@ -89,7 +89,7 @@ def plan_sections(picks: Recommendation) -> Iterator[Section]:
     """The lines of a plan for each alternative."""
     for name, row in zip(PICKS[1:], picks[1:], strict=True):
         if row is not None and name == next(iter(picks.named(row))):
-            lines = lines_of(row)
+            lines = row_lines(row)
             if lines:
                 yield Section(
                     key=f"plan-{name.replace('_', '-')}",
@@ -131,7 +131,7 @@ def _values(found: Designed, picks: Recommendation, row: Row) -> Values:
         "margin_of": None if worst is None else worst.names,
         "privacy": privacy_word(row.cost),
         "reasons": [*filter(None, reasons_for(found, picks, row))],
-        "plan": "\n".join(lines_of(row)) or None,
+        "plan": "\n".join(row_lines(row)) or None,
     }
 
 

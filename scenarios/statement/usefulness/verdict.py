@@ -91,7 +91,9 @@ class UsefulnessVerdict(Verdict):
         }
 
 
-def pairs_of(estimate: Estimate, about: About, projection: Projection) -> tuple[MarginOfError, ...]:
+def pair_margins(
+    estimate: Estimate, about: About, projection: Projection
+) -> tuple[MarginOfError, ...]:
     """The margins of error of all pairs of attributes; none if they are too many."""
     attributes = len(estimate.survey.names)
     if attributes * (attributes - 1) > 2 * MOST_PAIRS:
@@ -119,7 +121,9 @@ def judge_usefulness(
     """
     of = margins_of(estimate, intervals.about, projection, tables)
     mending = mended(variant, of, respondents=respondents, parties=parties, about=intervals.about)
-    return on_usefulness(of, pairs=pairs_of(estimate, intervals.about, projection), mending=mending)
+    return on_usefulness(
+        of, pairs=pair_margins(estimate, intervals.about, projection), mending=mending
+    )
 
 
 def on_usefulness(

@@ -47,7 +47,7 @@ _UNFINISHED = ".new."
 """How the name of a folder begins whose entries have not appeared yet."""
 
 
-def names_of(parties: Sequence[str]) -> list[PartyId]:
+def party_ids(parties: Sequence[str]) -> list[PartyId]:
     """The ids of parties.
 
     Raises:
@@ -71,7 +71,7 @@ def spare_names(spare: int) -> list[PartyId]:
     return [PartyId(f"spare-{number:0{width}}") for number in range(1, spare + 1)]
 
 
-def files_of(
+def member_files(
     charter: CharterFile,
     roster: Roster,
     authority: Authority,
@@ -265,7 +265,7 @@ def make_keys(
         OSError: a file cannot be written; none is left.
     """
     out = Path(out)
-    names = names_of(parties)
+    names = party_ids(parties)
     check_parties(plan.variant, names)
     if out.exists() and any(out.iterdir()):
         raise UsageError(f"{out}: exists and is not empty; keys are never overwritten")
@@ -274,7 +274,7 @@ def make_keys(
     roster = Roster(tuple((name, identity.public) for name, identity in identities.items()))
     charter = CharterFile.of(Agreed.planned(plan), roster, ("folder", len(names)))
     with appearing_in(out) as new:
-        for name, files in files_of(
+        for name, files in member_files(
             charter, roster, authority, whole_roster=plan.variant.whole_roster
         ):
             key = private_pem(identities[name].private_key)

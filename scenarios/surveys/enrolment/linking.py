@@ -30,9 +30,9 @@ from scenarios.surveys.enrolment.folders import (
     appearing_in,
     as_json,
     expect_file,
-    files_of,
-    names_of,
+    member_files,
     new_authority,
+    party_ids,
     put_files,
     valid_days,
     write_folder,
@@ -167,7 +167,7 @@ def make_links(
     check_linked(plan.variant, pinned=plan.pin is not None)
     days = valid_days(plan.variant.survey, days)
     address = address_of_page(url)
-    names = names_of([*places.linked, *places.spare, *places.parties])
+    names = party_ids([*places.linked, *places.spare, *places.parties])
     kept = {*places.spare}
     # A spare place stands in for another one.
     check_parties(plan.variant, [name for name in names if name not in kept])
@@ -193,7 +193,7 @@ def make_links(
         Link(name, _link(address, name, keys[name], charter.survey_id), name in kept)
         for name in linked(charter)
     ]
-    folders = files_of(
+    folders = member_files(
         written,
         roster,
         new_authority(days),

@@ -20,7 +20,7 @@ _ERASE = "\r\x1b[K"
 _COLUMNS = 80
 
 
-def line_of(counts: Counts) -> str:
+def progress_line(counts: Counts) -> str:
     """Line on how a survey goes."""
     said = [f"{counts.joined} of {counts.parties} joined"]
     if counts.phase is Phase.BEGINNING and counts.needed:
@@ -47,7 +47,7 @@ async def show(progress: Progress, terminal: TextIO) -> None:
     try:
         while True:
             width = shutil.get_terminal_size((_COLUMNS, 24)).columns - 1
-            line = line_of(progress.counts())[:width]
+            line = progress_line(progress.counts())[:width]
             await trio.to_thread.run_sync(shown.write, line, abandon_on_cancel=True)
             await trio.sleep(EVERY)
     finally:

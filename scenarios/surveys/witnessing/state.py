@@ -99,7 +99,7 @@ class Witness:
         decision = decide(body, self._last)
         if decision.evidence is not None:
             origin, _, _ = decision.evidence.first.decode().partition("\n")
-            path = self._folder / (_file_of(origin) + EVIDENCE)
+            path = self._folder / (_file_name(origin) + EVIDENCE)
             if not path.exists():
                 write_evidence(decision.evidence, path)
         checkpoint = decision.checkpoint
@@ -108,7 +108,7 @@ class Witness:
         origin = origin_of(checkpoint.session, checkpoint.key)
         known = self._last[origin]
         if known is None or known.signed != checkpoint.signed:
-            path = self._folder / (_file_of(origin) + CHECKPOINT)
+            path = self._folder / (_file_name(origin) + CHECKPOINT)
             write_whole(path, checkpoint.note, private=True)
             self._last[origin] = checkpoint
         time = int(self._clock())
@@ -174,7 +174,7 @@ def _attempts(origin: str) -> Iterator[str]:
 
 
 def _read_last(folder: Path, origin: str) -> SignedCheckpoint | None:
-    path = folder / (_file_of(origin) + CHECKPOINT)
+    path = folder / (_file_name(origin) + CHECKPOINT)
     if not os.path.lexists(path):
         return None
     checkpoint = read_checkpoint(path)
@@ -183,7 +183,7 @@ def _read_last(folder: Path, origin: str) -> SignedCheckpoint | None:
     return checkpoint
 
 
-def _file_of(origin: str) -> str:
+def _file_name(origin: str) -> str:
     _, session, key = origin.split("/")
     return f"{session}-{key}"
 

@@ -25,7 +25,7 @@ from protocol.variants import (
 from protocol.variants.reports.reports import Ask, Report
 from scenarios.designing import candidates as candidates_module
 from scenarios.designing.assumed import Given, Uniform, Worst
-from scenarios.designing.candidates import Wanted, candidates, of_variant
+from scenarios.designing.candidates import Wanted, candidates, variant_candidates
 from scenarios.designing.comparing.choosing import chosen, named
 from scenarios.designing.costs import reckon_traffic
 from scenarios.designing.expected import rounded
@@ -223,11 +223,11 @@ def test_a_new_built_in_variant_needs_nothing_here(monkeypatch: pytest.MonkeyPat
     """A protocol is one file: without an entry of its own it is set up by its parameters."""
     survey = survey_of(2, 3)
     wanted = Wanted(survey, 1.0, parse_target(survey, "margins"))
-    known = of_variant(RRIndependent, wanted)
+    known = variant_candidates(RRIndependent, wanted)
     monkeypatch.setattr(candidates_module, "_MAKERS", {})
     for cls in BUILT_IN.values():
-        of_variant(cls, wanted)
-    [found] = of_variant(RRIndependent, wanted)
+        variant_candidates(cls, wanted)
+    [found] = variant_candidates(RRIndependent, wanted)
     assert isinstance(found.variant, RRIndependent)
     assert found.variant.most() <= 1
     assert (found.name, found.why) == (known[0].name, "")
@@ -270,7 +270,7 @@ def test_sums_are_set_up_for_more_than_the_expected_dropouts(
 ) -> None:
     survey = survey_of(3, 2)
     wanted = Wanted(survey, 1.0, parse_target(survey, "margins"), parties=parties, dropout=dropout)
-    [candidate] = of_variant(SecureSumVariant, wanted)
+    [candidate] = variant_candidates(SecureSumVariant, wanted)
     assert isinstance(candidate.variant, SecureSumVariant)
     assert candidate.variant.sums.withstands(parties).missing == missing
 
@@ -286,6 +286,6 @@ def test_large_parties_send_less_for_each_respondent() -> None:
 
 def test_tables_of_too_many_combinations_are_not_designed() -> None:
     survey = survey_of(*[8] * 7)
-    [candidate] = of_variant(InpPS, Wanted(survey, 1.0, parse_target(survey, "margins")))
+    [candidate] = variant_candidates(InpPS, Wanted(survey, 1.0, parse_target(survey, "margins")))
     assert candidate.variant is None
     assert candidate.why == "21 bits have 2**21 combinations, expected at most 1,048,576"

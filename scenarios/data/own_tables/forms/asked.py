@@ -23,7 +23,7 @@ from scenarios.data.own_tables.proposals.columns import (
     Proposed,
     Words,
     left_out,
-    of_scale,
+    scale_decision,
     with_no_answer,
     worded,
 )
@@ -88,7 +88,7 @@ class Asked(NamedTuple):
             question = replace(question, ordinal=True)
         question = self._optional(question)
         if is_scale:
-            decisions.append(of_scale(question, f"{labels[0]!r} to {labels[-1]!r}", 0))
+            decisions.append(scale_decision(question, f"{labels[0]!r} to {labels[-1]!r}", 0))
         named = {each.name: each.label for each in choices if each.label}
         return self._proposed(question, named, decisions)
 
@@ -157,7 +157,7 @@ class Asked(NamedTuple):
             if len(categories) < 2:
                 return self.not_asked(f"a number from {between}")
             question = self._optional(Question(name=self.name, categories=categories, ordinal=True))
-            return self._proposed(question, {}, [of_scale(question, between, 0)])
+            return self._proposed(question, {}, [scale_decision(question, between, 0)])
         edges = _even_edges(low, high, limits.ranges, whole=whole)
         if not edges:
             return self.not_asked(f"a number from {between}; to ask it, write its edges")

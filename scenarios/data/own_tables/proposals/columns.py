@@ -171,7 +171,7 @@ def with_other(
     )
 
 
-def of_scale(question: Question, ends: str, rows: int) -> Decision:
+def scale_decision(question: Question, ends: str, rows: int) -> Decision:
     """The decision about answers that seem to have an order.
 
     Args:

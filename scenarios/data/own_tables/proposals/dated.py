@@ -31,7 +31,7 @@ _FAR = 5 * 365
 _PILED = 5
 
 
-def of_dates(name: str, answers: Answers, limits: Limits) -> Proposed | None:
+def propose_dates(name: str, answers: Answers, limits: Limits) -> Proposed | None:
     """The proposal for a column of dates; None if it is not one."""
     counts = answers.counts
     orders = _orders(counts)

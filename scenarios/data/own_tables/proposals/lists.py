@@ -41,7 +41,7 @@ class _List(NamedTuple):
     respelt: frozenset[str]
 
 
-def of_lists(name: str, answers: Answers, limits: Limits) -> Proposed | None:
+def propose_lists(name: str, answers: Answers, limits: Limits) -> Proposed | None:
     """The proposal for a column that lists what was ticked; None if it does not."""
     rare = max(2, answers.few(limits.rare))
     found = _found(answers.counts, rare, ignore_case=limits.ignore_case)

@@ -21,7 +21,7 @@ from scenarios.data.own_tables.proposals.columns import (
     Matter,
     Proposed,
     left_out,
-    of_scale,
+    scale_decision,
     with_missing,
     with_other,
 )
@@ -36,7 +36,7 @@ _PLAIN = 12
 _DIGITS, _DIFFERENT = 5, 0.9
 
 
-def numbers_of(counts: Mapping[str, int], decimal: str) -> dict[str, float] | None:
+def read_numbers(counts: Mapping[str, int], decimal: str) -> dict[str, float] | None:
     """The number in each cell, or None if one has none."""
     found: dict[str, float] = {}
     for cell in counts:
@@ -48,7 +48,9 @@ def numbers_of(counts: Mapping[str, int], decimal: str) -> dict[str, float] | No
     return found
 
 
-def of_numbers(name: str, answers: Answers, found: dict[str, float], limits: Limits) -> Proposed:
+def propose_numbers(
+    name: str, answers: Answers, found: dict[str, float], limits: Limits
+) -> Proposed:
     """The proposal for a column of numbers.
 
     Args:
@@ -116,7 +118,7 @@ def _meaning(question: Question, numbers: Sequence[float], rows: int) -> Decisio
     """The decision whether a few numbers are codes."""
     low, high = number_text(numbers[0]), number_text(numbers[-1])
     if len(numbers) > 2:
-        return of_scale(question, f"{low} to {high}", rows)
+        return scale_decision(question, f"{low} to {high}", rows)
     named = ", ".join(map(number_text, numbers))
     change = "Write what they mean, where people are asked."
     return Decision(
@@ -124,7 +126,7 @@ def _meaning(question: Question, numbers: Sequence[float], rows: int) -> Decisio
     )
 
 
-def of_mixed(name: str, answers: Answers, decimal: str, limits: Limits) -> Proposed | None:
+def propose_mixed(name: str, answers: Answers, decimal: str, limits: Limits) -> Proposed | None:
     """Propose for a column that is mostly numbers: its ranges, and one category for the texts.
 
     None if it has too many different texts, or too few numbers.
@@ -136,9 +138,9 @@ def of_mixed(name: str, answers: Answers, decimal: str, limits: Limits) -> Propo
     numbers = Counter({cell: times for cell, times in counts.items() if cell not in texts})
     if len(texts) > FEW_TEXTS or numbers.total() < counts.total() / 2:
         return None
-    if len(numbers) <= _PLAIN or (found := numbers_of(numbers, decimal)) is None:
+    if len(numbers) <= _PLAIN or (found := read_numbers(numbers, decimal)) is None:
         return None
-    proposed = of_numbers(name, answers._replace(counts=numbers), found, limits)
+    proposed = propose_numbers(name, answers._replace(counts=numbers), found, limits)
     if not proposed.questions or not proposed.questions[0].edges:
         return None
     question, lost = with_other(proposed.questions[0], texts, counts.total(), "no numbers, so ")

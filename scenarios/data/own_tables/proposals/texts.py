@@ -17,7 +17,7 @@ from scenarios.data.own_tables.proposals.columns import (
     Proposed,
     is_fit,
     left_out,
-    of_scale,
+    scale_decision,
     with_missing,
     with_other,
 )
@@ -35,7 +35,7 @@ _SENTENCES = 0.2
 """More different sentences than this share of the rows are free text."""
 
 
-def of_texts(name: str, answers: Answers, limits: Limits) -> Proposed:
+def propose_texts(name: str, answers: Answers, limits: Limits) -> Proposed:
     """The proposal for a column of texts."""
     counts, rows = answers.counts, answers.counts.total()
     why = _why_left_out(name, counts, limits)
@@ -76,7 +76,7 @@ def of_texts(name: str, answers: Answers, limits: Limits) -> Proposed:
     if chosen := no_answers(kept):
         decisions.append(_chosen(chosen, counts))
     if scale is not None:
-        decisions.append(of_scale(question, f"{scale[0]!r} to {scale[-1]!r}", rows))
+        decisions.append(scale_decision(question, f"{scale[0]!r} to {scale[-1]!r}", rows))
     notes = (f"{len(answers.counts):,} different answers",)
     return Proposed(name, (question,), notes, tuple(decisions))
 

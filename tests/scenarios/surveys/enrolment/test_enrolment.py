@@ -21,7 +21,7 @@ from protocol.session.roster import Identity, Roster
 from scenarios.cli.surveys.holding import aggregate
 from scenarios.surveys.enrolment import joining
 from scenarios.surveys.enrolment.agreed import CharterFile
-from scenarios.surveys.enrolment.folders import files_of, new_authority
+from scenarios.surveys.enrolment.folders import member_files, new_authority
 from scenarios.surveys.enrolment.letters import (
     MOST_CLAIMS,
     Admission,
@@ -567,7 +567,7 @@ def led_by_another(given: Admission, organiser: Identity) -> Admission:
     mallory = Identity(PartyId("aggregator"), os.urandom(32))
     members = ((mallory.name, mallory.public), (given.party, key.public_bytes_raw()))
     charter = CharterFile.of(agreed, roster := Roster(members), ("request", 1))
-    files = dict(files_of(charter, roster, new_authority(1), whole_roster=False))
+    files = dict(member_files(charter, roster, new_authority(1), whole_roster=False))
     texts = {name: content.decode() for name, content in files[given.party].items()}
     return msgspec.structs.replace(given, files=texts).signed(organiser)
 
