@@ -1,4 +1,4 @@
-"""Attributes together, for a page: a triangle of all pairs, a tree, and mosaics of pairs."""
+"""Dependences between attributes, for a page: a triangle of all pairs, a tree, and mosaics."""
 
 from __future__ import annotations
 
@@ -19,32 +19,26 @@ from protocol.estimators.projection import project_simplex
 from protocol.estimators.tables import Table, standard_errors
 from protocol.randomizers.exact import Floats
 from scenarios.report.page.svg import element, picture, text, text_width
+from scenarios.report.page.words import words
 from scenarios.report.pictures.triangle import left_out, outline
 from scenarios.statement.statement import Grid, Section
 from scenarios.wording.decimals import in_percent, legend_text
 from scenarios.wording.formatting import NONE, count, cut, signed
 
 PAIRS, CELLS = 6, 100
-"""So many pairs at most are opened, of at most so many cells each."""
+"""Maximum number of opened pairs, and of their cells."""
 
 STEPS = (0.05, 0.1, 0.2, 0.3, 0.5)
-"""Where the colour of a Cramer's V changes."""
+"""Values of Cramer's V at which the colour changes."""
 
 SCORES = (2.0, 4.0)
-"""From how many standard errors the colours of a mosaic begin."""
-
-_PROJECTED = (
-    "The percentages of rows are raw: one below 0 or above 100 % lies outside its interval. "
-    "Mosaics are drawn of the nearest possible (projected) shares, with raw percentages in them."
-)
-
-_SAMPLED = ". The counts are exact: the errors are those of a sample of a population"
+"""Numbers of standard errors at which the colours of a mosaic begin."""
 
 _LABEL = 12.0
 
 
 class Opened(NamedTuple):
-    """A pair that can be opened: what it is, its mosaic, and its table."""
+    """A pair with its title, mosaic and table."""
 
     says: str
     mosaic: Markup
@@ -58,11 +52,12 @@ def association(
 
     Args:
         found: the estimate.
-        intervals: of the percentages: their level, and whose they are.
+        intervals: level and subject of the percentages' intervals.
     """
     seen = None if found is None else glance(found)
     if found is None or seen is None:
         return None
+    known = words()["result"]["association"]
     exact = _is_exact(found, seen)
     notes = _notes(seen, exact=exact)
     section = Section(
@@ -77,23 +72,20 @@ def association(
     ][:PAIRS]
     tables = [found.table(pair.first, pair.second) for pair in shown]
     if any((table.values < 0).any() for table in tables):
-        section = replace(section, notes=(*notes, _PROJECTED))
+        section = replace(section, notes=(*notes, known["projected"]))
     return section, {
         "triangle": _triangle(seen) if len(seen.names) > 2 else "",
         "key": _key(clusters=bool(seen.clusters)),
         "tree": _tree(seen) if len(seen.edges) > 1 else "",
         "scores": _scores_key(),
-        "colours": "Colours show where there are fewer or more answers than if the two attributes "
-        "were independent, in standard errors (s.e.)"
-        f"{_SAMPLED if exact else ''}.",
+        "colours": known["sampled_colours" if exact else "colours"],
         "opened": [
             _opened(found, pair, table, intervals, place)
             for place, (pair, table) in enumerate(zip(shown, tables, strict=True))
         ],
         "more": ""
         if len(shown) == len(seen.dependent)
-        else f"The {len(shown)} strongest of {len(seen.dependent)} are opened below, "
-        f"of at most {CELLS} cells each.",
+        else known["more"].format(shown=len(shown), all=len(seen.dependent), cells=CELLS),
     }
 
 
@@ -187,18 +179,12 @@ def _triangle(seen: Glance) -> Markup:
         corners = outline(names.index(cluster[0]), len(cluster))
         points = " ".join(f"{x * size:g},{y * size:g}" for x, y in corners)
         parts.append(element("polygon", points=points, class_="cluster"))
-    described = (
-        f"A triangle of {count(len(seen.pairs), 'pair')}; {len(seen.dependent)} of them depend on "
-        "each other. The strongest are listed below."
+    known = words()["result"]["association"]["triangle"]
+    described = known["described"].format(
+        pairs=count(len(seen.pairs), "pair"), dependent=len(seen.dependent)
     )
-    return picture(
-        "pairs",
-        "How strongly attributes depend on each other",
-        described,
-        ((m - 1) * size + room + 8, m * size + 2),
-        parts,
-        class_="triangle",
-    )
+    drawn = ((m - 1) * size + room + 8, m * size + 2)
+    return picture("pairs", known["title"], described, drawn, parts, class_="triangle")
 
 
 def _cell(pair: Pair | None, x: float, y: float, size: float, edge: bool) -> list[Markup]:
@@ -221,21 +207,23 @@ def _cell(pair: Pair | None, x: float, y: float, size: float, edge: bool) -> lis
 
 
 def _key(*, clusters: bool) -> Markup:
-    steps = ["V below .05", *(f"from {step:g}".replace("0.", ".") for step in STEPS)]
-    words = [
-        *((f"v{place}", word) for place, word in enumerate(steps)),
-        ("v1 edge", "edge of the tree"),
-        ("none", "none found"),
-        ("noisy", "too noisy"),
-        *((("cluster", "a cluster"),) if clusters else ()),
+    known = words()["result"]["association"]["triangle"]
+    first, *others = (f"{step:g}".removeprefix("0") for step in (STEPS[0], *STEPS))
+    steps = [known["below"].format(v=first), *(known["from"].format(v=v) for v in others)]
+    meanings = [
+        *((f"v{place}", meaning) for place, meaning in enumerate(steps)),
+        ("v1 edge", known["edge"]),
+        ("none", known["none"]),
+        ("noisy", known["noisy"]),
+        *((("cluster", known["cluster"]),) if clusters else ()),
     ]
-    return _swatches("pairs-key", "What the cells mean.", words, (128, 4), class_="triangle")
+    return _swatches("pairs-key", known["key"], meanings, (128, 4), class_="triangle")
 
 
 def _swatches(
     key: str,
     description: str,
-    words: Sequence[tuple[str, str]],
+    meanings: Sequence[tuple[str, str]],
     columns: tuple[int, int],
     *,
     class_: str,
@@ -243,15 +231,16 @@ def _swatches(
     """A key: each class of the style sheet with its meaning, in columns of one width."""
     wide, number = columns
     parts: list[Markup] = []
-    for place, (kind, word) in enumerate(words):
+    for place, (kind, meaning) in enumerate(meanings):
         x, y = float(wide * (place % number)), 22.0 * (place // number)
         parts.append(element("rect", x=x + 1, y=y + 3, width=16, height=16, class_=kind))
         if kind == "noisy":
             ends = {"x1": x + 4, "x2": x + 14, "y1": y + 16, "y2": y + 6}
             parts.append(element("line", **ends, class_=kind))
-        parts.append(text(x + 23, y + 15, word, "words"))
-    size = (float(wide * number), 22.0 * math.ceil(len(words) / number) + 2)
-    return picture(key, "Key", description, size, parts, class_=class_)
+        parts.append(text(x + 23, y + 15, meaning, "words"))
+    size = (float(wide * number), 22.0 * math.ceil(len(meanings) / number) + 2)
+    title = words()["result"]["association"]["key"]
+    return picture(key, title, description, size, parts, class_=class_)
 
 
 def _tree(seen: Glance) -> Markup:
@@ -278,18 +267,14 @@ def _tree(seen: Glance) -> Markup:
             said += f" ({seen.pair(parent, name).strength:.2f})"
         parts.append(text(x + 2, y + 4, said, "label"))
         widest = max(widest, x + text_width(said, 12.5) + 8)
-    return picture(
-        "tree",
-        "The Chow-Liu tree",
-        f"{count(len(seen.edges), 'edge')} among the dependent pairs, with V of each.",
-        (max(widest, 120.0), row * len(lines) + 2),
-        parts,
-        class_="tree",
-    )
+    known = words()["result"]["association"]["forest"]
+    described = known["described"].format(edges=count(len(seen.edges), "edge"))
+    size = (max(widest, 120.0), row * len(lines) + 2)
+    return picture("tree", known["title"], described, size, parts, class_="tree")
 
 
 def branches(seen: Glance) -> list[tuple[str, str, int]]:
-    """Every attribute of the forest from its roots down: its name, its parent's and its depth."""
+    """Attributes of the forest, parents first: name, parent's name and depth."""
     beside: dict[str, list[str]] = {}
     for first, second in seen.edges:
         beside.setdefault(first, []).append(second)
@@ -371,16 +356,11 @@ def _mosaic(table: Table, shown: Sequence[Sequence[Shown]], scores: Floats, key:
             x += wide
         y += high + gap
     first, second = map(cut, table.names)
-    return picture(
-        key,
-        f"{first} by {second}",
-        f"Each band is a category of {first}, as high as its share; in it the percentages of "
-        f"{second}. Colours say where there are more or fewer than without dependence. The table "
-        "below it holds the percentages, with their intervals.",
-        (width, height + 2),
-        parts,
-        class_="mosaic",
+    known = words()["result"]["association"]["mosaic"]
+    title, described = (
+        known[name].format(first=first, second=second) for name in ("title", "described")
     )
+    return picture(key, title, described, (width, height + 2), parts, class_="mosaic")
 
 
 def _tone(score: float) -> str:
@@ -391,15 +371,12 @@ def _tone(score: float) -> str:
 
 def _scores_key() -> Markup:
     two, four = SCORES
-    words = (
-        ("less2", f"fewer, {four:g} s.e. or more"),
-        ("less1", f"fewer, {two:g} to {four:g} s.e."),
-        ("same", f"within {two:g} s.e."),
-        ("more1", f"more, {two:g} to {four:g} s.e."),
-        ("more2", f"more, {four:g} s.e. or more"),
-    )
-    described = "What the colours mean: differences from independence, in standard errors."
-    return _swatches("mosaic-key", described, words, (172, 3), class_="mosaic")
+    known = words()["result"]["association"]["mosaic"]
+    meanings = [
+        (kind, known[kind].format(two=f"{two:g}", four=f"{four:g}"))
+        for kind in ("less2", "less1", "same", "more1", "more2")
+    ]
+    return _swatches("mosaic-key", known["key"], meanings, (172, 3), class_="mosaic")
 
 
 def _rows(table: Table, shown: Sequence[Sequence[Shown]], intervals: Intervals, key: str) -> Grid:
@@ -427,9 +404,9 @@ def _rows(table: Table, shown: Sequence[Sequence[Shown]], intervals: Intervals, 
 
 
 def row_percentages(table: Table, intervals: Intervals) -> Sequence[Sequence[Shown]]:
-    """The raw shares within each row, with intervals by the delta method; NaN where unknown.
+    """Raw shares within each row, with intervals by the delta method; NaN where unknown.
 
-    An interval holds possible shares alone and is never empty, as that of a share of all.
+    An interval contains only possible shares and is never empty.
     """
     shares = table.values
     rows, columns = shares.shape

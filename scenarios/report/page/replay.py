@@ -13,6 +13,7 @@ from protocol.audit.ledger import Ledger
 from protocol.estimators.inference.intervals import Intervals
 from scenarios.report.page.diagrams import Mark, axis, ticks
 from scenarios.report.page.svg import element, text, text_width
+from scenarios.report.page.words import words
 from scenarios.statement.statement import Fact, Grid, Section
 from scenarios.surveys.watching.standing_words import event, figure
 from scenarios.surveys.watching.standings import Line, Standing, StandingWriter
@@ -20,16 +21,6 @@ from scenarios.wording.decimals import legend_text
 from scenarios.wording.formatting import NONE, count, cut, epsilon, rest
 
 _WIDTH, _ROW, _TOP = 360.0, 22.0, 6.0
-
-_FOR_READERS = (
-    "These steps tell more about single reports than the result does. They are for whoever may "
-    "read the transcript."
-)
-
-_OWN_STEP = (
-    "Each interval holds for its own step. That all of them do is much less likely, so do not stop "
-    "when a figure pleases. Who answers early may differ from who answers later."
-)
 
 _SAME = 1e-9
 """Relative difference of two sums of the same losses, at most."""
@@ -64,8 +55,8 @@ def replay(
     standings = found.standings()
     if not standings:
         return Section(key="replay", title="Step by step", lead="No step could be read."), {}
-    heard = f"Estimates are from what had been heard by then: {intervals.says}."
-    notes = [heard, _OWN_STEP, _FOR_READERS]
+    known = words()["result"]["replay"]
+    notes = [known["heard"].format(intervals=intervals.says), known["own_step"], known["private"]]
     last = standings[-1]
     signed = passed.record_epsilon
     short = not last.sums and last.epsilon < signed * (1 - _SAME)
@@ -174,21 +165,21 @@ def _picture(of: str, rows: Sequence[Sequence[Line]]) -> Markup:
         (first, lines), *others = alike
         until = others[-1][0] if others else first
         whiskers = dots = ""
-        words = []
+        figures = []
         for row, line in enumerate(lines):
             at = y(row)
             if line.low is not None and line.high is not None and line.low < line.high:
                 whiskers += f"M{x(line.low):.1f} {at:g}H{x(line.high):.1f}"
             if line.value is not None and low <= line.value <= high:
                 dots += f"M{x(line.value):.1f} {at:g}h0"
-            words.append(element("tspan", figure(line), x=_WIDTH - 2, y=at + 4))
+            figures.append(element("tspan", figure(line), x=_WIDTH - 2, y=at + 4))
         last = until == len(rows)
         parts.append(
             element(
                 "g",
                 element("path", d=whiskers, class_="whisker"),
                 element("path", d=dots, class_="dots"),
-                element("text", *words, class_="words end"),
+                element("text", *figures, class_="words end"),
                 data_step=first,
                 data_until=until if others else None,
                 class_="last" if last else None,
@@ -199,7 +190,7 @@ def _picture(of: str, rows: Sequence[Sequence[Line]]) -> Markup:
         "svg",
         *parts,
         role="img",
-        aria_label=f"{cut(of)}: the figures are in the table",
+        aria_label=words()["result"]["replay"]["picture"].format(name=cut(of)),
         viewBox=f"0 0 {_WIDTH:g} {bottom + 20:g}",
         class_="intervals",
     )

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from protocol.audit.audit import Audit
 from protocol.messages import AGGREGATOR, RECORD
 from scenarios.report.page.svg import element, picture, text
+from scenarios.report.page.words import words
 from scenarios.statement.statement import Bar, Cell, Grid, Section
 from scenarios.surveys.watching.rounds import Flow, Round, added, alike_stretches
 from scenarios.wording.formatting import NONE, count, cut, rest, size
@@ -120,7 +121,8 @@ def _sequence(key: str, lifelines: Sequence[str], folds: Sequence[_Fold], width:
     y = 46.0
     steps = [(fold.name, fold.note, fold.flows[:ARROWS]) for fold in head]
     if tail:
-        steps.append((f"{left_out:,} more, not drawn", "", ()))
+        more = words()["result"]["traffic"]["more"].format(count=f"{left_out:,}")
+        steps.append((more, "", ()))
         steps += [(fold.name, fold.note, fold.flows[:ARROWS]) for fold in tail]
     for name, note, flows in steps:
         parts.append(element("line", x1=0, x2=width, y1=y, y2=y, class_="band"))
@@ -139,12 +141,10 @@ def _sequence(key: str, lifelines: Sequence[str], folds: Sequence[_Fold], width:
         box = 2 * margin - 2
         lines.append(element("rect", x=x - box / 2, y=4, width=box, height=28, rx=4, class_="side"))
         lines.append(text(x, 23, name, "who middle", room=box - 6))
-    title = "Sequence diagram"
-    description = (
-        "Arrows between " + ", ".join(lifelines) + ", round by round from top to bottom. "
-        "The table below it holds the same."
-    )
-    return picture(key, title, description, (width, y + 4), [*lines, *parts], class_="sequence")
+    known = words()["result"]["traffic"]
+    described = known["described"].format(lifelines=", ".join(lifelines))
+    parts = [*lines, *parts]
+    return picture(key, known["title"], described, (width, y + 4), parts, class_="sequence")
 
 
 def _arrow(flow: Flow, xs: Sequence[float], y: float) -> list[Markup]:
