@@ -111,11 +111,11 @@ class RunOptions:
 
     @property
     def files(self) -> Beside:
-        """The files that are written beside a result."""
+        """The files written with a result."""
         return self.beside._replace(csv=self.csv)
 
     def live(self, scenario: Scenario[Any]) -> bool:
-        """True if parties are live and messages are recorded."""
+        """True if parties are live, so that messages are recorded."""
         return self.by_messages or not scenario.reproduces
 
     def configure(self, scenario: Scenario[Any]) -> Any:
@@ -185,10 +185,10 @@ class RunOptions:
 
     @contextlib.contextmanager
     def open_workers(self) -> Generator[Engine | None]:
-        """The engine whose workers the parties live in; None if they live in this process.
+        """The engine with the parties' workers; None if the parties live in this process.
 
         Raises:
-            UsageError: not installed, or options that do not fit together.
+            UsageError: the engine is not installed, or options do not fit together.
         """
         if self.workers is None:
             yield None
@@ -201,7 +201,7 @@ class RunOptions:
     def followed(
         self, scenario: Scenario[Any]
     ) -> Generator[tuple[Watch | None, Callable[[int, int], None]]]:
-        """A line on a terminal: of parties that answered, or of pieces if nobody sends messages."""
+        """Progress on a terminal: of answers in a live run, or of pieces of work otherwise."""
         if not self.live(scenario):
             with ongoing(scenario.name, silent=self.as_json) as progress:
                 yield None, progress
