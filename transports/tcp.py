@@ -79,7 +79,7 @@ async def introduce(
     """A party's part of the handshake, until it is welcome.
 
     Args:
-        version: of the handshake.
+        version: the handshake's version.
         held: the newest checkpoint that the party holds.
         join: as ``connect_tcp`` has it.
 
@@ -108,7 +108,7 @@ class TcpHub(ListeningHub):
     Use it in ``async with open_tcp(switch, identity) as (hub, port)``.
 
     Attributes:
-        version: of the handshake.
+        version: the handshake's version.
     """
 
     version: ClassVar[str] = handshake.VERSION

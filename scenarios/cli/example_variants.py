@@ -122,7 +122,7 @@ def example(
         settings: parameters as text, instead of the example's. ``p`` and ``epsilon`` go to
             ``with_keep`` and ``with_epsilon`` if the class has these and no such field.
         survey: what to ask, instead of an example.
-        respondents: how many there are.
+        respondents: number of respondents.
 
     Raises:
         UsageError: a parameter is unknown, missing, or out of range; it says which.

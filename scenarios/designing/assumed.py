@@ -22,7 +22,7 @@ class Shares(ABC):
     """Assumed shares of answers.
 
     Attributes:
-        survey: what is asked.
+        survey: the survey.
         says: what is assumed, as the end of a sentence.
     """
 
@@ -68,9 +68,9 @@ class Alike(Shares):
     """Everybody gives the same answers, or so does each of several equal parts.
 
     Args:
-        survey: what is asked.
+        survey: the survey.
         codes: of each part, the category of every attribute; the last where it has fewer.
-        says: what is assumed.
+        says: the assumption in words.
     """
 
     survey: Survey
@@ -120,7 +120,7 @@ class Given(Shares):
 
     Args:
         held: the records.
-        says: what is assumed.
+        says: the assumption in words.
     """
 
     held: Records

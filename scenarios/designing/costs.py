@@ -73,9 +73,9 @@ def reckon_traffic(variant: Variant, respondents: int, parties: int, shares: Sha
 
     Args:
         variant: its ``max_records`` is set to what a party speaks for.
-        respondents: how many there are.
-        parties: that speak for them.
-        shares: of the answers.
+        respondents: number of respondents.
+        parties: number of parties that hold the respondents.
+        shares: assumed shares of the answers.
 
     Raises:
         ProtocolError, ValueError: such a run fails.
@@ -178,8 +178,8 @@ def trust_in(variant: Variant, parties: int, among: AmongHonest | None = None) -
     """Trust that a variant needs, in one sentence.
 
     Args:
-        variant: how people are asked.
-        parties: that speak for them.
+        variant: the variant.
+        parties: number of parties that hold the respondents.
         among: what holds if enough of them are honest, where that is what is relied on.
     """
     most, sums = variant.most(), _secure_sum(variant)

@@ -51,9 +51,9 @@ def expected(variant: Variant, names: Sequence[str], shares: Shares) -> Message 
     """Expected publication of ``REPORTS`` respondents, as far as one table goes.
 
     Args:
-        variant: how they are asked.
+        variant: the variant.
         names: the attributes of the table. What says nothing of them is made up.
-        shares: of the answers.
+        shares: assumed shares of the answers.
 
     Returns:
         As ``Variant.estimate`` takes it; None if it cannot be said without a run.
@@ -108,9 +108,9 @@ def expected_counts(
     Here the respondents are alike, and every cell has the mean of its coins.
 
     Args:
-        variant: how they are counted.
+        variant: the variant.
         respondents: who are counted.
-        parties: that speak for them.
+        parties: number of parties that hold the respondents.
     """
     noise, alike = variant.sums.noise, Alike(variant.survey)
     coins = 0 if noise is None else round(parties * noise.mean)

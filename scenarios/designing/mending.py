@@ -83,11 +83,11 @@ def mending(
     what these say of the survey as it was.
 
     Args:
-        variant: how people were asked.
+        variant: the variant.
         of: the margins of error of what is wanted.
-        respondents: how many have answered.
-        parties: that spoke for them.
-        about: whose shares.
+        respondents: number of respondents that have answered.
+        parties: number of parties that hold the respondents.
+        about: subject of the estimates.
 
     Returns:
         None if nothing has to be better, or nothing is known.

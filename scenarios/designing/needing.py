@@ -31,8 +31,8 @@ class Needed(NamedTuple):
 
     Args:
         candidate: the way, with the parameters for ``epsilon``.
-        epsilon: what a respondent's reports cost at most.
-        respondents: how many are asked.
+        epsilon: largest cost of a respondent's reports.
+        respondents: number of respondents.
     """
 
     candidate: Candidate
@@ -67,7 +67,7 @@ def respondents_needed(
     Args:
         setup: how many respondents it has does not count.
         candidate: the way.
-        epsilon: what it was made for.
+        epsilon: the epsilon that it was made for.
         error: the promise.
         level: its probability.
     """

@@ -30,7 +30,7 @@ def plan_lines(
 
     Args:
         variant: the variant.
-        epsilon: what it was made for, in nats.
+        epsilon: the epsilon that it was made for, in nats.
         among: what that rests on, if on honest others.
 
     Returns:

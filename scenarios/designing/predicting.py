@@ -97,11 +97,11 @@ def predicted(
 
     Args:
         variant: with its parameters.
-        n: how many respondents report.
-        target: whose cells count.
+        n: number of respondents that report.
+        target: tables with cells that count.
         shares: assumed of the answers; of several cases the one with the largest error counts.
-        about: whose shares are estimated.
-        parties: that speak for the respondents; None for one each.
+        about: subject of the estimates.
+        parties: number of parties that hold the respondents; None for one each.
 
     Returns:
         None if the variant or its estimator has no closed form for it.
@@ -133,11 +133,11 @@ def predicted_margins(
 
     Args:
         variant: with its parameters.
-        n: how many respondents report.
+        n: number of respondents that report.
         tables: the attributes of each; None for every attribute by itself. Of means it is every
             attribute.
-        about: whose shares or means.
-        parties: that speak for the respondents; None for one each.
+        about: subject of the estimates.
+        parties: number of parties that hold the respondents; None for one each.
 
     Raises:
         NotEstimatedError: the variant has no closed form for it, or its result says nothing of it.

@@ -38,8 +38,8 @@ class Simulation:
 
     Args:
         variant: with its parameters.
-        n: how many respondents report.
-        target: whose cells count.
+        n: number of respondents that report.
+        target: tables with cells that count.
         shares: of the answers; of several cases the first counts.
         about: whose shares are estimated. About a population, what a sample varies by is added.
 

@@ -59,7 +59,7 @@ class Piece:
     """Some runs of one variant.
 
     Args:
-        variant: how people are asked.
+        variant: the variant.
         records: their answers.
         setup: how runs are held.
         by_law: whether no messages are sent.

@@ -78,7 +78,7 @@ def check_ending(what: str, path: Path, endings: Sequence[str]) -> None:
 
     Args:
         what: names it: an option, or an argument.
-        path: of the output.
+        path: the output's path.
         endings: allowed ones, in small letters.
 
     Raises:

@@ -124,7 +124,7 @@ def misplaced(path: Path, error: msgspec.ValidationError, kind: object) -> Usage
     """An error about a field of a file that has been read, with its line and column.
 
     Args:
-        path: of the file.
+        path: the file's path.
         error: of msgspec.
         kind: the type that it should have been.
     """

@@ -18,7 +18,7 @@ class UserModule(NamedTuple):
     """A file that a person named.
 
     Args:
-        name: of the module.
+        name: the module's name.
         path: of the file, as it was named.
         folder: where it was read; what lies beside it can be imported.
         source: what it contains.

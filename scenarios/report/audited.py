@@ -63,7 +63,7 @@ class AuditedRun:
             worst: how many parties conspire with the aggregator in the most damaging coalition.
             delta: the probability with which the tighter epsilon may not hold.
             replay: whether all parties are replayed, with the records of the simulation.
-            intervals: of the estimate: their level, and what they are about.
+            intervals: level and subject of the intervals.
 
         Raises:
             SurveyError: somebody named is not on the roster, or there is nothing to replay.

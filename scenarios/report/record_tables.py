@@ -32,7 +32,7 @@ class Column(NamedTuple):
     """A column of a table.
 
     Args:
-        name: of the column.
+        name: the column's name.
         kind: of its cells, each of which may be missing.
         says: what is in it.
     """
@@ -46,7 +46,7 @@ class RecordTable(NamedTuple):
     """A table of what is on record.
 
     Args:
-        name: of the table.
+        name: the table's name.
         says: what a row is.
         columns: the first one tells rows apart.
     """
@@ -229,7 +229,7 @@ class _Rows:
     """Makes rows of steps.
 
     Args:
-        roster: of the survey.
+        roster: the survey's roster.
         charging: for the ledger; None for no such rows.
         signed: the parties that have signed what they said.
     """

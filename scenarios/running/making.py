@@ -35,7 +35,7 @@ def make_variant(
 
     Args:
         cls: the variant's class.
-        survey: what is asked.
+        survey: the survey.
         given: by name. Those of ``MAKERS`` go to the class's constructor, if it has it and no such
             field, and with them whatever else that one takes by name.
         strict: whether a text is refused where a number is expected.

@@ -75,7 +75,7 @@ class Outcome(msgspec.Struct, Generic[V_co], frozen=True, kw_only=True, dict=Tru
         seed: of the simulation, or None.
         withheld: whether the transcript does without it.
         transport: ``local``, ``memory``, ``tcp`` or ``tls``.
-        messages, bytes: how much was sent.
+        messages, bytes: number and size of sent messages.
         seconds: how long the run took.
     """
 

@@ -138,7 +138,7 @@ class Context:
             parties: over how many the records are spread; one each by default.
             drop: share of parties that vanish before they contribute.
             rules: other faults to inject.
-            analysis: what is announced of it.
+            analysis: the announced analysis.
             strata: the stratum of each respondent, where the variant has weights.
 
         Raises:

@@ -49,10 +49,10 @@ class ShardTask(msgspec.Struct, frozen=True, kw_only=True):
     """Task of a worker.
 
     Args:
-        charter: of the survey.
+        charter: the survey's charter.
         shard: which parties are its own.
         records: what they hold, all of it.
-        seed: of the simulation.
+        seed: the simulation's seed.
         budget: the most epsilon that a party spends per respondent, in nats, or None.
         honest, delta: what it consents to beside that (``Machine``).
         host, port: where the hub listens.

@@ -33,8 +33,8 @@ def state_attack(name: str, found: Attack | ClientAttack, *, seconds: float) -> 
 
     Args:
         name: of what was attacked, if that is not a variant.
-        found: what was found.
-        seconds: how long it took.
+        found: the findings.
+        seconds: running time.
     """
     chance = f"probability of a false accusation at most {found.alpha:g}"
     chance += f"; delta {found.delta:g}" if found.delta else ""
@@ -126,9 +126,9 @@ def state_active(
 
     Args:
         name: of the variant, as a person gave it.
-        found: what was found.
+        found: the findings.
         written: the files of the scripts; empty if there are none.
-        seconds: how long it took.
+        seconds: running time.
     """
     scripts, behaviours = count(found.tried, "script"), count(found.covered, "behaviour")
     charged = (

@@ -54,7 +54,7 @@ def state_run(name: str, finished: Finished, intervals: Intervals = USUAL) -> St
     Args:
         name: of the scenario or the plan.
         finished: the run.
-        intervals: of the estimates: their level, and what they are about.
+        intervals: level and subject of the intervals.
     """
     outcome = finished.outcome
     notes = finished.notes
@@ -229,7 +229,7 @@ def run_values(
 
     Args:
         finished: the run.
-        intervals: of the estimates: their level, and what they are about.
+        intervals: level and subject of the intervals.
         useful: the verdict on usefulness, if it is known; it is made otherwise.
     """
     outcome, ledger = finished.outcome, finished.outcome.ledger

@@ -42,7 +42,7 @@ def state_table(
 
     Args:
         columns: what tells the rows apart, and ``FIGURES``.
-        intervals: their level, and what they are about.
+        intervals: level and subject of the intervals.
         projection: applied to the tables.
         about: what holds of all rows, by names in JSON.
         notes: further sentences.

@@ -28,7 +28,7 @@ def disclosures(
     """Members' keys, randomness and records.
 
     Args:
-        charter: of the transcript.
+        charter: the transcript's charter.
         seed: of the transcript, if it is a simulation's.
         folders: of members of a real survey.
         records: ``PARTY=FILE``, or for a simulation one file with everybody's records.

@@ -51,7 +51,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     """Content of a purse, in counts and sums.
 
     Args:
-        folder: of the purse.
+        folder: the purse's folder.
         people: how many have paid by ids, as in ``Survey``.
         spent: the most that one person has spent in all surveys.
         told_apart: how many of them read like others and were told apart.

@@ -68,7 +68,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """Questions of a plan: attributes, or keys with values, their texts and the closing.
 
     Args:
-        title: of the survey.
+        title: the survey's title.
         attributes: what is asked.
         keys: what is asked instead.
         texts: how it is worded, in each language.
@@ -105,7 +105,7 @@ class _Planned(Asked, frozen=True, kw_only=True):
 
     Args:
         variant: its name, or ``FILE.py:Class``.
-        analysis: what is announced of it.
+        analysis: the announced analysis.
         records: how tables of records are written.
     """
 
@@ -119,8 +119,8 @@ class Plan(NamedTuple):
 
     Args:
         variant: with its survey and parameters.
-        analysis: what is announced of it; None if nothing is.
-        coding: how tables of records are read.
+        analysis: the announced analysis, if there is one.
+        coding: reads tables of records.
         pin: what pins the variant's file; None for a built-in variant.
         own: that file and the class in it, ``PATH.py:Class``.
     """
@@ -179,8 +179,8 @@ class Questions(NamedTuple):
 
     Args:
         survey: the questions.
-        coding: how tables of records are read.
-        analysis: what is announced of it; None if nothing is.
+        coding: reads tables of records.
+        analysis: the announced analysis, if there is one.
         variant: the name that the plan has for it, or ``FILE.py:Class``.
         parameters: what else is in the plan: the parameters of its variant, unchecked.
     """

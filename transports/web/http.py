@@ -40,7 +40,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         path: with the query, if it has one.
         headers: by name in lower case; of a repeated one the last.
         body: empty if there is none.
-        address: of the client.
+        address: the client's address.
     """
 
     path: str

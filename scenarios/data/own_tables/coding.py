@@ -59,7 +59,7 @@ class Coding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Coding of tables with the answers to a survey.
 
     Args:
-        survey: what is asked.
+        survey: the survey.
         questions: one for each of its attributes, in their order.
         format: how tables are written.
     """
@@ -75,7 +75,7 @@ class Coding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Coding of tables for a survey.
 
         Args:
-            survey: what is asked.
+            survey: the survey.
             questions: one for each attribute; by default cells are the categories themselves.
             given: how tables are written.
 

@@ -49,7 +49,7 @@ def plan_text(
 
     Args:
         proposal: what is asked.
-        title: of the survey.
+        title: the survey's title.
         terms: on which it is asked.
         remark: what they are expected to lead to; None for nothing.
     """

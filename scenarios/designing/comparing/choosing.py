@@ -63,7 +63,7 @@ def chosen(
 
     Args:
         names: what a person means.
-        wanted: what it is for.
+        wanted: the purpose.
         parameters: of the plan; a variant of a person's own takes those that it has.
 
     Raises:

@@ -54,13 +54,13 @@ class Measured(NamedTuple):
 
     Args:
         variant: its name, as ``Candidate`` has it.
-        epsilon: what a respondent's reports may cost at most.
+        epsilon: limit on the cost of a respondent's reports.
         chosen: its parameters, as a person would state them.
         why: why it was not run; empty if it was, and all below says nothing if not.
-        among: what its epsilon rests on; None if it holds whoever conspires.
+        among: the honest parties that its epsilon rests on; None if it holds whoever conspires.
         bounded: whether an epsilon bounds it, whoever conspires.
         by_law: whether no messages were sent.
-        runs: how many there were.
+        runs: number of runs.
         failed: how many of them gave no estimate, for too few parties answered.
         predicted: the error that its own closed form says it has; None without a closed form.
         raw: the root mean squared error of the raw shares; None if no run gave an estimate.
@@ -132,9 +132,9 @@ class Comparison(NamedTuple):
     """Result of a comparison.
 
     Args:
-        title: of the survey.
-        respondents: how many records there are.
-        target: whose cells' errors were measured.
+        title: the survey's title.
+        respondents: number of respondents.
+        target: tables with measured errors.
         setup: how runs were held.
         measured: of each variant and epsilon.
     """
@@ -150,7 +150,7 @@ class Compared(NamedTuple):
     """Subject of a comparison.
 
     Args:
-        epsilon: what a respondent's reports may cost at most.
+        epsilon: limit on the cost of a respondent's reports.
         candidate: a variant with its parameters, or why there is none.
     """
 
@@ -177,7 +177,7 @@ def compare(
     Args:
         compared: variants with their parameters.
         records: of everybody.
-        target: whose cells' errors are measured.
+        target: tables with measured errors.
         runs: of each variant at each epsilon.
         seed: every run's seed follows from it.
         parties: over how many the records are dealt where messages are sent or parties vanish.

@@ -37,7 +37,7 @@ def audit_page(
     The same audit gives the same page. Lists are cut where they would make it long, and say so.
 
     Args:
-        judged: what was found.
+        judged: the audit.
         rounds: as from ``split_rounds``.
         steps: has taken the transcript's steps, if the page is to show them.
         said: what is stated of it, if that is known already.

@@ -49,7 +49,7 @@ def replay(
 
     Args:
         found: has taken all steps of the transcript.
-        intervals: of the estimates.
+        intervals: the estimates' intervals.
         passed: what the aggregator learned, by what parties signed for.
     """
     standings = found.standings()

@@ -33,7 +33,7 @@ def run_page(name: str, finished: Finished, intervals: Intervals = USUAL) -> str
     Args:
         name: of the scenario or the plan.
         finished: the run.
-        intervals: of the estimates: their level, and what they are about.
+        intervals: level and subject of the intervals.
     """
     outcome = finished.outcome
     path = outcome.transcript.path

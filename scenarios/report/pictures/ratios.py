@@ -31,7 +31,7 @@ def plot_ratios(rows: Sequence[Row], picture: Picture, *, runs: int | None = Non
     Args:
         rows: of a reproduction.
         picture: what its figures are called.
-        runs: how often the experiment was repeated.
+        runs: number of repetitions.
 
     Raises:
         ValueError: nothing is printed, or only 0.

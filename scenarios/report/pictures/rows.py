@@ -88,7 +88,7 @@ def plot_rows(
     Args:
         rows: of a reproduction, at least one.
         picture: what is shown of them, in which words.
-        runs: how often the experiment was repeated.
+        runs: number of repetitions.
         level: of the intervals.
 
     Raises:

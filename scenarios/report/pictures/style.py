@@ -166,7 +166,7 @@ class End(NamedTuple):
 
     Args:
         x, y: in the units of the axes.
-        name: of the curve.
+        name: the curve's name.
         place: among the curves, for its colour.
     """
 

@@ -29,7 +29,7 @@ class Engine(ABC):
 
     Attributes:
         name: as in ``--engine``.
-        jobs: how many tasks run at a time.
+        jobs: number of concurrent tasks.
         window: how many tasks may be under way; more would only wait.
         host: the address at which workers reach this machine.
     """

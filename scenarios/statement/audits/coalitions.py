@@ -52,7 +52,7 @@ def coalition(
         finding: what they can tell.
         lead: the answer.
         key, title: of the section.
-        notes: what a reader has to know of what was asked.
+        notes: cautions about the request.
         unbounded: why no epsilon bounds something, where a reader is told elsewhere.
         partial: the record could not be read whole, so they may know more.
     """
@@ -127,7 +127,7 @@ def active_notes(worst: WorstCoalition, withstands: Withstood | None) -> tuple[s
 
     Args:
         worst: what was found in a record with secure sums.
-        withstands: how many may conspire with the aggregator; None if that is not known.
+        withstands: number of parties that may conspire with the aggregator; None if unknown.
     """
     passive = (
         "the search is passive: it looks only at what the record shows of a run in which the "

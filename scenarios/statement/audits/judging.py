@@ -47,7 +47,7 @@ class Asked:
         digest, checkpoint: as published elsewhere.
         cosigned: which of the witnesses demanded have cosigned that checkpoint.
         disclosed: what members let the auditor have.
-        intervals: of the estimate: their level, and what they are about.
+        intervals: level and subject of the intervals.
         spot: how many counted places to draw for a spot check; None for no check.
         spot_words: what the auditor adds to what they are drawn by.
         rounds: whether to tell the rounds; else there are none.

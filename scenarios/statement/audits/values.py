@@ -206,7 +206,7 @@ def coalition_values(finding: CoalitionFinding, *, notes: Iterable[str] = ()) ->
     ``LISTED_SETS`` beside their number.
 
     Args:
-        notes: what a reader has to know of what was asked.
+        notes: cautions about the request.
     """
     return {
         "members": finding.coalition.members,

@@ -28,7 +28,7 @@ def state_needed(
     """State what an error takes.
 
     Args:
-        setup: what it is for.
+        setup: the purpose.
         error: the error.
         level: how sure it is.
         needed: what was found.

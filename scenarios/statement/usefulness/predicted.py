@@ -17,9 +17,9 @@ def predicted_verdict(
     All combinations of answers are taken to be equally likely.
 
     Args:
-        variant: how people will be asked.
+        variant: the variant.
         respondents: how many will answer, at least 1.
-        parties: that speak for them; None for one each.
+        parties: number of parties that hold the respondents; None for one each.
 
     Raises:
         NotEstimatedError: there is no formula for its errors; says why.
@@ -36,7 +36,7 @@ def predicted_sentence(variant: Variant, respondents: int) -> str:
     """The same in sentences, with the reasons; or why there is no prediction.
 
     Args:
-        variant: how people will be asked.
+        variant: the variant.
         respondents: how many will answer, each by a party of her own.
     """
     try:

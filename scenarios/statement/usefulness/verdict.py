@@ -190,11 +190,11 @@ def mended(
     """Changes that would make estimates more useful; None if none has to, or none is known.
 
     Args:
-        variant: how people were asked.
+        variant: the variant.
         of: the margins of error.
-        respondents: how many have answered.
-        parties: that spoke for them.
-        about: whose shares.
+        respondents: number of respondents that have answered.
+        parties: number of parties that hold the respondents.
+        about: subject of the estimates.
     """
     if respondents < FEWEST or all(one.word in ("good", "unknown") for one in of):
         return None

@@ -42,9 +42,9 @@ class Agreed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Args:
         variant: the name of the protocol.
         pin: of the variant's file; None for a built-in one.
-        parameters: of the variant.
-        survey: what is asked.
-        analysis: what was announced of it; None if nothing was.
+        parameters: the variant's parameters.
+        survey: the survey.
+        analysis: the announced analysis, if there is one.
         nonce: sets the survey apart from others of the same plan.
     """
 
@@ -133,7 +133,7 @@ class CharterFile(Agreed, frozen=True, forbid_unknown_fields=True, kw_only=True)
         """Charter file of an agreement and its roster.
 
         Args:
-            agreed: what is asked, and how.
+            agreed: the terms of the survey.
             roster: all members.
             enrolled: how many parties came by their keys in which way, in the roster's order; a
                 way without parties is left out.

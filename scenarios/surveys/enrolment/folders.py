@@ -251,7 +251,7 @@ def make_keys(
     Whoever runs this holds all private keys until they are handed out.
 
     Args:
-        plan: of the survey.
+        plan: the survey's plan.
         parties: their names.
         out: the folder for the members' folders, new or empty; they appear all at once.
         days: how long the certificates are valid.

@@ -66,7 +66,7 @@ def join(path: Path, folder: Path, own: str | None) -> Joined:
     Done again with the same invitation and folder, it makes nothing new.
 
     Args:
-        path: of the invitation.
+        path: the invitation's path.
         folder: the party's, new or empty.
         own: ``PATH.py:Class``, where the variant is not a built-in one.
 

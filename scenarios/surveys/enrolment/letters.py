@@ -101,7 +101,7 @@ class Invitation(
         party: the place on the roster.
         organiser: the public key of the organiser, who will be the aggregator.
         secret: of the invitation's key.
-        agreed: what is asked, and how.
+        agreed: the terms of the survey.
     """
 
     party: PartyId

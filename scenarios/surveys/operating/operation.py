@@ -82,7 +82,7 @@ class Operation:
         Args:
             switch: relays between them.
             door: where they come in.
-            commits: of the record.
+            commits: the record's commits.
 
         Raises:
             StoppedError: a signal came. All that was recorded is durable then, and acknowledged as

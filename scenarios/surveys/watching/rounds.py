@@ -29,9 +29,9 @@ class Flow:
     """All messages of one kind from one side to another in one round.
 
     Args:
-        kind: of the messages.
+        kind: the messages' kind.
         senders, recipients: the one member, or all the members, of that side.
-        messages, bytes: how much was sent.
+        messages, bytes: number and size of sent messages.
         delivered: how many messages arrived; None of those for the record.
     """
 

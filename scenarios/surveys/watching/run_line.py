@@ -39,7 +39,7 @@ def following(
         watched: show how a run stands: on a terminal as it goes on, else by a line for each step on
             standard error.
         silent: show no line of progress; what is watched is shown.
-        intervals: of the estimates.
+        intervals: the estimates' intervals.
     """
     if not watched and (silent or terminal() is None):
         yield None, Ongoing()
@@ -91,7 +91,7 @@ class _Runs:
         """Follow one run by its parties: who has been heard, and who has ended or is gone.
 
         Args:
-            tally: of the run.
+            tally: the run's tally.
             take: adds an entry to it.
         """
         heard = set[str]()

@@ -39,7 +39,7 @@ class Lines:
     """Writes a line for each step of runs, one run after the other, while it can be written.
 
     Args:
-        intervals: of the estimates.
+        intervals: the estimates' intervals.
     """
 
     def __init__(self, intervals: Intervals) -> None:

@@ -60,7 +60,7 @@ class RoundCounter:
     """Count rounds: one ends when the aggregator closes a wait, in the record.
 
     Args:
-        roster: of the survey.
+        roster: the survey's roster.
 
     Attributes:
         number: the round that entries belong to now, from 1.
@@ -100,7 +100,7 @@ class Tally:
     """Counts of a survey that goes on, or of its transcript up to some entry.
 
     Args:
-        roster: of the survey.
+        roster: the survey's roster.
 
     Attributes:
         parties: all parties.

@@ -54,7 +54,7 @@ def propose_numbers(
     """The proposal for a column of numbers.
 
     Args:
-        name: of the column.
+        name: the column's name.
         answers: in it.
         found: the number in each of its cells.
         limits: how far they are told apart.
