@@ -68,7 +68,7 @@ def install_command(extra: str) -> str:
     """The shell command that installs the packages of an extra for the Python that runs here.
 
     Args:
-        extra: its name, as in ``pyproject.toml``.
+        extra: name of the extra, as in ``pyproject.toml``.
     """
     from importlib.metadata import requires
 

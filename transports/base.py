@@ -20,19 +20,19 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of a hub. Times in seconds.
 
     Args:
-        handshake: from connecting to being welcome.
-        frame: from the first byte of a frame to its last.
+        handshake: seconds from connecting to the end of the handshake.
+        frame: seconds from the first to the last byte of a frame.
         idle: the longest silence of a connection between frames.
-        alive: after how much silence of its own an end of a lasting link says that it is there.
+        alive: seconds of its own silence after which an end of a lasting link sends ``Alive``.
         stall: how long a member may leave its mail unread while others wait for room, or may take
             to read one write.
-        goodbye: how long a party that has ended waits until the switch has read all it said.
-        mailbox: how many envelopes wait for one member before its senders wait.
-        envelopes: how many envelopes a party may send in a session; more is a flood.
+        goodbye: seconds that a finished party waits for the switch to read everything.
+        mailbox: number of envelopes that may wait for a member before senders have to wait.
+        envelopes: maximum number of envelopes of a party in a session.
         unfinished: how many connections there may be over which nobody has proved yet who they are;
             as many as the roster has, if it has more.
-        unfinished_each: how many of them of one address; the same holds.
-        write: how many bytes are put into one write.
+        unfinished_each: maximum number of them from one address, likewise.
+        write: bytes per write.
     """
 
     handshake: float = 30.0

@@ -17,7 +17,7 @@ class Authority:
 
     Args:
         key: the authority's own key.
-        now: when the certificates begin to be valid.
+        now: start of the certificates' validity.
         days: for how long they are.
     """
 

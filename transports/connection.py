@@ -24,8 +24,8 @@ class Connection:
         patient: wait for as long as the other side takes to read: it has others to wait for.
 
     Attributes:
-        patient: as given; it may be changed.
-        heard: when something has come last; at first, when it began.
+        patient: as passed in; it may be changed.
+        heard: time of the last arrival; at first, of the beginning.
     """
 
     def __init__(

@@ -49,7 +49,7 @@ async def dial(
     Args:
         enter: this side's part of the handshake. What it raises by itself is raised on.
         tls: for TLS, a context of ``transports.tls.client_context``.
-        within: how long it may take, in seconds; ``limits.handshake`` at most.
+        within: seconds allowed; ``limits.handshake`` at most.
 
     Returns:
         The connection, which is the caller's to close, and what ``enter`` returned.
@@ -97,7 +97,7 @@ async def resolve_addresses(host: str, port: int, *, within: float) -> Sequence[
     """The numeric addresses of a host, as its name service has them in order; at least one.
 
     Args:
-        within: how long it may take to look them up, in seconds.
+        within: seconds allowed for the lookup.
 
     Raises:
         ConnectionError: there is none, or it was not found in time; says why in one line.
@@ -171,8 +171,8 @@ class _Contest:
     """Concurrent connection attempts; the first to be challenged goes on.
 
     Attributes:
-        running: how many are tried.
-        first: who was challenged first.
+        running: number of running attempts.
+        first: scope of the attempt that was challenged first.
         entered: the connection that was let in.
         failed: why others were not.
         last: why no other is tried.
@@ -303,7 +303,7 @@ def plain_reason(error: BaseException) -> str:
     """Reason for a connection's failure, and advice, in words that are not OpenSSL's.
 
     Args:
-        error: of a socket that connects or listens, of a name that was looked up, or of TLS.
+        error: error of a connecting or listening socket, of a name lookup, or of TLS.
     """
     if isinstance(error, ssl.SSLCertVerificationError):
         if error.verify_code == _NOT_YET:

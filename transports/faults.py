@@ -20,9 +20,9 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """One rule.
 
     Args:
-        verdict: what happens; ``PASS`` with a delay lets the envelope through late.
-        share: how often, from 0 to 1.
-        delay: by how many seconds what passes is late.
+        verdict: the fate of the envelope; ``PASS`` with a delay lets it through late.
+        share: probability, from 0 to 1.
+        delay: seconds of delay of envelopes that pass.
         sender, recipient, kind: which envelopes it is about; None is any.
         per_sender: decide once for a party instead of for every envelope, so that ``share`` is a
             share of the parties. The aggregator is spared: there would be nobody left to ask.

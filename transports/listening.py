@@ -69,7 +69,7 @@ class ListeningHub(MemoryHub, ABC):
         trusted: addresses whose connections do not make room for those of strangers.
 
     Attributes:
-        refused: how many connections were not let in, by ``refusal_word``.
+        refused: number of refused connections, by ``refusal_word``.
         admission: the connections of those who have not proved who they are.
     """
 
@@ -226,7 +226,7 @@ async def open_listeners(host: str, port: int) -> list[trio.SocketListener]:
     """The listeners at the addresses of a host.
 
     Args:
-        port: where to listen; 0 lets the system choose.
+        port: the port to listen at; 0 lets the system choose.
 
     Raises:
         OSError: one cannot listen there; it says where, why and what to do.
@@ -249,7 +249,7 @@ async def listen(
 
     Args:
         run: runs beside it: the switch.
-        port: where to listen; 0 lets the system choose.
+        port: the port to listen at; 0 lets the system choose.
 
     Yields:
         The hub and the port it listens at.

@@ -24,10 +24,10 @@ class Mailbox(Generic[T]):
     items are in a list, for a deque takes 600 bytes, and a broadcast puts an item into each.
 
     Args:
-        capacity: from how many items on it is full.
+        capacity: number of items at which it is full.
 
     Attributes:
-        takes: how often something was taken: whether it stands still shows that its reader does.
+        takes: number of takes, which shows whether its reader stands still.
         watcher: called whenever something is put or the mailbox is closed, if there is one, for a
             reader of many mailboxes.
         closed: whether it takes nothing more in.
@@ -133,8 +133,8 @@ class MailboxLink(Link, Generic[T]):
     """The receiving side of a link, and its end.
 
     Args:
-        member: whose link it is.
-        mail: what comes for it.
+        member: the member.
+        mail: the member's mailbox.
     """
 
     def __init__(self, member: PartyId, mail: Mailbox[T]) -> None:

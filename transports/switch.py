@@ -22,8 +22,8 @@ class Switch:
 
     Args:
         exchange: the rules, the record and the fates.
-        limits: what members may do to each other.
-        passed: how many seconds of the run have passed.
+        limits: limits on members.
+        passed: seconds of the run that have passed.
         grain: times are rounded up to multiples of so many seconds, if it is not 0: whoever knows
             when somebody has connected cannot tell by the record which entries are theirs.
     """

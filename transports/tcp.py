@@ -44,7 +44,7 @@ async def connect_tcp(
     """A party's link to the aggregator's switch.
 
     Args:
-        charter: of the survey; of which attempt, does not matter with ``join``.
+        charter: charter of the survey, of any attempt if ``join`` is given.
         identity: the party and its key; the roster holds the public part.
         join: called with the attempt that the aggregator has begun, before this side proves who it
             is. It raises ``RemoteProtocolError`` to stay away. By default the attempt must be the
@@ -81,7 +81,7 @@ async def introduce(
     Args:
         version: the handshake's version.
         held: the newest checkpoint that the party holds.
-        join: as ``connect_tcp`` has it.
+        join: as in ``connect_tcp``.
 
     Raises:
         RemoteProtocolError: either side refuses the other.

@@ -67,9 +67,9 @@ def sweeping(
     """A sweep of which a terminal shows how many pieces are done.
 
     Args:
-        name: of what is swept, for people.
+        name: name of the work, for people.
         engine: carries it out.
-        result: where its result will be written, beside the file of finished pieces, or None.
+        result: path of the result, next to the file of finished pieces; or None.
         about: all that the results depend on, as JSON has it.
         silent: show no bar.
 

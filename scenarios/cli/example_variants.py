@@ -121,7 +121,7 @@ def example(
         cls: the variant's class.
         settings: parameters as text, instead of the example's. ``p`` and ``epsilon`` go to
             ``with_keep`` and ``with_epsilon`` if the class has these and no such field.
-        survey: what to ask, instead of an example.
+        survey: a survey to use instead of an example.
         respondents: number of respondents.
 
     Raises:

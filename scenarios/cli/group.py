@@ -23,7 +23,7 @@ class Place(NamedTuple):
     """Place where a command is defined, and a one-line summary.
 
     Args:
-        module: of ``scenarios.cli``, with its room if it has one.
+        module: a module of ``scenarios.cli``, with its package if it has one.
         summary: for the list of all commands.
         attribute: the command in its module, if that is not its name.
     """

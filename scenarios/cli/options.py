@@ -114,7 +114,7 @@ def refuse(flags: Iterable[str], why: str) -> None:
 
     Args:
         flags: the options.
-        why: what the error says after the option.
+        why: the error's text after the option.
 
     Raises:
         UsageError: one is.
@@ -286,8 +286,8 @@ def print_report(parts: Iterable[RenderableType], *, soft_wrap: bool = True) -> 
     """Print the parts of a report, all or none, and whatever the command's budget.
 
     Args:
-        parts: of the report.
-        soft_wrap: where there is no terminal, do not wrap lines.
+        parts: parts of the report.
+        soft_wrap: do not wrap lines outside a terminal.
     """
     from rich.console import Console
 

@@ -23,8 +23,8 @@ class _Named(NamedTuple):
     """A path on the command line.
 
     Args:
-        parameter: what names it.
-        path: of a file, or of a folder that is read.
+        parameter: the parameter that names it.
+        path: path of a file, or of a folder that is read.
         written: whether the command writes it.
         alone: whether an option asks for this file alone, not for a folder of files.
     """
@@ -58,7 +58,7 @@ class WrittenFolder(click.Path):
     """A folder that the command writes files into.
 
     Args:
-        names: of those files, as far as they are known beforehand.
+        names: names of the written files, as far as they are known beforehand.
     """
 
     def __init__(self, *names: str) -> None:

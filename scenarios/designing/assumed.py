@@ -23,7 +23,7 @@ class Shares(ABC):
 
     Attributes:
         survey: the survey.
-        says: what is assumed, as the end of a sentence.
+        says: the assumption, as the end of a sentence.
     """
 
     __slots__ = ()
@@ -69,7 +69,7 @@ class Alike(Shares):
 
     Args:
         survey: the survey.
-        codes: of each part, the category of every attribute; the last where it has fewer.
+        codes: categories of every attribute by part; an attribute with fewer repeats its last one.
         says: the assumption in words.
     """
 

@@ -43,10 +43,10 @@ class Traffic(NamedTuple):
     """Traffic of one respondent: message bodies, without envelopes, signatures and TLS.
 
     Args:
-        messages: that her party sends, over the respondents that it speaks for.
-        bits: of these.
-        messages_back, bits_back: the same of what it is sent.
-        rounds: how often the aggregator waits for answers.
+        messages: number of messages from her party, divided by its respondents.
+        bits: size of these messages.
+        messages_back, bits_back: the same for messages to her party.
+        rounds: number of waits of the aggregator for answers.
     """
 
     messages: float
@@ -61,7 +61,7 @@ class Dropouts(NamedTuple):
 
     Args:
         withstands: whether it does.
-        says: the same in words.
+        says: the answer in words.
     """
 
     withstands: bool
@@ -72,7 +72,7 @@ def reckon_traffic(variant: Variant, respondents: int, parties: int, shares: Sha
     """The traffic of a survey, reckoned from small runs of it.
 
     Args:
-        variant: its ``max_records`` is set to what a party speaks for.
+        variant: the variant; its ``max_records`` is set to a party's number of respondents.
         respondents: number of respondents.
         parties: number of parties that hold the respondents.
         shares: assumed shares of the answers.
@@ -180,7 +180,7 @@ def trust_in(variant: Variant, parties: int, among: AmongHonest | None = None) -
     Args:
         variant: the variant.
         parties: number of parties that hold the respondents.
-        among: what holds if enough of them are honest, where that is what is relied on.
+        among: the privacy that rests on enough honest parties, if it does.
     """
     most, sums = variant.most(), _secure_sum(variant)
     if among is not None and sums is not None:

@@ -109,7 +109,7 @@ def expected_counts(
 
     Args:
         variant: the variant.
-        respondents: who are counted.
+        respondents: the counted respondents.
         parties: number of parties that hold the respondents.
     """
     noise, alike = variant.sums.noise, Alike(variant.survey)

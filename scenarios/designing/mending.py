@@ -47,7 +47,7 @@ class Mending(NamedTuple):
 
     Args:
         to: the step.
-        respondents: how many it takes.
+        respondents: number of respondents needed.
         epsilon: what a respondent's reports may cost at most, in nats. Of counts with coins that
             holds at the usual delta, if enough parties are honest.
         dropped: the attributes that are not asked, those first that are least exact.
@@ -132,7 +132,7 @@ class _Setting(NamedTuple):
     """A survey as it was, and what is wanted.
 
     Args:
-        variant, of, respondents, parties, about: as ``mending`` takes them.
+        variant, of, respondents, parties, about: as in ``mending``.
         step: which all of them are to reach.
         now: the prediction for the survey as it was; None if there is none.
     """

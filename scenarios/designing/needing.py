@@ -65,7 +65,7 @@ def respondents_needed(
     """Respondents that a way to ask needs; None without a closed form, or of exact counts.
 
     Args:
-        setup: how many respondents it has does not count.
+        setup: the purpose, for any number of respondents.
         candidate: the way.
         epsilon: the epsilon that it was made for.
         error: the promise.
@@ -87,9 +87,9 @@ def sized(setup: Setup, cls: type[Variant], needed: Needed) -> Needed:
     """The same way to ask, set up for as many parties as it takes respondents.
 
     Args:
-        setup: as many parties as respondents are one each; else they are as many as it has.
+        setup: the purpose; equal numbers of parties and respondents mean one party each.
         cls: the variant.
-        needed: what was found for any number of parties.
+        needed: results for any number of parties.
     """
     if setup.parties != setup.respondents:
         return needed
@@ -109,7 +109,7 @@ def coins_needed(
     Args:
         setup: how many respondents it has does not count; as many parties as respondents are one
             each.
-        cls: what counts.
+        cls: class of the counting variant.
         epsilon: at the delta of the setup, if enough others are honest.
         error: the promise.
         level: its probability.

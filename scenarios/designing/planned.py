@@ -31,7 +31,7 @@ def plan_lines(
     Args:
         variant: the variant.
         epsilon: the epsilon that it was made for, in nats.
-        among: what that rests on, if on honest others.
+        among: the honest parties that the epsilon rests on, if any.
 
     Returns:
         None at all for a variant of a person's own: a plan names it by where its file is.

@@ -49,9 +49,9 @@ class Prediction(NamedTuple):
 
     Args:
         rmse: the root mean squared error of the raw shares, over all cells of the target.
-        tables: the same over the cells of each of its tables.
+        tables: error of each table, over its cells.
         largest: the standard error of the cell that has the largest; NaN if that is unknown.
-        runs: how many simulated runs it was measured in; 0 of a closed form.
+        runs: number of simulated runs; 0 for a closed form.
         monte_carlo: the standard error of ``rmse``, if it was measured; else 0.
         widest: the largest standard error of the cells of each table; if it was measured, that of
             all its cells.
@@ -99,7 +99,7 @@ def predicted(
         variant: with its parameters.
         n: number of respondents that report.
         target: tables with cells that count.
-        shares: assumed of the answers; of several cases the one with the largest error counts.
+        shares: assumed shares; the case with the largest error counts.
         about: subject of the estimates.
         parties: number of parties that hold the respondents; None for one each.
 
@@ -170,9 +170,9 @@ def _of_numbers(estimate: Estimate, about: About, factor: float) -> Iterator[Mar
     """Margins of error of means, and of the shares who hold each key.
 
     Args:
-        estimate: of ``REPORTS`` respondents.
-        about: whose.
-        factor: how many times as large errors are as of these.
+        estimate: an estimate of ``REPORTS`` respondents.
+        about: subject of the estimates.
+        factor: factor by which errors are larger than with ``REPORTS`` respondents.
     """
     if not isinstance(estimate, KeyValueTables):
         for one in margins_of(estimate, about):

@@ -40,8 +40,8 @@ class Simulation:
         variant: with its parameters.
         n: number of respondents that report.
         target: tables with cells that count.
-        shares: of the answers; of several cases the first counts.
-        about: whose shares are estimated. About a population, what a sample varies by is added.
+        shares: assumed shares of the answers; the first case counts.
+        about: subject of the estimates. About a population, sampling variance is added.
 
     Raises:
         LocalProtocolError: as of the variant's own code.
@@ -69,7 +69,7 @@ class Simulation:
         """The error that the runs have, with its Monte Carlo error.
 
         Args:
-            runs: how many there are to be, at least 2; those that there are already count.
+            runs: total number of runs wanted, at least 2.
 
         Raises:
             NotEstimatedError: the variant's result says nothing of one of the target's tables.

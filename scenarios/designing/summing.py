@@ -32,8 +32,8 @@ class AmongHonest(NamedTuple):
     Args:
         epsilon: a respondent's, in nats.
         delta: the probability for which it need not hold.
-        honest: how many parties have to be honest and stay, her own included.
-        parties: of how many.
+        honest: number of parties that must be honest and stay, her own included.
+        parties: number of parties.
     """
 
     epsilon: float
@@ -80,8 +80,8 @@ def told_sentence(variant: Variant, among: AmongHonest) -> str:
     """The same of what is known to hold.
 
     Args:
-        variant: of counts, or of reports, which hide the answers whoever conspires.
-        among: what it tells.
+        variant: a variant of counts, or of reports that hide the answers whoever conspires.
+        among: the privacy in the sum.
     """
     if math.isinf(among.epsilon):
         return EXACT
@@ -102,9 +102,9 @@ def keep_in_sum(
     The losses are nearly normal, so the first guess is near; what is certified decides.
 
     Args:
-        make: of a keep probability.
+        make: makes a variant from a keep probability.
         epsilon: at the delta, among those who are promised to be honest.
-        parties: that there are.
+        parties: number of parties.
         delta: the probability for which epsilon need not hold.
 
     Raises:

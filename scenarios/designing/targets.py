@@ -20,7 +20,7 @@ class Target(NamedTuple):
     """Tables of attributes. The error of a target is the root of the mean square over all cells.
 
     Args:
-        says: as a person wrote it: ``margins``, ``pairs``, or the attributes of one table.
+        says: the target as written: ``margins``, ``pairs``, or the attributes of one table.
         tables: the attributes of each table.
     """
 

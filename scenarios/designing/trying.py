@@ -43,9 +43,9 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         tables: the attributes of each table whose cells errors are taken over.
-        parties: over how many the records are dealt, by lot and anew for every run.
+        parties: number of parties that the records are dealt to, at random in every run.
         dropout: the probability with which a party vanishes before it answers.
-        projection: of the tables whose errors are measured too; ``none`` for raw tables alone.
+        projection: projection of further tables to measure; ``none`` for raw tables only.
     """
 
     tables: tuple[Names, ...]
@@ -61,7 +61,7 @@ class Piece:
     Args:
         variant: the variant.
         records: their answers.
-        setup: how runs are held.
+        setup: setup of the runs.
         by_law: whether no messages are sent.
         runs: the seed of each, and whether its intervals are judged.
     """
@@ -78,10 +78,10 @@ class Missed(msgspec.Struct, frozen=True, array_like=True):
 
     Args:
         raw: the mean over all cells of the squared error.
-        projected: the same of the projected tables; None where that was not asked for.
-        held: how many 95 % intervals hold the true share, if they are judged.
-        known: how many intervals were judged.
-        cells: how many cells they are of, including those whose interval is unknown.
+        projected: the error of the projected tables; None if not requested.
+        held: number of 95 % intervals that contain the true share, if they are judged.
+        known: number of judged intervals.
+        cells: number of cells, including those with an unknown interval.
         failed: why the run gave no estimate, and all else says nothing; empty if it gave one.
         tables: the mean over the cells of each table of the squared error.
     """

@@ -80,7 +80,7 @@ def within_budget(seconds: float, megabytes: int, *, what: str = "") -> Generato
     A block within another one's budget takes of that one's.
 
     Args:
-        seconds, megabytes: how much.
+        seconds, megabytes: the limits.
         what: the file that is read, for the message; without, it names options for more.
 
     Raises:

@@ -30,12 +30,12 @@ class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """State of a tabulation under way.
 
     Args:
-        about: what is tabulated; another tabulation does not go on from here.
+        about: description of the tabulation; another one cannot be resumed from this file.
         seconds: spent so far.
-        stages: of every finished stage, the leaves of its cohorts and its sum.
+        stages: leaves and sum of the cohorts of every finished stage.
         done: which cohorts of the present stage are done, bit by bit.
-        leaves: of its cohorts.
-        totals: its sum, int64 little-endian.
+        leaves: leaves of the finished cohorts.
+        totals: their sum, int64 little-endian.
     """
 
     about: dict[str, Any]
@@ -60,7 +60,7 @@ def read_snapshot(path: Path, about: dict[str, Any]) -> Snapshot | None:
     """Read the state of a tabulation under way; None where none was begun.
 
     Args:
-        about: what is to be tabulated.
+        about: description of the tabulation.
 
     Raises:
         UsageError: the file is damaged, or of something else; says what differs.

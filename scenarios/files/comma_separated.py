@@ -22,7 +22,7 @@ class CsvText(NamedTuple):
     """The content of a CSV file.
 
     Args:
-        text: the same.
+        text: the CSV text.
         escaped: number of names that a spreadsheet would have taken for formulas.
     """
 

@@ -48,8 +48,8 @@ class Kind(NamedTuple):
     """Kind that a file seems to be of.
 
     Args:
-        what: it is, such as ``a transcript``.
-        advice: what makes a table of it; empty if nothing does.
+        what: name of the kind, such as ``a transcript``.
+        advice: command that makes a table of it; empty if there is none.
     """
 
     what: str

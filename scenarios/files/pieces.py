@@ -64,7 +64,7 @@ class Pieces:
         """Take the result of a kernel for a piece, which is in memory only until then.
 
         Args:
-            number: of a piece that is known.
+            number: number of a known piece.
             kernel: says by its annotation what it returns.
 
         Raises:

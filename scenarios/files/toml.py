@@ -125,7 +125,7 @@ def misplaced(path: Path, error: msgspec.ValidationError, kind: object) -> Usage
 
     Args:
         path: the file's path.
-        error: of msgspec.
+        error: msgspec's error.
         kind: the type that it should have been.
     """
     found = _PLACE.search(str(error))
@@ -162,7 +162,7 @@ def where(path: Path, table: str, number: int = 0, field: str | None = None) -> 
     """``line L, column C: ``, of a field's value; of its table where it has none, or nothing.
 
     Args:
-        path: of a valid TOML file.
+        path: path of a valid TOML file.
         table: the name of the table, or of a field above all tables.
         number: which of the tables of that name, from 0.
         field: the name of the field; None for the table as a whole.

@@ -19,9 +19,9 @@ class UserModule(NamedTuple):
 
     Args:
         name: the module's name.
-        path: of the file, as it was named.
-        folder: where it was read; what lies beside it can be imported.
-        source: what it contains.
+        path: path of the file, as named by the user.
+        folder: the file's folder, from which it can import.
+        source: content of the file.
     """
 
     name: str

@@ -57,10 +57,10 @@ class AuditedRun:
         """Audit the transcript, and report in each of these forms.
 
         Args:
-            forms: as the terminal shows it, as JSON, and as a page of HTML.
-            observer: whose knowledge to account for.
+            forms: text of a terminal, JSON, and an HTML page.
+            observer: the observer to account for.
             trail: the party whose messages are to be shown one by one.
-            worst: how many parties conspire with the aggregator in the most damaging coalition.
+            worst: number of parties in the most damaging coalition with the aggregator.
             delta: the probability with which the tighter epsilon may not hold.
             replay: whether all parties are replayed, with the records of the simulation.
             intervals: level and subject of the intervals.

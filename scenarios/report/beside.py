@@ -64,9 +64,9 @@ class Beside(NamedTuple):
         """Write what was asked for, file by file.
 
         Args:
-            name: of what was run.
-            done: what it gave; synthetic records and pages are of a survey alone.
-            intervals: those that are drawn and written.
+            name: name of the scenario.
+            done: the result; only surveys have synthetic records and pages.
+            intervals: level and subject of the intervals.
 
         Yields:
             Each file, once it is written.
@@ -101,7 +101,7 @@ def write_synthetic(path: Path, estimate: Estimate, digest: bytes) -> None:
 
     Args:
         path: the file.
-        estimate: what they follow.
+        estimate: the estimate that they follow.
         digest: the canonical digest of the record. The draws follow from it alone, so whoever has
             the record can draw the same.
 

@@ -51,7 +51,7 @@ class _File:
     """The growing file of a table.
 
     Attributes:
-        rows: how many it has been given.
+        rows: number of rows added.
     """
 
     def __init__(self, opened: ExitStack, folder: Path, table: RecordTable) -> None:

@@ -67,7 +67,7 @@ class Sent(NamedTuple):
     """Report on an attribute, and how often it is the answer.
 
     Args:
-        category: as reported.
+        category: the reported category.
         kept: the probability that the report is the answer, whatever that is; None if it is not
             the same for all answers.
     """
@@ -80,8 +80,8 @@ class Proof(NamedTuple):
     """Place of the report in the record.
 
     Args:
-        entry: its number.
-        hashes: how many prove it.
+        entry: number of the entry.
+        hashes: number of hashes in the proof.
     """
 
     entry: int
@@ -92,16 +92,16 @@ class Respondent(NamedTuple):
     """Content of the picture.
 
     Args:
-        party: who sent the report.
+        party: the party that sent the report.
         place: which of the party's respondents she is, from 1; 0 if it speaks for one alone.
-        respondents: of how many the survey is.
-        attributes: what was asked.
-        sent: of each attribute.
-        conclusions: of each attribute.
+        respondents: number of respondents in the survey.
+        attributes: the survey's attributes.
+        sent: the report on each attribute.
+        conclusions: conclusions about each attribute.
         tables: the estimated shares of each attribute.
-        epsilon: what all her reports told, in nats.
+        epsilon: cost of all her reports, in nats.
         together: whether a report on one attribute is taken to tell about the others too.
-        source: what the record is of.
+        source: kind of event on record.
         proof: None of a record without a checkpoint over the report.
         answers: her true answers; empty if they are not at hand.
         truth: the true shares of each attribute; empty if they are not at hand.

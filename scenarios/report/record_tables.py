@@ -33,8 +33,8 @@ class Column(NamedTuple):
 
     Args:
         name: the column's name.
-        kind: of its cells, each of which may be missing.
-        says: what is in it.
+        kind: type of its cells, each of which may be missing.
+        says: description of its content.
     """
 
     name: str
@@ -47,7 +47,7 @@ class RecordTable(NamedTuple):
 
     Args:
         name: the table's name.
-        says: what a row is.
+        says: description of a row.
         columns: the first one tells rows apart.
     """
 
@@ -179,9 +179,9 @@ def record_rows(
     Next to nothing of them is kept, but what is under way.
 
     Args:
-        transcript: is verified first, for the ledger.
+        transcript: the transcript; it is verified first, for the ledger.
         roster: the one in its header.
-        reader: of this transcript, its header read.
+        reader: reader of this transcript, after its header.
         variant: for the ledger, chosen by who asks and never by the transcript; without it, the
             table has no rows.
 

@@ -36,7 +36,7 @@ class Page(NamedTuple):
     Args:
         content: its bytes; of one that is too long, the first.
         policy: its content security policy; empty if it has none.
-        status: of the answer.
+        status: HTTP status.
         kind: its media type.
         others: further headers that could change it or lead away from it.
     """
@@ -57,10 +57,10 @@ class Compared(NamedTuple):
     """A page that was served, beside that of this release.
 
     Args:
-        url: where it was served.
-        served: what came.
+        url: address of the page.
+        served: the served page.
         own: this release's.
-        problems: how they differ; none if they are the same.
+        problems: differences; none if the pages are equal.
     """
 
     url: str
@@ -103,7 +103,7 @@ def compare_page(url: str) -> Compared:
     """Fetch a page and compare it with that of this release.
 
     Args:
-        url: where it is served, such as ``https://HOST/``.
+        url: address of the page, such as ``https://HOST/``.
 
     Raises:
         UsageError: the URL is malformed, or the server cannot be reached, breaks off or is late.

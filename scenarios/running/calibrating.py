@@ -21,8 +21,8 @@ class Calibration(NamedTuple):
     """Known margins that an estimate is made to agree with.
 
     Args:
-        files: of margins; without any, nothing is calibrated.
-        method: how.
+        files: files of margins; without any, nothing is calibrated.
+        method: the calibration method.
     """
 
     files: tuple[Path, ...] = ()

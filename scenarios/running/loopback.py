@@ -69,7 +69,7 @@ def allow_connections(sockets: int, *, strangers: int = 0) -> None:
     """Raise the limit on open files as far as needed and allowed.
 
     Args:
-        strangers: how many sockets more are allowed if the system does.
+        strangers: number of additional sockets, if the system allows so many.
 
     Raises:
         UsageError: the system does not allow that many.

@@ -68,15 +68,15 @@ class Outcome(msgspec.Struct, Generic[V_co], frozen=True, kw_only=True, dict=Tru
 
     Args:
         charter: session, variant and roster.
-        result: what the aggregator published.
+        result: the published result.
         transcript: the record; ``digest`` is its canonical digest, 32 bytes.
-        endings: how each party ended; ``"done"`` if all went well.
+        endings: ending of each party; ``"done"`` if all went well.
         records: the true answers, if this was a simulation.
-        seed: of the simulation, or None.
+        seed: seed of a simulation, or None.
         withheld: whether the transcript does without it.
         transport: ``local``, ``memory``, ``tcp`` or ``tls``.
         messages, bytes: number and size of sent messages.
-        seconds: how long the run took.
+        seconds: running time.
     """
 
     charter: Charter

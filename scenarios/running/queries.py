@@ -78,7 +78,7 @@ def query_errors(
         sets: shape (..., cells).
         true: true counts, broadcast to this shape.
         estimated: estimated counts, broadcast to this shape.
-        loosely: where nobody is in the set and nobody is estimated to be, there is no error.
+        loosely: count no error where both the true and the estimated count are 0.
 
     Returns:
         Errors of shape (...); else a relative error is infinite where nobody is in the set.
@@ -108,11 +108,11 @@ def evaluate(
     Args:
         sizes: the number of categories of every attribute.
         true: the true counts.
-        estimated: is asked once per pair, for as many runs as chose it.
+        estimated: called once per pair, for all runs that chose it.
         sigma: the share of the pair's combinations that a set has.
         runs: the number of runs.
         generator: decides attributes and sets.
-        loosely: as of ``set_size``, ``draw_pairs`` and ``query_errors``.
+        loosely: as in ``set_size``, ``draw_pairs`` and ``query_errors``.
 
     Returns:
         Errors of shape (runs,).

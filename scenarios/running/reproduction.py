@@ -41,8 +41,8 @@ class Compared(NamedTuple):
     """One measured figure, its standard error and what the paper prints for it, if anything.
 
     Args:
-        name: of the figure; empty if it is the only one of its row.
-        tolerance: by how much measured and printed may be apart by chance.
+        name: name of the figure; empty if it is the only one of its row.
+        tolerance: largest difference of measured and printed that chance explains.
     """
 
     name: str
@@ -87,11 +87,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One setting of an experiment: what was measured, and what the paper prints for it.
 
     Args:
-        settings: what distinguishes this row, such as ``p`` and ``attributes``.
+        settings: settings of this row, such as ``p`` and ``attributes``.
         measured: a figure, or several by name; may be infinite.
         standard_error: of ``measured``; None, or without a name, for an exact figure, NaN for an
             unknown error.
-        printed: by the paper; None, or without a name, where it prints nothing.
+        printed: the paper's figures; None, or without a name, where it prints nothing.
         tolerance: by how much ``measured`` and ``printed`` may be apart by chance; None, or without
             a name, for three standard errors.
         remark: why measured and printed differ, or what else a reader has to know.
@@ -182,8 +182,8 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         title: the finding, as a sentence; by default how many figures agree with the printed ones.
-        subject: what is shown, the title where nothing is printed.
-        conditions: what held for all figures, such as "n = 32,561; epsilon 2 per report".
+        subject: the subject, used as title where nothing is printed.
+        conditions: conditions of all figures, such as "n = 32,561; epsilon 2 per report".
         x: the setting along the horizontal axis, of numbers; by default that with most values.
         by: the other settings that vary: the first of several that a row has tells panels apart,
             the rest colours; by default all of them.
@@ -216,9 +216,9 @@ class Reproduced:
         runs: the number of repetitions.
         rows: measured beside printed.
         notes: sentences about all rows.
-        picture: what a picture shows of the rows.
+        picture: choice of figures for a picture, and words for them.
         plot: draws into an empty figure instead, what is not in rows.
-        outcome: of the run by messages, if it was one.
+        outcome: outcome of a run by messages.
     """
 
     reproduction: str

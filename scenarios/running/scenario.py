@@ -64,18 +64,18 @@ class Context:
     Args:
         seed: decides all randomness.
         withheld: whether the transcript does without the seed.
-        transport: what carries the messages, by default as for ``simulate``.
+        transport: transport of the messages, by default as for ``simulate``.
         workers: the number of workers that the parties live in; None for this process.
-        engine: whose the workers are.
-        data: where public data lies, or None.
-        transcript: where to write the transcript, or None to keep it in memory.
+        engine: engine of the workers.
+        data: folder of public data, or None.
+        transcript: path of the transcript, or None to keep it in memory.
         watch: follows a run, as of ``simulate``.
         by_messages: a reproduction is to run its experiment once, through live actors
             (``simulate``), and to report its outcome too.
         progress: a reproduction tells it how much is done, and of how much.
         sweep: carries out the pieces of a reproduction.
-        intervals: those that are reported, for a scenario that makes rows or a picture of its own.
-        calibration: what estimates are made to agree with; it is checked before a run.
+        intervals: level and subject of intervals, for a scenario with rows or a picture of its own.
+        calibration: known margins to fit estimates to; checked before a run.
     """
 
     seed: int = field(default=1, repr=False)
@@ -98,7 +98,7 @@ class Context:
         Args:
             kernel: a function at the top of a module. Its result follows from its argument alone,
                 and its annotation says what that is.
-            arguments: such as the settings of an experiment, each with what its draws follow from.
+            arguments: settings of an experiment, each with the source of its randomness.
 
         Raises:
             Exception: as the kernel or the engine that carries it out.
@@ -113,8 +113,8 @@ class Context:
         """Say from what law records were drawn: where people are drawn by law, it is drawn from.
 
         Args:
-            records: as they are given to ``simulate``.
-            population: what they were drawn from.
+            records: records to be passed to ``simulate``.
+            population: the population that they were drawn from.
 
         Returns:
             The same records.
@@ -135,7 +135,7 @@ class Context:
         """Run a variant on known records, as this context says.
 
         Args:
-            parties: over how many the records are spread; one each by default.
+            parties: number of parties that hold the records; one each by default.
             drop: share of parties that vanish before they contribute.
             rules: other faults to inject.
             analysis: the announced analysis.
@@ -175,9 +175,9 @@ class Finished:
 
     Args:
         projection: applied to the tables that are reported.
-        estimate: what to report instead of the outcome's own, if it is worked over.
+        estimate: the estimate to report instead of the outcome's own.
         agreed: whether it was made to agree with known margins, and how is to be said.
-        rows: what a reader is shown instead of every attribute's table, the same keys in each.
+        rows: rows to report instead of the attributes' tables, all with the same keys.
         extra: the scenario's own keys of ``result.json``.
         error: further keys of its ``error``.
         notes: sentences for a reader.
@@ -225,12 +225,12 @@ class Scenario(Generic[P]):
     """A named experiment.
 
     Args:
-        name: how it is called on the command line.
+        name: its name on the command line.
         summary: one sentence.
         parameters: a frozen ``msgspec.Struct`` with a default for every field; its docstring, or a
             ``msgspec.Meta(description=...)``, documents a field, and its bounds are checked.
         joint: whether what it estimates has a joint distribution, so that ``--synthetic`` can draw.
-        fixed: where all else is changed that is no parameter, as the end of an error.
+        fixed: end of the error about an unknown parameter: where else to change it.
         run: runs it; a reproduction, which has the parameter ``runs: Runs``, returns
             ``Reproduced``.
     """
@@ -260,10 +260,10 @@ class Scenario(Generic[P]):
 
         Args:
             variant: its class, or what else makes one for a ``survey``, such as ``with_keep``.
-            name, summary, joint: as of every scenario.
+            name, summary, joint: as for every scenario.
             records: makes the records, from a ``context`` and arguments of its own.
             names: which parameters there are, and in which order; all, if none is named.
-            defaults: of parameters, where they have none or another.
+            defaults: defaults of parameters that have none, or another one.
 
         Raises:
             TypeError: a parameter has no default.

@@ -73,7 +73,7 @@ class Simulation(Generic[V]):
             recorded.
         workers: the number of workers that the parties live in, over ``tcp`` or ``tls``; by default
             they live in this process. The parties of a worker that dies are gone.
-        engine: whose the workers are, as of ``open_engine``.
+        engine: engine of the workers, from ``open_engine``.
         analysis: the announced analysis.
         withheld: keep the seed out of the transcript. Whoever has it can undo every randomization.
         strata: the stratum of each respondent, where the variant has weights. The true shares are

@@ -51,11 +51,11 @@ class ShardTask(msgspec.Struct, frozen=True, kw_only=True):
     Args:
         charter: the survey's charter.
         shard: which parties are its own.
-        records: what they hold, all of it.
+        records: records of all its parties.
         seed: the simulation's seed.
         budget: the most epsilon that a party spends per respondent, in nats, or None.
-        honest, delta: what it consents to beside that (``Machine``).
-        host, port: where the hub listens.
+        honest, delta: terms that its parties consent to (``Machine``).
+        host, port: address of the hub.
         credentials: for TLS, or None.
     """
 
@@ -78,7 +78,7 @@ class ShardEnded(msgspec.Struct, frozen=True):
     """Outcome of the parties of a shard.
 
     Args:
-        endings: by place on the roster, of those that are not ``DONE``.
+        endings: endings other than ``DONE``, by place on the roster.
         failure: why the worker could not connect, or None.
     """
 
@@ -179,11 +179,11 @@ async def run_in_workers(
     Args:
         exchange: the rules of the hub, and its record.
         records: the true answers, in the order of the parties.
-        workers: how many, no more than ``engine_for`` allows; each has about as many parties.
+        workers: number of workers, limited by ``engine_for``; parties are spread evenly.
         secured: whether they dial in over TLS.
         budget: the most epsilon that a party spends per respondent, in nats.
-        honest, delta: what it consents to beside that.
-        joining: how long the workers may take to come, in seconds.
+        honest, delta: terms that parties consent to.
+        joining: seconds that the workers may take to connect.
         linger: how long nobody may have said anything, once the aggregator has ended, until those
             who have not ended are given up, in seconds.
 
@@ -310,7 +310,7 @@ class _Watched:
         """Ending of each party.
 
         Args:
-            departed: who has left the hub, and why.
+            departed: members that have left the hub, with reasons.
         """
         endings: dict[PartyId, str] = {}
         for number, shard in self._shards.items():

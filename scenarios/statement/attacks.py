@@ -32,7 +32,7 @@ def state_attack(name: str, found: Attack | ClientAttack, *, seconds: float) -> 
     """The verdict, what it is about, and the figures of every pair of inputs.
 
     Args:
-        name: of what was attacked, if that is not a variant.
+        name: name of the attacked code, if it is not a variant.
         found: the findings.
         seconds: running time.
     """
@@ -125,7 +125,7 @@ def state_active(
     """The verdict, each finding with its script, and what is rightly charged.
 
     Args:
-        name: of the variant, as a person gave it.
+        name: the variant's name as given.
         found: the findings.
         written: the files of the scripts; empty if there are none.
         seconds: running time.

@@ -22,9 +22,9 @@ def state_figures(
     """Each figure by its name, with its delta, neighbours and assumption; or why there is none.
 
     Args:
-        of: what they are of, in lines.
-        figures: by their names.
-        values: the same by their names in JSON.
+        of: the composed mechanisms, in lines.
+        figures: the figures by name.
+        values: the figures by their names in JSON.
     """
     return Statement(
         title="\n".join(of),

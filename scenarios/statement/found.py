@@ -45,8 +45,8 @@ def found(estimate: Estimate | None, section: Section) -> Grid | None:
     is out of range only the interval is shown.
 
     Args:
-        estimate: what was published; None if nothing was.
-        section: what is stated of it.
+        estimate: the published estimate; None without one.
+        section: the section on the estimate.
     """
     panels = section.panels[:LINES]
     if estimate is None or not panels:

@@ -52,7 +52,7 @@ def state_run(name: str, finished: Finished, intervals: Intervals = USUAL) -> St
     """State a run: its estimates beside the truth, what they cost, and how it went.
 
     Args:
-        name: of the scenario or the plan.
+        name: name of the scenario or the plan.
         finished: the run.
         intervals: level and subject of the intervals.
     """

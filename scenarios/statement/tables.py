@@ -41,10 +41,10 @@ def state_table(
     """Estimates with their intervals.
 
     Args:
-        columns: what tells the rows apart, and ``FIGURES``.
+        columns: columns that identify rows, and ``FIGURES``.
         intervals: level and subject of the intervals.
         projection: applied to the tables.
-        about: what holds of all rows, by names in JSON.
+        about: facts about all rows, by names in JSON.
         notes: further sentences.
         verdicts: on their usefulness.
     """

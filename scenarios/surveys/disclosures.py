@@ -29,8 +29,8 @@ def disclosures(
 
     Args:
         charter: the transcript's charter.
-        seed: of the transcript, if it is a simulation's.
-        folders: of members of a real survey.
+        seed: seed of a simulation's transcript.
+        folders: folders of members of a real survey.
         records: ``PARTY=FILE``, or for a simulation one file with everybody's records.
         variant: ``PATH.py:Class``, where the variant is not a built-in one.
         plan: of the survey, which says how the files are read; None for ones whose cells are the

@@ -20,9 +20,9 @@ class Ending(NamedTuple):
     Args:
         name: in a word or two.
         code: the exit code.
-        paid: what it has paid.
-        acknowledged: what of its answer the aggregator has acknowledged, as far as it knows.
-        following: what to do next.
+        paid: words on the party's payment.
+        acknowledged: words on the acknowledged part of its answer, as far as it knows.
+        following: words on what to do next.
     """
 
     name: str

@@ -30,7 +30,7 @@ class Pin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Args:
         digest: SHA-256 of its bytes, in hex.
-        name: of the class in it.
+        name: name of the class in the file.
     """
 
     digest: Digest
@@ -45,7 +45,7 @@ def own_variant(text: str, pin: Pin | None = None) -> tuple[type[Variant], Pin]:
 
     Args:
         text: the file and the class.
-        pin: what the file has to be; by default anything.
+        pin: the expected file; by default any.
 
     Raises:
         UsageError: another file or class than is pinned, an import that is not allowed, or a file

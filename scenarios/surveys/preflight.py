@@ -45,8 +45,8 @@ class Known(NamedTuple):
     """One thing that is to be known before a survey.
 
     Args:
-        about: what.
-        says: what is so, in a sentence.
+        about: the subject.
+        says: the fact, in a sentence.
         ready: whether the survey can begin with it; None where nothing has to fit.
     """
 
@@ -78,14 +78,14 @@ def preflight(
         path: the plan, or the folder.
         variant: ``PATH.py:Class`` for a folder whose variant is not a built-in one.
         records: a CSV or Parquet file to be answered with.
-        address: where the aggregator is to listen.
+        address: the aggregator's address.
         ids: the column of the records that says who a respondent is.
         purse: the folder of the purse that is to be paid from; None for the user's.
         budget: the most epsilon that a respondent may have spent in all surveys, in nats.
-        honest, delta: what a party consents to beside it, as ``Answering`` has them.
+        honest, delta: terms that a party consents to, as in ``Answering``.
         plan: that says how the records are read, for a folder; by default their cells are the
             categories.
-        parties: how many are to take part, for a plan.
+        parties: number of parties, for a plan.
         useful: predicts how useful the estimates of so many respondents will be, in sentences, or
             says why it cannot; empty to leave it out.
 
@@ -169,7 +169,7 @@ def what_is_asked(
     """Facts on a survey: its questions, wording, end, variant, cost, sum, announced analysis.
 
     Args:
-        parties: how many take part; None while that is not known.
+        parties: number of parties; None if unknown.
     """
     survey = variant.survey
     each = (f"{each.name} ({len(each.categories)})" for each in survey.attributes)
@@ -288,10 +288,10 @@ def _purse(
     """Spending on other surveys, and whether enough is left for this one.
 
     Args:
-        people: who pays; None for all as one.
+        people: ids of the respondents; None for all as one.
         survey: this one, if it has begun.
-        allowed: what each may spend, and what this survey can cost.
-        member: whose folder may recall more than the purse; None before there is one.
+        allowed: budget of each, and the largest cost of this survey.
+        member: member with a folder that may recall more than the purse; None for a plan.
     """
     purse = purse_in(folder)
     if purse is None:

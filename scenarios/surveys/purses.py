@@ -29,10 +29,10 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     """Payments for one survey.
 
     Args:
-        survey: its id, hexadecimal.
-        parties: as whom it was answered.
-        attempts: how many were answered.
-        people: how many have paid by ids; those whom two purses knew under ids count twice.
+        survey: the survey's id, hexadecimal.
+        parties: parties that answered.
+        attempts: number of answered attempts.
+        people: number of people that paid by ids; people known to two merged purses count twice.
         everybody: whether something was paid without ids, so that it counts for everybody.
         recalled: whether something is only known from a party's folder, and counts so too.
         spent: the most that one person has spent.
@@ -52,9 +52,9 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         folder: the purse's folder.
-        people: how many have paid by ids, as in ``Survey``.
+        people: number of people that paid by ids, as in ``Survey``.
         spent: the most that one person has spent in all surveys.
-        told_apart: how many of them read like others and were told apart.
+        told_apart: number of people told apart from others with similar ids.
         as_one: the most that one person has spent if all who read alike are one.
         surveys: in the order in which they were first paid for.
     """
@@ -153,7 +153,7 @@ def merge_into(folder: Path, sources: Sequence[Path], member_in: Callable[[Path]
     """Add what a purse lacks, of other purses and of members' folders.
 
     Args:
-        folder: of the purse, made if there is none.
+        folder: folder of the purse, made if there is none.
         sources: folders of either kind.
         member_in: reads a member's.
 

@@ -24,8 +24,8 @@ class Respondents(NamedTuple):
     """Table of a party, read once: answers and ids are of the same people.
 
     Args:
-        records: what they answer.
-        ids: who they are, in the order of the records; None if that was not asked.
+        records: the answers.
+        ids: ids in the order of the records; None if not requested.
     """
 
     records: Records
@@ -39,8 +39,8 @@ def read_respondents(path: Path, coding: Coding, column: str | None = None) -> R
     """The respondents in a table.
 
     Args:
-        path: of a CSV or Parquet file.
-        coding: how it is read.
+        path: path of a CSV or Parquet file.
+        coding: reads the file.
         column: with the ids; the survey's attributes are handed over, so none of them can be it.
 
     Raises:
@@ -62,7 +62,7 @@ def read_records(source: Source, survey: Survey) -> Records:
     Args:
         source: the path of a CSV or Parquet file, or a table in memory, of pandas, polars or
             Arrow, or a mapping from names to columns.
-        survey: what is asked. Where cells become categories by a plan, its ``records`` reads them.
+        survey: the survey. With a plan, its ``records`` turns cells into categories.
 
     Raises:
         UsageError: as ``Coding.records``.
@@ -74,7 +74,7 @@ def coding_for(survey: Survey, plan: Path | None) -> Coding:
     """Coding by which a party reads the table of its answers.
 
     Args:
-        survey: what it is asked.
+        survey: the survey.
         plan: the plan that says how; by default the cells are the categories.
 
     Raises:

@@ -69,10 +69,10 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         title: the survey's title.
-        attributes: what is asked.
-        keys: what is asked instead.
-        texts: how it is worded, in each language.
-        closes: until when answers are taken: a date and time with an offset, or text.
+        attributes: the questions.
+        keys: keys to ask about instead.
+        texts: wordings, by language.
+        closes: end of the survey: a date and time with an offset, or text.
     """
 
     title: str
@@ -104,9 +104,9 @@ class _Planned(Asked, frozen=True, kw_only=True):
     """Fields of every plan; all other keys are parameters of the variant.
 
     Args:
-        variant: its name, or ``FILE.py:Class``.
+        variant: the variant's name, or ``FILE.py:Class``.
         analysis: the announced analysis.
-        records: how tables of records are written.
+        records: format of tables of records.
     """
 
     variant: str = RRIndependent.name
@@ -121,8 +121,8 @@ class Plan(NamedTuple):
         variant: with its survey and parameters.
         analysis: the announced analysis, if there is one.
         coding: reads tables of records.
-        pin: what pins the variant's file; None for a built-in variant.
-        own: that file and the class in it, ``PATH.py:Class``.
+        pin: pin of the variant's file; None for a built-in variant.
+        own: the file and its class, ``PATH.py:Class``.
     """
 
     variant: Variant
@@ -147,7 +147,7 @@ class Plan(NamedTuple):
         """The records in a table, and the stratum of each; None where the plan has no weights.
 
         Args:
-            source: as for ``records``.
+            source: as in ``records``.
 
         Raises:
             UsageError: as ``Coding.records``; no column of strata is named, or one that is asked;
@@ -182,7 +182,7 @@ class Questions(NamedTuple):
         coding: reads tables of records.
         analysis: the announced analysis, if there is one.
         variant: the name that the plan has for it, or ``FILE.py:Class``.
-        parameters: what else is in the plan: the parameters of its variant, unchecked.
+        parameters: the plan's other keys: the parameters of its variant, unchecked.
     """
 
     survey: Survey

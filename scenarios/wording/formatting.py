@@ -144,10 +144,10 @@ def some(names: Iterable[str], total: int, at_most: int = 5, what: str = "") -> 
     """The first names, and how many more there are.
 
     Args:
-        names: as many as are listed, or more.
-        total: how many there are.
-        at_most: how many are listed.
-        what: what the others are.
+        names: the names; those beyond ``at_most`` are ignored.
+        total: number of names in all.
+        at_most: maximum number of listed names.
+        what: word for the others.
     """
     listed = [name for name, _ in zip(names, range(at_most), strict=False)]
     return " ".join(filter(None, (", ".join(listed), rest(total, len(listed), what))))

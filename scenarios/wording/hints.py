@@ -11,7 +11,7 @@ def did_you_mean(name: str, known: Iterable[str], *, similar: float = 0.6) -> st
     Args:
         name: the unknown one.
         known: the others.
-        similar: how similar a name must be, from 0 to 1.
+        similar: required similarity of a name, from 0 to 1.
     """
     from difflib import get_close_matches
 

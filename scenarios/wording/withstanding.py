@@ -120,7 +120,7 @@ def coins_sentence(variant: Variant, parties: int | None) -> str:
     Empty for a variant that sums without coins, or not at all.
 
     Args:
-        parties: how many take part; None while that is not known.
+        parties: number of parties; None if unknown.
 
     Raises:
         ValueError: the variant cannot sum among so many parties.

@@ -21,14 +21,14 @@ class Commits:
     """State of a record's commits: how much of it is durable.
 
     Args:
-        recorder: what grows.
-        sync: makes what was written durable; it is called in a thread, one call at a time.
+        recorder: writer of the record.
+        sync: makes all writes durable; called in a thread, once at a time.
 
     Attributes:
-        recorder: what grows.
+        recorder: writer of the record.
         durable: the number of entries that are.
-        acknowledged: of each party whose head is durable, what proves it to the party.
-        since: when the write that is under way began; None between writes.
+        acknowledged: proof for each party with a durable head.
+        since: start of the current write; None between writes.
     """
 
     def __init__(self, recorder: Recorder, sync: Callable[[], object]) -> None:

@@ -43,7 +43,7 @@ class ShardHub(ListeningHub):
     Use it in ``async with open_shards(switch, shards) as (hub, port)``.
 
     Args:
-        shards: who lives in which worker. Each comes once.
+        shards: parties of each worker. Each worker connects once.
     """
 
     def __init__(
@@ -82,15 +82,15 @@ class _Member:
     """A party of a shard, at the hub's end.
 
     Args:
-        ready: where it is put when there is something to be written to it.
+        ready: queue of members with something to be written.
 
     Attributes:
-        name: who it is.
-        prefix: its place, as it begins a frame.
-        port: what has come for it; None if it was gone before its worker came.
-        room: how many more envelopes may be written to it before it says that it has read some.
-        owed: how many of its envelopes were relayed that it has not been told of.
-        parked: what it has said that waits for somebody's room, in order.
+        name: the party.
+        prefix: the party's place, as the start of a frame.
+        port: deliveries for the party; None if it left before its worker connected.
+        room: number of envelopes that may be written before the party confirms reading.
+        owed: number of its relayed envelopes that were not confirmed to it.
+        parked: its envelopes that wait for another member's room, in order.
     """
 
     __slots__ = ("_ready", "name", "owed", "parked", "port", "prefix", "room")

@@ -36,7 +36,7 @@ class Shard(msgspec.Struct, frozen=True):
     """Some neighbours on the roster, who live in one worker.
 
     Args:
-        number: of the worker, from 1.
+        number: the worker's number, from 1.
         first, last: the places of its parties on the roster, both included; the aggregator has 0.
         key: a secret of this shard and this run, 32 bytes.
     """

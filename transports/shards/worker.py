@@ -117,7 +117,7 @@ class WorkerShard:
 
     Attributes:
         dismissed: set when the hub has said that the survey is over, or the connection has ended.
-        choked_links: whom to wake when less waits to be written.
+        choked_links: links to wake when less waits to be written.
     """
 
     def __init__(

@@ -38,7 +38,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         path: with the query, if it has one.
-        headers: by name in lower case; of a repeated one the last.
+        headers: values by lower-case name; the last of repeated ones.
         body: empty if there is none.
         address: the client's address.
     """
@@ -53,7 +53,7 @@ class Response(msgspec.Struct, frozen=True):
     """A whole response.
 
     Args:
-        status: of HTTP.
+        status: HTTP status.
         body: text, unless the headers say otherwise. It is left out if the request is HEAD.
         headers: beside the usual ones, or in their place.
     """
@@ -100,10 +100,10 @@ async def serve(
 
     Args:
         listeners: are closed at the end.
-        paths: what can be asked for.
-        limits: what a client may take.
+        paths: handlers by path and method.
+        limits: limits on a client.
         tls: for HTTPS.
-        early: is asked once a head has come that is in the table.
+        early: called once the head of a known request has come.
         refused: called with the client's address, status and reason, if no handler gets a request.
         trusted: addresses whose connections do not make room for those of strangers.
         strangers: counts connections that end without a whole request and without ``refused``.

@@ -41,10 +41,10 @@ class KeptScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     Args:
         variant: the name of the variant.
         parameters: its parameters, without the survey.
-        survey: what was asked.
-        seed, target, hostile, trials, alpha: as the command line had them.
-        rule, what: what was found with it.
-        script: as plain values.
+        survey: the survey.
+        seed, target, hostile, trials, alpha: values from the command line.
+        rule, what: the rule that the script refutes, and how.
+        script: the script as plain values.
     """
 
     variant: str

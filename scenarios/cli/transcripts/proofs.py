@@ -34,7 +34,7 @@ class Shown(NamedTuple):
 
         Args:
             problems: why it does not hold.
-            checkpoint: that it was checked with.
+            checkpoint: the checkpoint that it was checked with.
             known: whether the checkpoint's key has been compared with the aggregator's.
             as_json: print JSON and nothing else.
         """

@@ -40,8 +40,8 @@ def number_in(cell: str, decimal: str) -> float | None:
     """The number in a tidied cell; None if it has something else, or one that is not finite.
 
     Args:
-        cell: its thousands may be set apart, by a comma or by a point, whichever is not the other.
-        decimal: what stands before the decimals, a point or a comma.
+        cell: a number, possibly with thousands set apart by the sign that is not the decimal sign.
+        decimal: the decimal sign, a point or a comma.
     """
     apart = "." if decimal == "," else ","
     if apart in cell:
@@ -60,8 +60,8 @@ class Coding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     Args:
         survey: the survey.
-        questions: one for each of its attributes, in their order.
-        format: how tables are written.
+        questions: a question for each attribute, in order.
+        format: format of tables.
     """
 
     survey: Survey
@@ -76,8 +76,8 @@ class Coding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
         Args:
             survey: the survey.
-            questions: one for each attribute; by default cells are the categories themselves.
-            given: how tables are written.
+            questions: a question for each attribute; by default cells are the categories.
+            given: format of tables.
 
         Raises:
             UsageError: they cannot be written so.
@@ -107,7 +107,7 @@ class Coding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The records in a table, and the cells of one more column, read together.
 
         Args:
-            source: as for ``records``.
+            source: as in ``records``.
             beside: the column; None for no other.
 
         Returns:
@@ -265,8 +265,8 @@ class _Coder(dict[Cell, int]):
         """Reason why a cell has no code, and which setting of the plan would give it one.
 
         Args:
-            cell: the same.
-            encoding: in which the file was read; None for a table that is not a text file.
+            cell: the cell.
+            encoding: the text file's encoding; None for other tables.
         """
         text = self._text(cell)
         if self._is_missing(text):

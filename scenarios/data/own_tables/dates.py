@@ -35,7 +35,7 @@ def date_in(cell: str, order: str) -> datetime.date | None:
 
     Args:
         cell: a time of day after the date is passed over.
-        order: how dates are written, as ``is_order`` has it; years have four digits.
+        order: order of day, month and year, as in ``is_order``; years have four digits.
     """
     found = _pattern(order).fullmatch(cell)
     if found is None:
@@ -67,8 +67,8 @@ class Unit(NamedTuple):
     """A range of the calendar.
 
     Args:
-        name: what it is called.
-        months: how many it has.
+        name: the period's name.
+        months: its number of months.
     """
 
     name: str

@@ -20,7 +20,7 @@ def read_margins(path: Path, survey: Survey) -> tuple[Margin, ...]:
 
     Args:
         path: the file.
-        survey: whose attributes it is about.
+        survey: the survey with these attributes.
 
     Raises:
         UsageError: it is not a table of margins of this survey; says what is wrong.

@@ -29,7 +29,7 @@ def open_sheet(source: Source, given: Format | None = None) -> Sheet:
     Args:
         source: the path of a file of text, Parquet, SPSS or Stata, or a table in memory
             (``Frame.of``).
-        given: how it is written.
+        given: the table's format.
 
     Raises:
         UsageError: it cannot be read, is empty or not a table, or a column's name is missing or

@@ -25,11 +25,11 @@ class Terms(NamedTuple):
     """On what terms people are asked.
 
     Args:
-        variant: its name.
-        epsilon: what a respondent's answers may cost, in nats; None if nothing bounds that.
-        noise: what is added to counts, ``coins`` or ``none``; None if it does not count.
-        delta: of coins, the probability for which epsilon need not hold.
-        parties: how many take part, for whom coins are sized; 0 where it does not matter.
+        variant: name of the variant.
+        epsilon: largest cost of a respondent's answers, in nats; None if unbounded.
+        noise: noise of counts, ``coins`` or ``none``; None for other variants.
+        delta: delta of the coins' epsilon.
+        parties: number of parties that coins are sized for; 0 where it does not matter.
     """
 
     variant: str = "rr-independent"
@@ -48,10 +48,10 @@ def plan_text(
     """The text of a plan, a TOML file, with what was found in comments.
 
     Args:
-        proposal: what is asked.
+        proposal: the proposal.
         title: the survey's title.
         terms: on which it is asked.
-        remark: what they are expected to lead to; None for nothing.
+        remark: expected usefulness in words, if known.
     """
     return "\n".join(_lines(proposal, title, terms, remark)) + "\n"
 

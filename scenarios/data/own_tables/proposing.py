@@ -52,11 +52,11 @@ class Proposal(NamedTuple):
     """Proposal for a table.
 
     Args:
-        source: what the table is called.
-        rows: how many it has.
-        format: how it is written, with the cells that were taken for no answer.
-        columns: what is proposed for each.
-        title: of the survey; empty if the source has none.
+        source: name of the table.
+        rows: number of rows.
+        format: the table's format, with the cells taken for no answer.
+        columns: a proposal for each column.
+        title: title of the survey; empty if the source has none.
         language: the tag of that of the words.
     """
 
@@ -130,7 +130,7 @@ def propose(
             several.
         header: whether the first row of a CSV file names the columns; None if it should, and is
             to be refused where it looks like a record.
-        language: of the words: in an XLSForm one that it has, by its name or tag; else their tag.
+        language: language of the words, by tag; for an XLSForm also by its own name.
 
     Raises:
         UsageError: it cannot be read, its rows do not make a table, it is a malformed form, none of

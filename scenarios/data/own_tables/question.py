@@ -25,7 +25,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     Args:
         name, categories, ordinal, missing: of the ``Attribute``. With edges, categories may be left
             out: they are named by what they hold. So they may with ``ticked``: ``no`` and ``yes``.
-        column: of the table; by default the name. Several questions may have one column.
+        column: column of the table; by default the name. Questions may share a column.
         missing_cells: cells of this column that stand for no answer, beside those of the table.
         ignore_case: a cell that is not a category is taken for the one from which it differs by
             case and blanks alone.

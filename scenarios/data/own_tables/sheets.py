@@ -23,11 +23,11 @@ class Format(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Format of a table; what is None is found in the file.
 
     Args:
-        delimiter: one character between two fields of a text file.
-        encoding: of a text file, by a name that Python knows.
+        delimiter: the character between two fields of a text file.
+        encoding: a text file's encoding, by its name in Python.
         header: whether the first row of a text file names the columns; without it they are called
             ``column 1`` and so on.
-        decimal: what stands before the decimals of a number that is text: a point or a comma.
+        decimal: decimal sign of numbers in text, a point or a comma.
         missing_cells: cells that stand for no answer, as an empty one does.
         stratum: the column with the stratum of each respondent, for trials with ``[weights]``.
     """
@@ -75,7 +75,7 @@ class Labels(NamedTuple):
         ask: the question.
         values: a label by cell, in the order of their codes; without cells for no answer.
         missing: a label by cell that stands for no answer; empty where it has none.
-        ranges: of numbers that stand for no answer, as a person reads them.
+        ranges: ranges of numbers for no answer, as people write them.
         ordinal: whether the order of the cells has a meaning.
     """
 
@@ -94,11 +94,11 @@ class Sheet(NamedTuple):
     """A table of which nothing but the names of its columns has been kept.
 
     Args:
-        source: what errors call it: its path, or ``the table``.
-        names: of its columns, tidied.
+        source: name in errors: the path, or ``the table``.
+        names: tidied column names.
         read: reads it.
-        delimiter, encoding: how a text file is written, given or found; None for another source.
-        labels: of columns, by name, in a file that has them.
+        delimiter, encoding: format of a text file, given or detected; None for other sources.
+        labels: labels by column, for files that have them.
     """
 
     source: str
@@ -127,8 +127,8 @@ def named_sheet(
     """A sheet whose columns are called so.
 
     Args:
-        source: what errors call it.
-        names: as they are written.
+        source: name in errors.
+        names: column names as written.
         read: reads it.
         where: they are written.
 

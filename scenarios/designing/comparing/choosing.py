@@ -62,9 +62,9 @@ def chosen(
     """Candidates to be compared at one epsilon, each once.
 
     Args:
-        names: what a person means.
+        names: names from the command line.
         wanted: the purpose.
-        parameters: of the plan; a variant of a person's own takes those that it has.
+        parameters: the plan's parameters; a user's own variant takes those that it has.
 
     Raises:
         UsageError: a variant has no such candidate.

@@ -53,19 +53,19 @@ class Measured(NamedTuple):
     """A variant at an epsilon.
 
     Args:
-        variant: its name, as ``Candidate`` has it.
+        variant: the variant's name as in ``Candidate``.
         epsilon: limit on the cost of a respondent's reports.
-        chosen: its parameters, as a person would state them.
+        chosen: its parameters in words.
         why: why it was not run; empty if it was, and all below says nothing if not.
         among: the honest parties that its epsilon rests on; None if it holds whoever conspires.
         bounded: whether an epsilon bounds it, whoever conspires.
         by_law: whether no messages were sent.
         runs: number of runs.
-        failed: how many of them gave no estimate, for too few parties answered.
+        failed: number of runs without an estimate, as too few parties answered.
         predicted: the error that its own closed form says it has; None without a closed form.
         raw: the root mean squared error of the raw shares; None if no run gave an estimate.
-        projected: that of the projected shares.
-        held: how many of the intervals held the true share, from 0 to 1.
+        projected: the error of the projected shares.
+        held: share of intervals that contain the true share.
         unknown: the share of the cells whose interval is unknown.
     """
 
@@ -135,8 +135,8 @@ class Comparison(NamedTuple):
         title: the survey's title.
         respondents: number of respondents.
         target: tables with measured errors.
-        setup: how runs were held.
-        measured: of each variant and epsilon.
+        setup: setup of the runs.
+        measured: a result for each variant and epsilon.
     """
 
     title: str
@@ -176,13 +176,13 @@ def compare(
 
     Args:
         compared: variants with their parameters.
-        records: of everybody.
+        records: records of all respondents.
         target: tables with measured errors.
-        runs: of each variant at each epsilon.
+        runs: number of runs of each variant at each epsilon.
         seed: every run's seed follows from it.
-        parties: over how many the records are dealt where messages are sent or parties vanish.
+        parties: number of parties, where messages are sent or parties drop out.
         dropout: the probability with which a party vanishes before it answers.
-        projection: of the tables whose errors are measured beside those of the raw ones.
+        projection: projection of further tables to measure next to the raw ones.
         carried: carries out the runs.
 
     Raises:
@@ -217,7 +217,7 @@ class _Case:
 
     Attributes:
         why: why it is not run; empty if it is.
-        missed: what each run missed, once they are done.
+        missed: errors of each run, once they are done.
     """
 
     variant: Variant

@@ -38,9 +38,9 @@ def audit_page(
 
     Args:
         judged: the audit.
-        rounds: as from ``split_rounds``.
+        rounds: rounds from ``split_rounds``.
         steps: has taken the transcript's steps, if the page is to show them.
-        said: what is stated of it, if that is known already.
+        said: the statement, if it is known already.
     """
     stated, survey = said or statement(judged), judged.audit.charter.variant.survey
     exchanged, flows = traffic(judged.audit, rounds)

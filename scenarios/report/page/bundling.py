@@ -31,7 +31,7 @@ def bundled(entry: str, *folders: Traversable) -> str:
 
     Args:
         entry: the file's name.
-        folders: where modules are looked for, in this order.
+        folders: folders to search for modules, in order.
 
     Raises:
         FileNotFoundError: no folder has a module that is imported.

@@ -58,11 +58,11 @@ class Ruler(NamedTuple):
     """The scale of a verdict, to be drawn.
 
     Args:
-        of: what it is a scale of.
-        measures: what it measures, in a clause.
+        of: subject of the scale.
+        measures: the measured quantity, in a clause.
         steps: names, the best first.
-        edges: what stands below their ends; the first at the left end of all.
-        place: where the verdict stands, from 0, the best end, to 1; None if that is not known.
+        edges: labels of the ends, the first at the left end of the scale.
+        place: place of the verdict from 0 (best) to 1; None if unknown.
     """
 
     of: str
@@ -189,13 +189,13 @@ def intervals(
     """Bars or points with their intervals, one below the other, and what they are in words.
 
     Args:
-        key: what its ids begin with.
-        title: what the points are of.
+        key: prefix of its ids.
+        title: title of the picture.
         marks: the points; a value that is not finite is left blank.
         percent: whether the axis is in percent, and bars lead to the points.
         limits: beyond them nothing is drawn, however wide an interval is.
         whole: whether the axis goes from limit to limit, and bars begin at its left end.
-        description: what it shows; by default, so many estimates.
+        description: description; by default the number of estimates.
     """
     width, row = 360.0, 22.0
     # As much room as the longest words and the longest label take, so that a scale stays between.
@@ -263,9 +263,9 @@ def ticks(
     """The lines of an axis and their numbers.
 
     Args:
-        places: of the ticks.
-        x: where a value stands.
-        bottom: where the lines end.
+        places: places of the ticks.
+        x: horizontal place of a value.
+        bottom: end of the lines.
         percent: whether the axis is in percent.
     """
     parts = []

@@ -34,9 +34,9 @@ def links_page(survey: Survey, links: Sequence[Link], draw: Callable[[str], Mark
     """The page as HTML. It allows its own style sheet alone, and fetches nothing.
 
     Args:
-        survey: what is asked, and until when.
+        survey: the survey, with its closing time.
         links: to be handed out, the spare ones last.
-        draw: makes the QR code of a text, as ``qr_codes`` gives it; None for cards without.
+        draw: draws the QR code of a text, as from ``qr_codes``; None for cards without codes.
     """
     known = words()["links"]
     style = (TEMPLATES / "links.css").read_text(encoding="utf-8")

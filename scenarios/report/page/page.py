@@ -53,12 +53,12 @@ def statement_page(
 
     Args:
         said: the statement.
-        kind: what it is of, in a few words.
+        kind: kind of the page's subject, in a few words.
         template: the name of its file, if it is of a kind that says more.
-        extras: what is drawn besides, by the section's key.
-        source: where it is from, as names and values.
+        extras: further drawings, by the section's key.
+        source: origin of the data, as names and values.
         script: the file of the only one that the page runs; by default none.
-        values: what else the template takes.
+        values: further values for the template.
     """
     drawn = {section.key: panels(section) for section in said.sections if section.panels}
     charts = [chart for each in drawn.values() for chart in each["panels"]]

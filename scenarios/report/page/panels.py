@@ -48,7 +48,7 @@ def legend(sections: Iterable[Section], *, disguised: bool) -> list[tuple[str, s
     """The kinds of mark in the charts of estimates, each with its meaning.
 
     Args:
-        sections: those of a page.
+        sections: sections of a page.
         disguised: whether all answers were randomized before they were sent.
     """
     shown = [panel for section in sections for panel in section.panels[:PANELS]]
@@ -71,8 +71,8 @@ def learned(ledger: Ledger, who: str, *, least: bool) -> dict[str, object]:
     """A chart of what was learned: how sure somebody can be of an answer that was even before.
 
     Args:
-        ledger: what was learned.
-        who: by whom.
+        ledger: the ledger of the observer.
+        who: name of the observer.
         least: whether more may have been told than is on record.
 
     Returns:

@@ -50,7 +50,7 @@ def replay(
     Args:
         found: has taken all steps of the transcript.
         intervals: the estimates' intervals.
-        passed: what the aggregator learned, by what parties signed for.
+        passed: the aggregator's ledger, by signed messages.
     """
     standings = found.standings()
     if not standings:
@@ -136,8 +136,8 @@ def _picture(of: str, rows: Sequence[Sequence[Line]]) -> Markup:
     """Intervals with their points, one row per step; equal steps share a row.
 
     Args:
-        of: what the figures are of.
-        rows: of each step, its figures.
+        of: subject of the figures.
+        rows: figures of each step.
     """
     marks = [_mark(line) for lines in rows for line in lines]
     labels, scale = [line.name for line in rows[-1]], rows[-1][0].scale

@@ -31,7 +31,7 @@ def run_page(name: str, finished: Finished, intervals: Intervals = USUAL) -> str
     Its record is judged as in an audit, and what that says is on the page.
 
     Args:
-        name: of the scenario or the plan.
+        name: name of the scenario or the plan.
         finished: the run.
         intervals: level and subject of the intervals.
     """

@@ -39,12 +39,12 @@ def picture(
     """A whole picture.
 
     Args:
-        key: what its ids begin with, once on a page.
-        title: its name, for those who cannot see it.
-        description: what it shows.
+        key: prefix of its ids, unique on a page.
+        title: its name, for screen readers.
+        description: its description, for screen readers.
         size: width and height.
-        parts: what is drawn.
-        class_: of the style sheet.
+        parts: elements of the picture.
+        class_: class of the style sheet.
     """
     width, height = size
     return element(
@@ -73,11 +73,11 @@ def text(
     """A text at a place, cut to the room it has.
 
     Args:
-        x, y: where its line begins, ends or has its middle, by its class.
+        x, y: start, end or middle of the line, depending on the class.
         content: the text.
-        class_: of the style sheet.
-        room: how wide it may be.
-        size: of its font.
+        class_: class of the style sheet.
+        room: maximum width.
+        size: font size.
     """
     if room is not None:
         content = cut(content, max(3, int(room / (size * _GLYPH))))

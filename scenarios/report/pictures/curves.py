@@ -55,8 +55,8 @@ def plot_curves(
     Args:
         curves: in the order of their colours.
         title: above all.
-        label: what the errors are.
-        notes: what else has to be known.
+        label: name of the errors.
+        notes: further notes.
     """
 
     def plot(figure: Figure) -> None:

@@ -29,8 +29,8 @@ def plot_ratios(rows: Sequence[Row], picture: Picture, *, runs: int | None = Non
     """Every printed figure as measured divided by printed, with its interval and a line at 1.
 
     Args:
-        rows: of a reproduction.
-        picture: what its figures are called.
+        rows: rows of a reproduction.
+        picture: names of its figures.
         runs: number of repetitions.
 
     Raises:

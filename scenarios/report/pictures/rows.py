@@ -61,7 +61,7 @@ class _Point(NamedTuple):
         x: along the horizontal axis.
         panel: the column of panels.
         line: the row of panels: what the vertical axis is.
-        series: what tells colours apart.
+        series: name of the curve, which has a colour of its own.
         computed: whether it is a closed form.
     """
 
@@ -86,10 +86,10 @@ def plot_rows(
     that has most values there; without such, a table in shades.
 
     Args:
-        rows: of a reproduction, at least one.
-        picture: what is shown of them, in which words.
+        rows: rows of a reproduction, at least one.
+        picture: choice of figures, and words for them.
         runs: number of repetitions.
-        level: of the intervals.
+        level: level of the intervals.
 
     Raises:
         ValueError: there are no rows, or ``x`` is not a number in any.
@@ -412,8 +412,8 @@ class _Tile(NamedTuple):
 
     Args:
         title: above it.
-        along: what the horizontal axis of its curves is.
-        points: of its curves, at least one unless it is a table.
+        along: label of the horizontal axis.
+        points: points of its curves, at least one unless it is a table.
         table: in shades.
     """
 

@@ -300,9 +300,9 @@ def draw_intervals(
         axes: values go along, lines across.
         places: the line of each estimate.
         figures: the estimates and the ends of their intervals; unknown ones are not drawn.
-        intervals: what the legend says of them.
-        projection: what was done to the estimates, but not to the intervals.
-        what: what the legend calls the estimates.
+        intervals: name of the intervals in the legend.
+        projection: projection of the estimates, which leaves the intervals unchanged.
+        what: name of the estimates in the legend.
     """
     raw = projection == "none"
     values, low, high = np.array(figures, np.float64).reshape(-1, 3).T

@@ -97,10 +97,10 @@ def frame(
 
     Args:
         figure: with its axes, which are laid out between the two.
-        title: what the picture shows, as a sentence.
-        notes: what has to be known of it, such as numbers and what whiskers are.
+        title: the picture's finding, as a sentence.
+        notes: notes such as numbers, and the meaning of whiskers.
         size: inches of the picture's width, and of the height that the axes have.
-        handles, labels: of the legend, if it has any.
+        handles, labels: entries of the legend, if there are any.
     """
     width, body = min(size[0], LONGEST), size[1]
     titles = _wrapped(title, width, _TITLE, _BOLD)

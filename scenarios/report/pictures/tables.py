@@ -24,11 +24,11 @@ class Table(NamedTuple):
     """Numbers by two settings.
 
     Args:
-        rows, columns: what is written at each.
-        along: what the columns are.
-        across: what the rows are.
+        rows, columns: labels of the rows and columns.
+        along: subject of the columns.
+        across: subject of the rows.
         values: shape (rows, columns); NaN is left blank.
-        unit: what the values are.
+        unit: unit of the values.
     """
 
     rows: tuple[str, ...]

@@ -29,8 +29,8 @@ def rounds_report(rounds: Sequence[Round], about: Callable[[str], str]) -> Itera
     """Messages round by round; those that are alike together.
 
     Args:
-        rounds: as from ``split_rounds``.
-        about: what a kind of message is; empty if that is not known.
+        rounds: rounds from ``split_rounds``.
+        about: describes a kind of message; empty if unknown.
     """
     explained: set[str] = set()
     for stretch in alike_stretches(rounds):

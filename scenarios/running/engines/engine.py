@@ -28,9 +28,9 @@ class Engine(ABC):
     its task is done again elsewhere, unless it was submitted to be done once.
 
     Attributes:
-        name: as in ``--engine``.
+        name: name for ``--engine``.
         jobs: number of concurrent tasks.
-        window: how many tasks may be under way; more would only wait.
+        window: maximum number of tasks handed out at a time.
         host: the address at which workers reach this machine.
     """
 
@@ -53,7 +53,7 @@ class Engine(ABC):
         Args:
             key: names the task when it is handed back; no two under way have the same.
             kernel: a function at the top of a module.
-            argument: what it is called with.
+            argument: the kernel's argument.
             again: do it again if its worker dies. If not, ``Lost`` is handed back.
 
         Raises:
@@ -94,7 +94,7 @@ class Lost:
     """Outcome of a task that was to be done once, and whose worker died.
 
     Args:
-        reason: what became of the worker.
+        reason: what happened to the worker.
     """
 
     __slots__ = ("reason",)

@@ -49,8 +49,8 @@ class OnRay(WorkersEngine):
     it is.
 
     Args:
-        jobs: how many tasks run at a time, by default one for each processor there is.
-        address: of a cluster.
+        jobs: number of concurrent tasks, by default one for each processor.
+        address: address of a cluster.
 
     Raises:
         EngineError: Ray cannot be started.

@@ -77,7 +77,7 @@ class _Worker:
         """Make sure that it has ended; return its exit in words.
 
         Args:
-            after: how many seconds it is given to end by itself.
+            after: seconds to wait for it to end by itself.
         """
         self.link.close()
         try:
@@ -94,7 +94,7 @@ class Processes(WorkersEngine):
     """Carries out each task in one of some processes.
 
     Args:
-        jobs: how many there are, by default one for each processor.
+        jobs: number of processes, by default one for each processor.
     """
 
     name = "processes"

@@ -28,14 +28,14 @@ class Sweep:
 
     Args:
         start: starts the engine.
-        path: where finished pieces are kept until ``finish``; None to keep them nowhere.
+        path: file of finished pieces until ``finish``; None for no file.
         about: all that the results depend on, as JSON has it.
-        progress: is told of every map how many pieces are done, and of how many.
+        progress: called for every map with the number of finished pieces, and their total.
         stage: is told, where the maps belong to several stages, how many of these are done, and of
             how many.
 
     Attributes:
-        maps: how many maps there were.
+        maps: number of maps so far.
     """
 
     def __init__(

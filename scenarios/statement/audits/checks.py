@@ -168,8 +168,8 @@ def bounded_beside_sums(ledger: Ledger, known: CoalitionFinding | None) -> float
     """The ε of what was told beside exact sums, if these alone have none; else None.
 
     Args:
-        ledger: of an observer.
-        known: what the same one knows of secure sums; None if that is not known.
+        ledger: ledger of an observer.
+        known: the observer's knowledge of secure sums; None if unknown.
     """
     if known is None or not known.whole or ledger.unsigned:
         return None  # More may have been told than is on record.

@@ -49,9 +49,9 @@ def coalition(
     """Section on what a coalition can tell of the others.
 
     Args:
-        finding: what they can tell.
+        finding: the coalition's knowledge.
         lead: the answer.
-        key, title: of the section.
+        key, title: key and title of the section.
         notes: cautions about the request.
         unbounded: why no epsilon bounds something, where a reader is told elsewhere.
         partial: the record could not be read whole, so they may know more.
@@ -126,7 +126,7 @@ def active_notes(worst: WorstCoalition, withstands: Withstood | None) -> tuple[s
     """Notes on a search: that it is passive, and how many are withstood if the aggregator lies.
 
     Args:
-        worst: what was found in a record with secure sums.
+        worst: the most damaging coalition in a record with secure sums.
         withstands: number of parties that may conspire with the aggregator; None if unknown.
     """
     passive = (

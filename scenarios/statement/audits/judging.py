@@ -41,15 +41,15 @@ class Asked:
         observer: whose knowledge to account for, and of secure sums too; None for what all who hold
             no records learned.
         trail: the party whose messages are to be shown one by one.
-        worst: how many parties conspire with the aggregator in the most damaging coalition.
+        worst: number of parties in the most damaging coalition with the aggregator.
         delta: the probability with which the tighter epsilon may not hold.
         second_opinion: whether ``dp-accounting`` is asked too.
-        digest, checkpoint: as published elsewhere.
+        digest, checkpoint: values that were published elsewhere.
         cosigned: which of the witnesses demanded have cosigned that checkpoint.
-        disclosed: what members let the auditor have.
+        disclosed: secrets and records that members gave to the auditor.
         intervals: level and subject of the intervals.
-        spot: how many counted places to draw for a spot check; None for no check.
-        spot_words: what the auditor adds to what they are drawn by.
+        spot: number of counted places to draw for a spot check; None for no check.
+        spot_words: the auditor's contribution to the draw.
         rounds: whether to tell the rounds; else there are none.
     """
 
@@ -82,10 +82,10 @@ def judge(
 
     Args:
         variant: the variant's class, chosen by the auditor and never by the transcript.
-        asked: what is asked for.
+        asked: the requested computations.
         file: the transcript's name.
-        reader: of this transcript, if its header has been read already.
-        folds: what else is to take its steps, in the same pass.
+        reader: reader of this transcript, if its header has been read.
+        folds: further folds over the same pass.
         checks: checks the signatures of heads; by default they are checked at once.
 
     Raises:

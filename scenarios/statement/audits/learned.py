@@ -240,8 +240,8 @@ def trail(account: Account, observer: str) -> Section:
     """The messages behind one party's figures.
 
     Args:
-        account: of that party.
-        observer: who learned them, in words.
+        account: the party's account.
+        observer: name of the observer.
     """
     party = cut(account.party)
     rows = tuple(

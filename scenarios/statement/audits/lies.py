@@ -19,7 +19,7 @@ class Bound(NamedTuple):
     """The most that one false report can do.
 
     Args:
-        moves: by how much it moves a raw share of answers that were randomized together.
+        moves: largest change of a raw share of jointly randomized answers.
         keep: the probability that these are kept.
     """
 

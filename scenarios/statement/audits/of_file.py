@@ -95,7 +95,7 @@ def on_record(word: Soundness, says: str, reasons: tuple[str, ...]) -> Verdict:
     Args:
         word: the verdict.
         says: why, in a sentence.
-        reasons: what a reader has to know beside it, in sentences.
+        reasons: further sentences that a reader needs.
     """
     return Verdict(
         about="Record", word=word, state=_OF_THE_RECORD[word], says=says, reasons=reasons

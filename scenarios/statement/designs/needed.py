@@ -30,8 +30,8 @@ def state_needed(
     Args:
         setup: the purpose.
         error: the error.
-        level: how sure it is.
-        needed: what was found.
+        level: the confidence level.
+        needed: the results.
         without: the variants that cannot promise it.
     """
     notes = [f"About {whom_words(setup)}, if {setup.shares.says}."]

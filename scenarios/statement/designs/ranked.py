@@ -24,7 +24,7 @@ def state_designs(found: Designed, *, every: bool) -> Statement:
     """A recommendation, what was found at each epsilon, then what holds of several variants.
 
     Args:
-        found: the same.
+        found: the design.
         every: show all ways to set up a variant, not only its best.
     """
     setup, picks = found.setup, recommend(found.rows)

@@ -40,10 +40,10 @@ class Reasons(NamedTuple):
     """Sentences on one way to ask; each is empty if there is nothing to say.
 
     Args:
-        error: by how much shares are off, and how useful that is.
-        privacy: how well people are protected, and whose honesty that rests on.
-        asks: what people have to do.
-        more: what would be better, or is as good.
+        error: size of the error, and its usefulness.
+        privacy: level of protection, and the honesty that it rests on.
+        asks: tasks of the respondents.
+        more: better or equally good alternatives.
     """
 
     error: str

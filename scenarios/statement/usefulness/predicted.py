@@ -18,7 +18,7 @@ def predicted_verdict(
 
     Args:
         variant: the variant.
-        respondents: how many will answer, at least 1.
+        respondents: number of respondents, at least 1.
         parties: number of parties that hold the respondents; None for one each.
 
     Raises:
@@ -37,7 +37,7 @@ def predicted_sentence(variant: Variant, respondents: int) -> str:
 
     Args:
         variant: the variant.
-        respondents: how many will answer, each by a party of her own.
+        respondents: number of respondents, each with a party of her own.
     """
     try:
         verdict = predicted_verdict(variant, respondents)

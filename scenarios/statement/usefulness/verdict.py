@@ -60,10 +60,10 @@ class UsefulnessVerdict(Verdict):
     """The verdict on usefulness: that of the least useful of what was asked for.
 
     Args:
-        off: by how much the least useful may be off, in a sentence.
+        off: sentence on the margin of the least useful one.
         of: the margin of error of every attribute, or of every table that was asked for.
-        pairs: those of the pairs of attributes beside them; the verdict does not go by these.
-        mending: what would make it better; None if that is not known, or nothing has to be.
+        pairs: margins of pairs of attributes, which do not affect the verdict.
+        mending: changes that would improve it; None if unknown or unnecessary.
     """
 
     off: str
@@ -114,10 +114,10 @@ def judge_usefulness(
     """The verdict on usefulness of an estimate, with its pairs; none if it has nothing to judge.
 
     Args:
-        estimate: that is reported.
-        intervals, projection: as it is shown.
+        estimate: the reported estimate.
+        intervals, projection: those of the report.
         variant, respondents, parties: as for ``mended``.
-        tables: that were announced.
+        tables: the announced tables.
     """
     of = margins_of(estimate, intervals.about, projection, tables)
     mending = mended(variant, of, respondents=respondents, parties=parties, about=intervals.about)
@@ -135,9 +135,9 @@ def on_usefulness(
     """The verdict on usefulness; none if there is nothing to judge.
 
     Args:
-        of: what is judged.
+        of: the judged margins.
         pairs: pairs of attributes that stand beside it.
-        mending: what would make it better.
+        mending: changes that would improve it.
     """
     if not of:
         return ()

@@ -41,7 +41,7 @@ class Agreed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Args:
         variant: the name of the protocol.
-        pin: of the variant's file; None for a built-in one.
+        pin: pin of the variant's file; None for a built-in variant.
         parameters: the variant's parameters.
         survey: the survey.
         analysis: the announced analysis, if there is one.
@@ -107,8 +107,8 @@ class CharterFile(Agreed, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """Charter in every member's folder: what is agreed, and by whom.
 
     Args:
-        members: how many the roster has, the aggregator included.
-        roster: its root.
+        members: number of members, with the aggregator.
+        roster: the roster's root.
         enrolled: how the parties came by their keys, in the roster's order: so many in this way,
             then so many in that.
 
@@ -166,10 +166,10 @@ class PlaceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Place of a party on the roster.
 
     Args:
-        party: its id.
+        party: the party's id.
         place: on the roster, from 1.
         aggregator: the aggregator's public key.
-        proof: that both are on the roster (``Roster.proof_of``).
+        proof: proof that both are on the roster (``Roster.proof_of``).
     """
 
     party: PartyId

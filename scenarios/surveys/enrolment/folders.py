@@ -82,9 +82,9 @@ def member_files(
     """Every member, and the files of its folder but its key, in the order of the roster.
 
     Args:
-        charter: what is agreed, by this roster.
+        charter: the terms, with this roster.
         roster: all members.
-        authority: issues the certificates.
+        authority: issuer of the certificates.
         whole_roster: whether parties need all members.
         without: parties that get no folder.
     """
@@ -145,9 +145,9 @@ def put_files(
     """Put the files of a member beside its key; the same ones again change nothing.
 
     Args:
-        files: by name, the charter among them.
+        files: contents by name, with the charter.
         folder: the member's, with its key.
-        source: what they are from, for messages.
+        source: origin of the files, for messages.
         check: refuses what does not make a member together with the key; it is given a folder that
             has the files alone.
         otherwise: what is wrong where a file is there with another content, with a ``{}`` for its
@@ -180,7 +180,7 @@ def appearing_in(out: Path, *, sync: bool = False) -> Generator[Path]:
     """A folder whose entries appear in another one together at the end of the block.
 
     Args:
-        out: where they appear; it is made.
+        out: folder where they appear; it is made.
         sync: whether they are on disk before.
 
     Raises:
@@ -217,7 +217,7 @@ def valid_days(survey: Survey, days: int | None) -> int:
     """Number of days that the certificates of a survey are valid.
 
     Args:
-        days: as given; None for a month, and for a month after the survey closes.
+        days: the given number; None for a month, or for a month after the survey closes.
 
     Raises:
         UsageError: they end before the survey, or its closing is past or too far away.
@@ -254,7 +254,7 @@ def make_keys(
         plan: the survey's plan.
         parties: their names.
         out: the folder for the members' folders, new or empty; they appear all at once.
-        days: how long the certificates are valid.
+        days: days for which certificates are valid.
 
     Returns:
         The charter.

@@ -50,7 +50,7 @@ class Joined(NamedTuple):
     """Request of a party.
 
     Args:
-        invitation: what it was handed.
+        invitation: the party's invitation.
         variant: the protocol, with what is asked.
         request: the file to hand to the organiser.
     """
@@ -115,7 +115,7 @@ class Accepted(NamedTuple):
     """Outcome of a party's request.
 
     Args:
-        member: what is in its folder now; None if it was refused.
+        member: the member in its folder; None if it was refused.
         claims: what its invitation was used for by somebody else: for a party that was admitted,
             the requests that were refused; for one that was refused, the one that counts.
     """
@@ -131,7 +131,7 @@ def accept(folder: Path, path: Path, own: str | None) -> Accepted:
 
     Args:
         folder: the party's.
-        path: of the answer, an admission or a refusal.
+        path: path of the answer, an admission or a refusal.
         own: ``PATH.py:Class``, where the variant is not a built-in one.
 
     Raises:

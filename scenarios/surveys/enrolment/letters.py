@@ -100,7 +100,7 @@ class Invitation(
     Args:
         party: the place on the roster.
         organiser: the public key of the organiser, who will be the aggregator.
-        secret: of the invitation's key.
+        secret: secret of the invitation's key.
         agreed: the terms of the survey.
     """
 
@@ -165,8 +165,8 @@ class Admission(
     """Admission that a party needs for its folder, signed by the organiser.
 
     Args:
-        party: whose.
-        files: of the folder, by name.
+        party: the admitted party.
+        files: files of its folder, by name.
         claims: refused requests by the same invitation.
         signature: the organiser's.
     """
@@ -196,8 +196,8 @@ def read_letter(path: Path, kind: type[S], most: int = LARGEST_LETTER) -> S:
 
     Args:
         path: the file.
-        kind: what it must be.
-        most: its longest, in bytes.
+        kind: the expected kind.
+        most: maximum size in bytes.
 
     Raises:
         UsageError: it is too long, malformed, or of another kind.
@@ -211,7 +211,7 @@ def received(path: Path, most: int) -> bytes:
 
     Args:
         path: the file.
-        most: its longest, in bytes.
+        most: maximum size in bytes.
 
     Raises:
         UsageError: it is too long, or not a regular file.

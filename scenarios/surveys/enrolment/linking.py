@@ -151,9 +151,9 @@ def make_links(
         out: the folder for the aggregator's folder, the links and the parties' folders, new or
             empty; they appear all at once.
         url: the address of the page.
-        page: makes the page with the links to be printed.
+        page: makes the page of links to print.
         organiser: the aggregator's public key; None to draw one.
-        days: how long the certificates are valid; by default until a month after the closing.
+        days: days for which certificates are valid; by default until a month after the closing.
 
     Returns:
         The charter, and the links in the roster's order.

@@ -50,9 +50,9 @@ class Backup(NamedTuple):
     """Content of a backup.
 
     Args:
-        attempt: that a restored aggregator goes on with, or begins.
+        attempt: the attempt that a restored aggregator resumes or begins.
         begun: whether that has begun.
-        files: how many there are.
+        files: number of files.
     """
 
     attempt: int

@@ -24,7 +24,7 @@ async def closed(charter: Charter, early: trio.Event | None = None) -> str:
     """Wait until a survey closes.
 
     Args:
-        charter: of a survey with a closing time.
+        charter: charter of a survey with a closing time.
         early: set if it is closed before.
 
     Returns:

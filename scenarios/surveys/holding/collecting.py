@@ -48,7 +48,7 @@ def check_answerable(member: Member, parties: tuple[str, int] | None) -> None:
     """Make sure that everybody can answer: by links until the survey closes, and by folders.
 
     Args:
-        parties: as of ``collect_survey``.
+        parties: as in ``collect_survey``.
 
     Raises:
         UsageError: ordinary parties have nowhere to connect, or no attempt has begun before the
@@ -90,9 +90,9 @@ def collect_survey(
     """Ask everybody, take what comes until the survey closes, publish, and record it all.
 
     Args:
-        page: what browsers are served.
-        serving: where.
-        parties: where ordinary parties connect over TLS, if there are any.
+        page: the page for browsers.
+        serving: the server.
+        parties: address for parties over TLS, if there are any.
         listening: called with the page's address, and that for parties if there are any.
 
     All else is as for ``aggregate_survey``.
@@ -127,7 +127,7 @@ def serve_receipts(
     """Show places whether they were counted, after the end, until a signal comes.
 
     Args:
-        transcript: of an attempt at the member's survey that has ended.
+        transcript: path of a finished attempt at the member's survey.
         listening: called with the page's address, and how many receipts there are.
 
     Raises:

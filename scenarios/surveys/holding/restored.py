@@ -52,7 +52,7 @@ class Owing:
         link: the aggregator's own.
         switch: relays what it says.
         hub: knows who is owed something.
-        go_on_without: is asked about those who would be left out.
+        go_on_without: called with parties that would be left out.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ class Serving(NamedTuple):
     """Place and manner of serving the page.
 
     Args:
-        host, port: where to listen; port 0 takes a free one.
+        host, port: the address to listen at; port 0 takes a free one.
         certificate, key: files in PEM, for HTTPS; they are read again when they change. Without
             them, only this machine can connect: a proxy that runs on it, say.
         proxied: whether a proxy says whose each request is (X-Forwarded-For). It is on this

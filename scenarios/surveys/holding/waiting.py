@@ -113,7 +113,7 @@ def await_answers(
 
     Args:
         member: the aggregator, of a survey that ``waits``.
-        parties: where parties connect over TLS; None if nobody does.
+        parties: address for parties over TLS; None without such parties.
         pages: given the charter of this attempt, where people answer from a page; None if nobody
             does.
         listening: called with the addresses, in words, once it listens.
@@ -134,7 +134,7 @@ class Pages(NamedTuple):
 
     Args:
         gateway: takes their answers.
-        serving: where it is served.
+        serving: the server.
     """
 
     gateway: Gateway
@@ -145,9 +145,9 @@ class _Waiting:
     """An attempt that takes answers until the survey closes.
 
     Args:
-        attempt: that is about to begin, or to go on.
-        parties: where parties connect over TLS; None if nobody does.
-        pages: where people answer from a page; None if nobody does.
+        attempt: the attempt, new or resumed.
+        parties: address for parties over TLS; None without such parties.
+        pages: the way in from a web page; None without pages.
         listening: called with the addresses, in words, once it listens.
     """
 

@@ -25,9 +25,9 @@ class Act(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         done: ``begin``, ``resume``, ``close``, ``close --early``, ``abandon``, ``abandon --lost``,
             or ``force``: an earlier record was moved aside.
         attempt: the attempt that it is done to, if to one.
-        wait: what was waited for, where that is known: ``joining``, ``collecting`` or ``asking``.
-        user: whose program did it; a number if that user has no name.
-        pid: of the program.
+        wait: the interrupted wait, if known: ``joining``, ``collecting`` or ``asking``.
+        user: name of the user, or number if there is no name.
+        pid: the program's process id.
     """
 
     time: str
@@ -46,7 +46,7 @@ def note(folder: Path, done: str, *, attempt: int | None = None, wait: str = "")
 
     Args:
         folder: the aggregator's.
-        done, attempt, wait: as of ``Act``.
+        done, attempt, wait: as in ``Act``.
 
     Raises:
         UsageError: the file is malformed.

@@ -33,7 +33,7 @@ async def joining_file(
     """Have the file in the folder while the block runs, and call ``end`` when it is deleted.
 
     Args:
-        closes: when the wait ends by itself, as everybody was told; it is what the file says.
+        closes: the announced end of the wait, which the file names.
 
     Raises:
         OSError: it cannot be made.

@@ -84,7 +84,7 @@ class _Waiting(logging.Handler):
     """Passes lines to a thread, and never waits for it.
 
     Args:
-        file: where the thread writes them; it closes the file in the end.
+        file: file that the thread writes, and closes at the end.
     """
 
     def __init__(self, file: io.FileIO) -> None:

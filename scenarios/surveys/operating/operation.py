@@ -33,13 +33,13 @@ class Operation:
     Args:
         tell: takes events.
         heeds_signals: whether SIGTERM, SIGHUP and Ctrl-C stop it. Signals are the main thread's.
-        folder: where ``close_joining`` finds the survey.
+        folder: folder in which ``close_joining`` finds the survey.
         trusted: addresses whose connections do not make room for those of strangers.
 
     Attributes:
-        progress: how it goes.
+        progress: reports progress.
         tasks: run while parties can connect.
-        early: those of them that run before, too, while witnesses are asked.
+        early: tasks that also run before, while witnesses are asked.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Operation:
 
         Args:
             switch: relays between them.
-            door: where they come in.
+            door: the hub or the gateway.
             commits: the record's commits.
 
         Raises:
@@ -127,7 +127,7 @@ class Operation:
         """While ``close_joining`` ends a wait, by ``end``.
 
         Args:
-            closes: when it ends by itself, as everybody was told; empty if nobody was.
+            closes: the announced closing time; empty if there is none.
         """
         if self._folder is None:
             yield

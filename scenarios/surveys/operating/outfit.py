@@ -32,7 +32,7 @@ def operating(
     Args:
         folder: the aggregator's.
         log: the file for the log, or ``-`` for standard error; None for no log.
-        address: where metrics are served, if they are.
+        address: address to serve metrics at, if any.
         trusted: addresses whose connections do not make room for those of strangers.
 
     Yields:

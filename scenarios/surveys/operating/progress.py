@@ -37,7 +37,7 @@ class Refusing(Protocol):
     """Counts of members that come in or are refused.
 
     Attributes:
-        refused: how many were not let in, by one of a few words.
+        refused: number of refused connections, by reason.
     """
 
     refused: Counter[str]
@@ -61,24 +61,24 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     """Counts of a survey at one moment.
 
     Args:
-        phase: how far it is.
-        parties: how many the roster has.
-        joined: how many of them have been connected at some time.
-        connected: how many are now.
+        phase: the phase.
+        parties: number of parties on the roster.
+        joined: number of parties that have ever connected.
+        connected: number of connected parties.
         awaiting: the kind of message that is awaited, or empty.
-        awaited: from how many parties it is.
-        answered: how many of them have sent it.
-        declined: how many parties have declined.
-        closed: how many waits have ended, by kind.
-        gone: how many parties are gone for good, by one of a few words.
-        refused: how many connections were not let in, by one of a few words.
-        messages: how many were accepted.
-        entries: how many the record has.
-        durable: how many of them are known to be on disk.
+        awaited: number of awaited parties.
+        answered: number of awaited parties that have answered.
+        declined: number of parties that have declined.
+        closed: number of finished waits, by kind.
+        gone: number of parties gone for good, by reason.
+        refused: number of refused connections, by reason.
+        messages: number of accepted messages.
+        entries: number of entries of the record.
+        durable: number of durable entries.
         writing: for how many seconds the record has been being written; 0 between writes.
         left: the seconds until the joining or the wait ends by itself, or None.
-        cosigned: how many witnesses have cosigned the first checkpoint, while they are asked.
-        needed: how many must.
+        cosigned: number of cosignatures of the first checkpoint, while witnesses are asked.
+        needed: number of cosignatures needed.
     """
 
     phase: Phase
@@ -108,8 +108,8 @@ class Progress:
         tell: takes events.
 
     Attributes:
-        phase: how far the survey is.
-        closed: how many waits have ended, by kind.
+        phase: the survey's phase.
+        closed: number of finished waits, by kind.
     """
 
     def __init__(self, tell: Tell = lambda event, fields: None) -> None:

@@ -15,8 +15,8 @@ class Ongoing:
     """Progress of long work on a terminal: how much is done, stage by stage if there are.
 
     Args:
-        show: is given what is done, of how much, and both in words.
-        each: what is counted.
+        show: called with the done part, the total, and both in words.
+        each: word for what is counted.
     """
 
     def __init__(
@@ -68,10 +68,10 @@ def ongoing(
     """On a terminal, a line of how much is done, of how much, and the time that is left.
 
     Args:
-        name: of the work, for people.
+        name: name of the work, for people.
         silent: show nothing.
-        each: what is counted.
-        below: what stands below the line now.
+        each: word for what is counted.
+        below: text below the line.
     """
     console = None if silent else terminal()
     if console is None:

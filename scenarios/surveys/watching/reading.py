@@ -23,7 +23,7 @@ def reading(path: Path, *, times: int = 1, silent: bool = False) -> Generator[Tr
 
     Args:
         path: the file.
-        times: how often it is read.
+        times: number of reads.
         silent: show nothing.
 
     Raises:

@@ -32,7 +32,7 @@ class Flow:
         kind: the messages' kind.
         senders, recipients: the one member, or all the members, of that side.
         messages, bytes: number and size of sent messages.
-        delivered: how many messages arrived; None of those for the record.
+        delivered: number of delivered messages; None for messages to the record.
     """
 
     kind: str
@@ -61,9 +61,9 @@ class Stretch(NamedTuple):
 
     Args:
         name: which rounds.
-        alike: how many.
-        flows: of all of them together.
-        notes: what else happened, each with how often if that is more than once.
+        alike: number of such rounds.
+        flows: flows of all of them together.
+        notes: other events, with their number if above 1.
     """
 
     name: str

@@ -35,7 +35,7 @@ def following(
     """Follow runs: a watch for each, and a function that is told how many of them are done.
 
     Args:
-        name: of what is run, for people.
+        name: name of the run, for people.
         watched: show how a run stands: on a terminal as it goes on, else by a line for each step on
             standard error.
         silent: show no line of progress; what is watched is shown.

@@ -108,7 +108,7 @@ class Tally:
         messages: the number of accepted messages.
         declined: the parties that have declined.
         done: the parties whose head was accepted.
-        departed: of each party that is gone for good, the reason in one of a few words.
+        departed: reasons of parties that are gone for good.
         ended: the number of parties that are done or gone for good.
     """
 

@@ -40,7 +40,7 @@ async def serve(
     Args:
         witness: judges them. It does so in this task's thread, between two awaits, so that nothing
             comes between judging a checkpoint and keeping it.
-        host, port: where to listen; port 0 takes a free one.
+        host, port: the address to listen at; port 0 takes a free one.
         listening: called with the address once it listens.
         said: called with a line for every checkpoint that is cosigned for the first time, every
             fork, and every answer to a trusted address. Of other answers some get a line; the rest

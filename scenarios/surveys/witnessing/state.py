@@ -67,10 +67,10 @@ class Witness:
     """A witness at work. It judges and keeps one request after the other.
 
     Args:
-        key: its name and public key.
+        key: the witness's name and public key.
         identity: holds its private key.
         folder: for the state.
-        last: of every survey that it was told of the last checkpoint cosigned, by origin.
+        last: last cosigned checkpoint of each known survey, by origin.
         clock: gives seconds since 1970.
     """
 
@@ -124,7 +124,7 @@ def witnessing(
 
     Args:
         key: the file of the private key.
-        folder: of the state, as ``make_witness`` made it.
+        folder: folder of the state, from ``make_witness``.
         trusted: the origins of the surveys that it cosigns: of the first attempt, which stands for
             all attempts, and for the logs of what is certified in them.
         clock: gives seconds since 1970.

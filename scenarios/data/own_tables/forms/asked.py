@@ -42,8 +42,8 @@ class Choice(NamedTuple):
     """A choice of a question.
 
     Args:
-        name: that data have.
-        label: that people read; empty if there is none.
+        name: name in the data.
+        label: text for people; empty if there is none.
     """
 
     name: str
@@ -54,12 +54,12 @@ class Asked(NamedTuple):
     """A question of a form.
 
     Args:
-        name: of its column in the data.
+        name: the column's name in the data.
         ask: the question as people read it; empty if there is none.
-        hint: what explains it.
+        hint: explanation of the question.
         required: whether everybody has to answer.
         condition: on which it is asked; empty if it always is.
-        remarks: what else a person has to decide.
+        remarks: further decisions for a person.
     """
 
     name: str
@@ -98,7 +98,7 @@ class Asked(NamedTuple):
         """The proposal where any of some choices may be ticked.
 
         Args:
-            choices: what can be ticked.
+            choices: the boxes that can be ticked.
             limits: to their number.
             columns: of each choice, with 1 where it is ticked and 0 where not; without any, one
                 column lists the names of those that are, with blanks between.
@@ -231,7 +231,7 @@ def references(pattern: re.Pattern[str], texts: Iterable[str]) -> tuple[Decision
     """The decision about words that refer to other answers, where they do.
 
     Args:
-        pattern: of a reference.
+        pattern: pattern of a reference.
         texts: words of a question.
     """
     found = sorted({each for text in texts for each in pattern.findall(text)})

@@ -19,10 +19,10 @@ class Form(NamedTuple):
     """A questionnaire.
 
     Args:
-        source: its file.
-        title: of it; empty if it has none.
+        source: path of the form.
+        title: title of the form; empty if it has none.
         language: the tag of the language in which it is proposed.
-        columns: what is proposed for each question.
+        columns: a proposal for each question.
     """
 
     source: str

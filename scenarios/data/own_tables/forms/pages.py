@@ -26,7 +26,7 @@ class Row(NamedTuple):
     """A row of a sheet that is not empty.
 
     Args:
-        number: its number in the sheet, from 1; the names of the columns have one too.
+        number: row number in the sheet, from 1, counting the row of column names.
         cells: tidied, by column; no empty ones.
     """
 
@@ -42,10 +42,10 @@ class Page(NamedTuple):
     """A sheet.
 
     Args:
-        source: what errors call it.
+        source: name of the sheet in errors.
         name: the end of that, where the form is named already.
         columns: names.
-        rows: those that are not empty.
+        rows: all rows that are not empty.
     """
 
     source: str
@@ -102,7 +102,7 @@ def workbook_pages(path: Path, wanted: Iterable[str], rename: Rename) -> dict[st
     Args:
         path: the workbook's path.
         wanted: names of sheets, in lower case.
-        rename: of columns.
+        rename: gives a column its usual name.
 
     Raises:
         UsageError: openpyxl is not installed, the file is not a workbook, or a sheet names a column

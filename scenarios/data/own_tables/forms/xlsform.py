@@ -117,9 +117,9 @@ def xlsform(path: Path, limits: Limits, language: str | None = None) -> Form:
     """The form in a workbook, in a folder of CSV files, or in ``survey.csv`` and files beside it.
 
     Args:
-        path: of the workbook, the folder or the file.
+        path: path of the workbook, the folder or the file.
         limits: to what is proposed.
-        language: of its labels, as the form calls it or by its tag; by default that of the form.
+        language: language of the labels, by name or tag; by default the form's own.
 
     Raises:
         UsageError: it is malformed, says in which sheet, row and column; or it lacks the language.
@@ -229,7 +229,7 @@ class _Type(NamedTuple):
 
     Args:
         name: in one spelling.
-        about: what follows it, such as the name of a list.
+        about: the rest of the cell, such as the name of a list.
         has_other: whether another answer may be written.
     """
 

@@ -31,7 +31,7 @@ def far_codes(counts: Counter[float]) -> list[float]:
     """Those numbers of a column that are such codes and far from the others, rising.
 
     Args:
-        counts: how often each number is there.
+        counts: frequency of each number.
     """
     below = sorted(number for number in counts if number < 0)
     others = Counter({number: counts[number] for number in counts if number >= 0})

@@ -46,8 +46,8 @@ class Answers(NamedTuple):
     """The cells of a column: how often each answer is there, tidied, and each cell for none.
 
     Args:
-        counts: of answers.
-        missing: of cells for no answer; the empty text is that of empty ones.
+        counts: frequency of each answer.
+        missing: frequency of each cell for no answer; the empty text stands for empty cells.
         respelt: of answers that are there in other spellings too, which differ by blanks or by
             Unicode's ways to write the same, in how many rows.
     """
@@ -78,10 +78,10 @@ class Decision(NamedTuple):
     """One thing that a person has to decide about a column.
 
     Args:
-        matter: what it is about.
-        said: what was found, and what is proposed.
-        rows: how many it concerns; 0 for a question that nobody has answered yet.
-        change: how the plan is changed where that does not fit.
+        matter: kind of decision.
+        said: the finding, and the proposal that follows.
+        rows: number of rows concerned; 0 for a question without answers so far.
+        change: the change to make in the plan if the proposal does not fit.
     """
 
     matter: Matter
@@ -94,7 +94,7 @@ class Words(NamedTuple):
     """The words of a column's questions, as people read them.
 
     Args:
-        wordings: of questions.
+        wordings: wordings of questions, by language.
         group: the heading over them, if they are boxes to tick.
     """
 
@@ -106,12 +106,12 @@ class Proposed(NamedTuple):
     """A proposal for a column.
 
     Args:
-        column: its name.
+        column: the column's name.
         questions: what to ask; none if the column is better left out, several of one that lists
             what was ticked.
-        notes: what was found, a line each.
-        decisions: what a person has to decide.
-        words: of the questions; None where names stand.
+        notes: findings, one per line.
+        decisions: decisions for a person.
+        words: wording of the questions; None to use their names.
     """
 
     column: str
@@ -153,7 +153,7 @@ def with_other(
     Args:
         question: without it.
         joined: the further answers.
-        rows: how many have an answer.
+        rows: number of rows with an answer.
         what: they are.
     """
     other = unused(OTHER, question.categories)
@@ -175,9 +175,9 @@ def scale_decision(question: Question, ends: str, rows: int) -> Decision:
     """The decision about answers that seem to have an order.
 
     Args:
-        question: as it is asked.
+        question: the proposed question.
         ends: the first answer to the last one.
-        rows: how many have an answer.
+        rows: number of rows with an answer.
     """
     if question.ordinal:
         said = f"{ends}: taken for an ordered scale"
@@ -192,10 +192,10 @@ def worded(question: Question, ask: str, hint: str, labels: Mapping[str, str]) -
     """The words of a question; None where there are none.
 
     Args:
-        question: as it is asked.
-        ask: its text.
-        hint: what explains it.
-        labels: of categories, as far as they have any.
+        question: the proposed question.
+        ask: text of the question.
+        hint: explanation of the question.
+        labels: labels of categories, as far as they have any.
     """
     if not ask and not labels:
         return None

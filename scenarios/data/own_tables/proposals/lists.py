@@ -31,9 +31,9 @@ class _List(NamedTuple):
     """The way in which cells list answers.
 
     Args:
-        separator: what is between these.
+        separator: the sign between answers.
         times: in how many rows each is, in its most frequent spelling.
-        respelt: those that have several spellings, which differ by case or blanks alone.
+        respelt: answers with several spellings, which differ only by case or blanks.
     """
 
     separator: str

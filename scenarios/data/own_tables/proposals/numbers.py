@@ -57,7 +57,7 @@ def propose_numbers(
         name: the column's name.
         answers: in it.
         found: the number in each of its cells.
-        limits: how far they are told apart.
+        limits: limits of the proposal.
     """
     by_number: Counter[float] = Counter()
     for cell, times in answers.counts.items():
