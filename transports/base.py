@@ -24,13 +24,13 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         frame: seconds from the first to the last byte of a frame.
         idle: the longest silence of a connection between frames.
         alive: seconds of its own silence after which an end of a lasting link sends ``Alive``.
-        stall: how long a member may leave its mail unread while others wait for room, or may take
-            to read one write.
+        stall: seconds for which a member may leave its mail unread while others wait for room, or
+            may take to read one write.
         goodbye: seconds that a finished party waits for the switch to read everything.
         mailbox: number of envelopes that may wait for a member before senders have to wait.
         envelopes: maximum number of envelopes of a party in a session.
-        unfinished: how many connections there may be over which nobody has proved yet who they are;
-            as many as the roster has, if it has more.
+        unfinished: maximum number of unauthenticated connections; the size of the roster if that is
+            larger.
         unfinished_each: maximum number of them from one address, likewise.
         write: bytes per write.
     """

@@ -37,8 +37,7 @@ class LazyGroup(click.Group):
     """Commands that are listed, summarized and completed without importing them.
 
     Args:
-        sections: of the list of all commands; under the title of each, the places of its commands,
-            by name.
+        sections: sections of the list of all commands: by title, the places of their commands.
     """
 
     def __init__(

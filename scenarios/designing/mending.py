@@ -48,8 +48,8 @@ class Mending(NamedTuple):
     Args:
         to: the step.
         respondents: number of respondents needed.
-        epsilon: what a respondent's reports may cost at most, in nats. Of counts with coins that
-            holds at the usual delta, if enough parties are honest.
+        epsilon: limit on the cost of a respondent's reports, in nats. For counts with coins it
+            holds at the usual delta with enough honest parties.
         dropped: the attributes that are not asked, those first that are least exact.
     """
 

@@ -107,8 +107,8 @@ def coins_needed(
     There are as many coins however many respondents there are, so the number is searched.
 
     Args:
-        setup: how many respondents it has does not count; as many parties as respondents are one
-            each.
+        setup: the purpose, for any number of respondents; equal numbers of parties and respondents
+            mean one party each.
         cls: class of the counting variant.
         epsilon: at the delta of the setup, if enough others are honest.
         error: the promise.

@@ -36,8 +36,8 @@ def make_variant(
     Args:
         cls: the variant's class.
         survey: the survey.
-        given: by name. Those of ``MAKERS`` go to the class's constructor, if it has it and no such
-            field, and with them whatever else that one takes by name.
+        given: parameters by name. Shorthands in ``MAKERS``, if the class has such a constructor and
+            no such field, go to the constructor, together with its other keyword arguments.
         strict: whether a text is refused where a number is expected.
         hint: the end of the error if it cannot be made, after all parameters are known.
 

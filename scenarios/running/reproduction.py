@@ -89,11 +89,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     Args:
         settings: settings of this row, such as ``p`` and ``attributes``.
         measured: a figure, or several by name; may be infinite.
-        standard_error: of ``measured``; None, or without a name, for an exact figure, NaN for an
-            unknown error.
+        standard_error: standard error of ``measured``; None, or without a name, for an exact
+            figure; NaN for an unknown error.
         printed: the paper's figures; None, or without a name, where it prints nothing.
-        tolerance: by how much ``measured`` and ``printed`` may be apart by chance; None, or without
-            a name, for three standard errors.
+        tolerance: largest difference of ``measured`` and ``printed`` that chance explains; None, or
+            without a name, for three standard errors.
         remark: why measured and printed differ, or what else a reader has to know.
 
     Raises:
@@ -188,11 +188,11 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
         by: the other settings that vary: the first of several that a row has tells panels apart,
             the rest colours; by default all of them.
         figures: the names of those that are drawn, in their order; by default all.
-        axis: what all figures are, with the unit, if they share panels and tell colours apart; by
-            default each figure has panels of its own.
-        names: what a setting, a figure or a setting's value is called, with its unit, by its name
-            in the rows: ``{"p": "keep probability p", "": "relative error"}``; as ``"figure 2"``,
-            what the panels of that figure show in place of ``axis``.
+        axis: name and unit of all figures if they share panels, told apart by colour; by default
+            each figure has panels of its own.
+        names: words for settings, figures and values, with units, by their names in the rows:
+            ``{"p": "keep probability p", "": "relative error"}``; ``"figure 2"`` replaces ``axis``
+            in the panels of that figure.
         computed: the figures that are closed forms: lines without points, never called measured.
     """
 

@@ -67,8 +67,8 @@ class Simulation(Generic[V]):
         budget: the most epsilon that a party spends per respondent, in nats.
         honest: the number of parties in a sum that it takes to be honest (``Machine``).
         delta: the most that it spends so.
-        path: where to write the transcript, in memory by default. An earlier simulation there is
-            replaced, the record of a real survey never.
+        path: path of the transcript; by default it is kept in memory. An earlier simulation there
+            is replaced, the record of a real survey never.
         watch: called with the charter before the run; what it returns is told every entry as it is
             recorded.
         workers: the number of workers that the parties live in, over ``tcp`` or ``tls``; by default

@@ -184,8 +184,7 @@ async def run_in_workers(
         budget: the most epsilon that a party spends per respondent, in nats.
         honest, delta: terms that parties consent to.
         joining: seconds that the workers may take to connect.
-        linger: how long nobody may have said anything, once the aggregator has ended, until those
-            who have not ended are given up, in seconds.
+        linger: seconds of silence after the aggregator's end until remaining parties are given up.
 
     Raises:
         EngineError: as ``Engine.drain``.

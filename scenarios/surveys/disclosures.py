@@ -33,8 +33,7 @@ def disclosures(
         folders: folders of members of a real survey.
         records: ``PARTY=FILE``, or for a simulation one file with everybody's records.
         variant: ``PATH.py:Class``, where the variant is not a built-in one.
-        plan: of the survey, which says how the files are read; None for ones whose cells are the
-            categories.
+        plan: the survey's plan, which describes the files; None for files with categories as cells.
 
     Raises:
         UsageError: a file is missing, or what is given does not belong together.

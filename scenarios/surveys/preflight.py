@@ -83,7 +83,7 @@ def preflight(
         purse: the folder of the purse that is to be paid from; None for the user's.
         budget: the most epsilon that a respondent may have spent in all surveys, in nats.
         honest, delta: terms that a party consents to, as in ``Answering``.
-        plan: that says how the records are read, for a folder; by default their cells are the
+        plan: plan that describes the records, for a folder; by default their cells are the
             categories.
         parties: number of parties, for a plan.
         useful: predicts how useful the estimates of so many respondents will be, in sentences, or

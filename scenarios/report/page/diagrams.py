@@ -30,8 +30,8 @@ def bars(shares: Sequence[float | None]) -> Markup:
     """Bars for a table's cell, hidden from those who read the cells beside it.
 
     Args:
-        shares: how long each is, 0 to 1; infinite ones have no end, and None has no bar. Of two,
-            the first is what is claimed.
+        shares: lengths from 0 to 1; an infinite bar has an open end, and None has no bar. Of two
+            bars, the first is the claim.
     """
     kinds, height = (("fill",), 8) if len(shares) == 1 else (("claim", "fill"), 7)
     parts = []

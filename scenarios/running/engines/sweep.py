@@ -31,8 +31,7 @@ class Sweep:
         path: file of finished pieces until ``finish``; None for no file.
         about: all that the results depend on, as JSON has it.
         progress: called for every map with the number of finished pieces, and their total.
-        stage: is told, where the maps belong to several stages, how many of these are done, and of
-            how many.
+        stage: called with the number of finished stages, and their total, if there are several.
 
     Attributes:
         maps: number of maps so far.
@@ -70,8 +69,8 @@ class Sweep:
         Args:
             kernel: a function at the top of a module, which says by an annotation what it returns.
             arguments: each is a piece of work.
-            progress: is told how many pieces are done, and of how many, from the start; by default
-                what was given for all maps.
+            progress: called with the number of finished pieces, and their total; by default the
+                sweep's own ``progress``.
 
         Raises:
             UsageError: the file of finished pieces is damaged or of another sweep.

@@ -38,8 +38,8 @@ class Asked:
     """Request for an audit, and what it goes by besides the transcript.
 
     Args:
-        observer: whose knowledge to account for, and of secure sums too; None for what all who hold
-            no records learned.
+        observer: the observer to account for, in secure sums too; None for the aggregator and all
+            services.
         trail: the party whose messages are to be shown one by one.
         worst: number of parties in the most damaging coalition with the aggregator.
         delta: the probability with which the tighter epsilon may not hold.

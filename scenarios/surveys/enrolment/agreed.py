@@ -109,8 +109,8 @@ class CharterFile(Agreed, frozen=True, forbid_unknown_fields=True, kw_only=True)
     Args:
         members: number of members, with the aggregator.
         roster: the roster's root.
-        enrolled: how the parties came by their keys, in the roster's order: so many in this way,
-            then so many in that.
+        enrolled: origins of the parties' keys in roster order: so many of one way, then so many of
+            the next.
 
     Raises:
         ValueError: it says of another number of parties how they came by their keys.
@@ -135,8 +135,7 @@ class CharterFile(Agreed, frozen=True, forbid_unknown_fields=True, kw_only=True)
         Args:
             agreed: the terms of the survey.
             roster: all members.
-            enrolled: how many parties came by their keys in which way, in the roster's order; a
-                way without parties is left out.
+            enrolled: numbers of parties by origin of their keys, in roster order, without zeros.
         """
         fields = {name: getattr(agreed, name) for name in Agreed.__struct_fields__}
         ways = tuple((way, number) for way, number in enrolled if number)

@@ -150,8 +150,7 @@ def put_files(
         source: origin of the files, for messages.
         check: refuses what does not make a member together with the key; it is given a folder that
             has the files alone.
-        otherwise: what is wrong where a file is there with another content, with a ``{}`` for its
-            name.
+        otherwise: the error about a file with other content, with a ``{}`` for its name.
 
     Raises:
         UsageError: ``check`` refuses them, or a file has another content; nothing is put then.

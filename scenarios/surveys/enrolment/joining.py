@@ -116,8 +116,8 @@ class Accepted(NamedTuple):
 
     Args:
         member: the member in its folder; None if it was refused.
-        claims: what its invitation was used for by somebody else: for a party that was admitted,
-            the requests that were refused; for one that was refused, the one that counts.
+        claims: uses of the party's invitation by others: the refused requests if the party was
+            admitted, the admitted request if it was refused.
     """
 
     member: Member | None

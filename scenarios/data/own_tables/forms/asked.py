@@ -100,8 +100,8 @@ class Asked(NamedTuple):
         Args:
             choices: the boxes that can be ticked.
             limits: to their number.
-            columns: of each choice, with 1 where it is ticked and 0 where not; without any, one
-                column lists the names of those that are, with blanks between.
+            columns: a column for each choice, with 1 if it is ticked and 0 if not. Without them,
+                one column lists the ticked names, separated by blanks.
         """
         if len(choices) > limits.most:
             return self.not_asked(f"{len(choices)} boxes; --most {limits.most} allows fewer")

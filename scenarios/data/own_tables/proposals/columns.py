@@ -48,8 +48,8 @@ class Answers(NamedTuple):
     Args:
         counts: frequency of each answer.
         missing: frequency of each cell for no answer; the empty text stands for empty cells.
-        respelt: of answers that are there in other spellings too, which differ by blanks or by
-            Unicode's ways to write the same, in how many rows.
+        respelt: number of rows with other spellings of each answer, which differ by blanks or
+            Unicode form.
     """
 
     counts: Counter[str]
@@ -107,8 +107,8 @@ class Proposed(NamedTuple):
 
     Args:
         column: the column's name.
-        questions: what to ask; none if the column is better left out, several of one that lists
-            what was ticked.
+        questions: the proposed questions: none for a column to leave out, several for a column that
+            lists ticked answers.
         notes: findings, one per line.
         decisions: decisions for a person.
         words: wording of the questions; None to use their names.
