@@ -55,7 +55,7 @@ COVERAGES = (0.1, 0.3, 0.5, 0.7, 0.9)
 """The shares of a pair's combinations that count queries ask for."""
 
 QUERIES = 1000
-"""How many count queries of each coverage are asked of an estimate."""
+"""Number of count queries of each coverage."""
 
 
 Counted = Literal["attributes", "pairs", "randomized-pairs"]

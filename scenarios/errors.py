@@ -16,7 +16,7 @@ UNCHECKED = 4
 """The exit code for an intact record whose result can be neither confirmed nor refuted."""
 
 COMPLAINT = "sottovoce: "
-"""What the line of an error begins with."""
+"""Start of the line of an error."""
 
 STOPPED = 75
 """The exit code after a signal that asked to stop, as of ``sysexits.h``: try again later."""

@@ -32,7 +32,7 @@ _WORDS = {
     "\N{LEFT SINGLE QUOTATION MARK}": "'",
     "\N{RIGHT SINGLE QUOTATION MARK}": "'",
 }
-"""What stands for the symbols that reports use."""
+"""Replacements of symbols that reports use."""
 
 
 def escape(character: str) -> str:

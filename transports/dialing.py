@@ -21,10 +21,10 @@ from transports.tls import check_peer
 T = TypeVar("T")
 
 BESIDE = 3.0
-"""After so many seconds without a challenge another connection is tried beside the first."""
+"""Seconds without a challenge after which another connection is tried in parallel."""
 
 MOST_BESIDE = 4
-"""The most connections of one party that wait for a challenge at once."""
+"""Maximum number of connections of one party that wait for a challenge."""
 
 
 class TurnedAwayError(ConnectionError):

@@ -200,7 +200,7 @@ def why_ended(error: BaseException) -> str:
 
 
 OTHER = "other"
-"""What ``refusal_word`` says of all that it has no word for."""
+"""Word of ``refusal_word`` for all other reasons."""
 
 REFUSALS = {
     "party": "not admitted",
@@ -208,7 +208,7 @@ REFUSALS = {
     "survey": "another survey",
     "version": "another version",
 }
-"""Why a caller is not let in, in a word or two, by the field of the error."""
+"""Words for the reasons of refused callers, by the field of the error."""
 
 
 def refusal_word(error: BaseException) -> str:

@@ -108,10 +108,10 @@ SECTIONS: Mapping[str, Mapping[str, Place]] = {
     "Answer a survey": ANSWER,
     "Judge a record": JUDGE,
 }
-"""Where every command is and what it does, by what a person wants to do."""
+"""Commands with their modules and summaries, by purpose."""
 
 COMMANDS = {name: place for places in SECTIONS.values() for name, place in places.items()}
-"""The same, by name."""
+"""All commands by name."""
 
 
 @click.group(

@@ -167,7 +167,7 @@ delta_option = click.option(
     help="The probability with which epsilon may not hold.",
 )
 SEEDS = Whole(0, 2**64 - 1)
-"""What a seed can be."""
+"""Type of a seed."""
 
 seed_option = click.option(
     "--seed",

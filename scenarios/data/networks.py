@@ -30,10 +30,10 @@ from scenarios.data import DatasetError
 from scenarios.data.raw_files import packaged, raw_file
 
 MAX_BYTES = 2**24
-"""The longest file that is read from a folder."""
+"""Maximum size of a file that is read from a folder."""
 
 ROW_TOLERANCE = Fraction(1, 10**6)
-"""How far a row of a file may be from a sum of 1: thirds are written with seven digits."""
+"""Largest deviation of a row's sum from 1: thirds are written with seven digits."""
 
 MAX_CELLS = 2**22
 """The largest table that is made on the way to an exact distribution."""

@@ -40,10 +40,10 @@ CACHED = "movielens-latest-small.csv"
 """The file's name in the user's cache."""
 
 MOST_BYTES = 5_000_000
-"""The most that is read of the archive, and of the file in it: they have 1.0 and 2.5 MB."""
+"""Maximum sizes of the archive and of the file in it, which have 1.0 and 2.5 MB."""
 
 SILENCE = 30.0
-"""How long the server may be silent, in seconds."""
+"""Seconds that the server may be silent."""
 
 STARS = (0.5, 5.0)
 """The lowest and highest rating of MovieLens."""

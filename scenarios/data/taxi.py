@@ -30,7 +30,7 @@ BITS = ("CC", "Toll", "Far", "Night_pick", "Night_drop", "M_pick", "M_drop", "Ti
 
 CATEGORIES = ("no", "yes")
 MAX_BITS = 24
-"""The most bits of a stand-in."""
+"""Maximum number of bits of a stand-in."""
 
 PER_CENT = 100
 

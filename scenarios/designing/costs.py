@@ -31,10 +31,10 @@ from scenarios.wording.formatting import epsilon as figure
 from scenarios.wording.withstanding import trusting
 
 RECORDS = (32, 64)
-"""How many respondents parties speak for in two small runs from which more are reckoned."""
+"""Respondents per party in two small runs that larger costs are extrapolated from."""
 
 NEIGHBOURS = 10
-"""Up to how many neighbours a sum is made in such a run."""
+"""Maximum number of neighbours in the sums of such a run."""
 
 _JUDGED = 64
 

@@ -42,7 +42,7 @@ from protocol.variants.sums.tallies import Counted, Tallied, Tally
 from scenarios.designing.assumed import Alike, Shares
 
 REPORTS = 2**40
-"""Of how many reports the expected counts are. No sum of a tally's signs exceeds 64 bits."""
+"""Number of reports behind expected counts, such that sums of a tally's signs fit 64 bits."""
 
 Whole = NDArray[np.int64]
 

@@ -28,13 +28,13 @@ from scenarios.wording.formatting import count, cut, some
 from scenarios.wording.formatting import epsilon as epsilon_text
 
 MOST_CATEGORIES = 500
-"""Of a survey with more categories no other epsilon and no fewer attributes are tried."""
+"""Maximum number of categories for which other epsilons and fewer attributes are tried."""
 
 MOST_CELLS = 10_000
-"""Of counts with more cells they are not tried either."""
+"""Maximum number of counted cells for which they are tried."""
 
 NAMED = 6
-"""The most attributes to leave out that are named."""
+"""Maximum number of named attributes to leave out."""
 
 Margins = Mapping[tuple[Names, Subject], float]
 """Margins of error, by attributes and what may be off."""

@@ -16,17 +16,17 @@ from scenarios.designing.trying import Piece, is_by_law, missed_in
 from scenarios.designing.trying import Setup as Held
 
 RUNS = 4
-"""The fewest runs of a variant, if so many are allowed."""
+"""Minimum number of runs of a variant, if so many are allowed."""
 
 MOST_RUNS = 40
-"""The most runs of a variant, if nothing else is asked for."""
+"""Default maximum number of runs of a variant."""
 
 PEOPLE, LIVE_PEOPLE = 100_000, 5_000
 """Of how many respondents a run is at most, by law or among live parties: more are reckoned from
 these."""
 
 PARTIES = 4
-"""How many live parties speak for them, where nobody answers by herself."""
+"""Number of live parties, for variants in which nobody answers by herself."""
 
 
 class Simulation:

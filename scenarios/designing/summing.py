@@ -17,7 +17,7 @@ from protocol.variants.sums.tallies import Counted, Tallied
 from scenarios.wording.formatting import epsilon as figure
 
 EXACT = "No epsilon bounds what exact sums tell of a respondent."
-"""What is said of counts without coins."""
+"""Sentence on counts without coins."""
 
 # A figure is near enough to what is allowed from this part of it on.
 _NEAR = 0.97

@@ -13,7 +13,7 @@ from scenarios.wording.hints import name_hint
 Names = tuple[str, ...]
 
 MOST_CELLS = 2**22
-"""The most cells of a target's tables together."""
+"""Maximum number of cells of a target's tables together."""
 
 
 class Target(NamedTuple):

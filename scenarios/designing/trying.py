@@ -27,13 +27,13 @@ from scenarios.designing.targets import Names
 from transports.faults import crash, faults
 
 ANSWERS = 200_000
-"""Of about how many respondents, over its runs, one piece of work by law is."""
+"""Approximate number of respondents in a piece of work by law."""
 
 MOST_RUNS = 20
-"""The most runs in a piece of work; by messages it is one run."""
+"""Maximum number of runs in a piece of work by law; by messages it has one run."""
 
 JUDGED = 25
-"""In about how many runs of a variant intervals are judged, which takes longer than all else."""
+"""Approximate number of runs with judged intervals, which take most of the time."""
 
 _ROUNDING = 1e-12
 

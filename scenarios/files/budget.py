@@ -20,19 +20,19 @@ from typing import NamedTuple
 from scenarios.errors import CannotFinishError
 
 SECONDS = 120
-"""How many seconds a command may take, whatever its files."""
+"""Seconds allowed for a command, for any files."""
 
 BYTES_PER_SECOND = 50_000
-"""For how many bytes of its files it may take one second more."""
+"""Bytes of files that allow one more second."""
 
 MEGABYTES = 370
-"""How many megabytes of memory it may take beyond what it begins with, for small files."""
+"""Megabytes of memory allowed beyond those at the start, for small files."""
 
 SMALL = 10 * 2**20
-"""How many bytes of files are small: with them a command stays below 512 MB altogether."""
+"""Bytes of small files; with them a command stays below 512 MB in all."""
 
 BYTES_PER_BYTE = 32
-"""How many bytes of memory it may take for every further byte of its files."""
+"""Bytes of memory allowed for every further byte of files."""
 
 _MEGABYTE = 2**20
 
@@ -43,10 +43,10 @@ _AGAIN = 1.0
 """Seconds until it is raised again that the budget is spent, if something has swallowed that."""
 
 _MARGIN = 96
-"""How many megabytes beyond the budget the system allows: C code may crash where one is refused."""
+"""Megabytes beyond the budget before the system refuses memory, which may crash C code."""
 
 _MARGIN_PER_CORE = 12
-"""How many more for every core: libraries for matrices reserve memory for a thread on each."""
+"""Further megabytes per core, as matrix libraries reserve memory for a thread on each."""
 
 
 _AROUND = (__file__, contextlib.__file__)

@@ -41,7 +41,7 @@ _LONGEST = 32
 
 
 PAGES = (".html", ".htm")
-"""How names of pages end."""
+"""Suffixes of pages."""
 
 
 class Kind(NamedTuple):

@@ -16,7 +16,7 @@ from scenarios.errors import install_command
 from scenarios.wording.formatting import as_json
 
 NAMESPACE = "sottovoce."
-"""What the keys of a file's metadata begin with."""
+"""Prefix of the keys in a file's metadata."""
 
 
 def load_pyarrow(what: str) -> Any:

@@ -44,7 +44,7 @@ _MALFORMED = (
     ("Invalid hex", "a backslash in a text is written twice"),
     ("Illegal character", "a character that cannot stand in a plan"),
 )
-"""What the reader of TOML finds wrong, and how it is said to a person."""
+"""Errors of the TOML reader, with words for people."""
 
 _PLACE = re.compile(r" - at `\$\.([\w-]+)(?:\[(\d+)\])?(?:\.([\w-]+))?")
 

@@ -33,7 +33,7 @@ Repeats = Annotated[
 ]
 
 NAMES = {"p": "keep probability p", "n": "respondents n", "d": "categories d"}
-"""What pictures call settings where an experiment says nothing else."""
+"""Default words for settings in pictures."""
 
 
 class Piece(NamedTuple):

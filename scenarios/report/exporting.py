@@ -10,10 +10,10 @@ from scenarios.files.parquet import load_pyarrow
 from scenarios.report.record_tables import TABLES, RecordTable, Row
 
 BATCH_ROWS = 2**14
-"""The most rows of a table that are held."""
+"""Maximum number of buffered rows of a table."""
 
 BATCH_BYTES = 2**22
-"""How many bytes of long cells are held of a table."""
+"""Maximum size of buffered long cells of a table, in bytes."""
 
 _TYPES = {
     "integer": "int64",

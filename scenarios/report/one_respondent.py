@@ -55,12 +55,12 @@ text { fill: #16191d; font-size: 13px; }
 """
 
 _ANSWERED, _SENT, _BELIEVED, _ESTIMATED = 24.0, 188.0, 382.0, 726.0
-"""Where the columns begin."""
+"""Left ends of the columns."""
 
 _BARS, _BAR = 482.0, 130.0
 _SCALE, _END = 726.0, 976.0
 _ROW, _GAP, _TOP = 20.0, 34.0, 150.0
-"""Where bars and the scale of shares are, and how far rows are apart."""
+"""Places of the bars and of the scale of shares, and the height of rows."""
 
 
 class Sent(NamedTuple):
@@ -123,7 +123,7 @@ class Respondent(NamedTuple):
 
 
 BEGINS = b"<svg "
-"""How such a file begins."""
+"""Start of such a file."""
 
 
 def one_respondent(found: Respondent, intervals: Intervals) -> str:

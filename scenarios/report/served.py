@@ -19,7 +19,7 @@ WITHIN = 15.0
 """Time that a server has for the whole page, in seconds."""
 
 LARGEST = 1_000_000
-"""The most bytes of a page that are read."""
+"""Maximum size of a page in bytes."""
 
 KIND = "text/html; charset=utf-8"
 POLICY = "Content-Security-Policy"

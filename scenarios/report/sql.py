@@ -24,7 +24,7 @@ _HELD = ("sent", "refused", "departed", "restored")
 """The tables whose rows can be long."""
 
 LOADED_BYTES = 2**27
-"""How much is loaded of any transcript, however short its file is."""
+"""Minimum size that is loaded of any transcript."""
 
 _READING = (
     sqlite3.SQLITE_SELECT,

@@ -34,7 +34,7 @@ RESERVED = ("measured", "standard_error", "printed", "tolerance", "remark")
 """The keys of every row in JSON, which a setting must not have."""
 
 TOLERANCE = 3
-"""How many standard errors apart measured and printed may be by chance, if nothing else is said."""
+"""Default tolerance of measured and printed figures, in standard errors."""
 
 
 class Compared(NamedTuple):

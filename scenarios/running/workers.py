@@ -39,7 +39,7 @@ from transports.switch import Switch
 from transports.tls import client_context, server_context
 
 JOINING = 600.0
-"""How long the workers may take to come, in seconds: a cluster may have to grow first."""
+"""Seconds that workers may take to connect: a cluster may have to grow first."""
 
 LIMITS = Limits(handshake=60.0, idle=float("inf"), stall=600.0)
 """Hub and workers compute for many parties at a time, and are silent meanwhile."""

@@ -18,7 +18,7 @@ from scenarios.wording.decimals import decimal, in_percent
 from scenarios.wording.formatting import NONE, cut, respondents_text, rest, some
 
 LINES, LARGEST, WAITS = 8, 3, 6
-"""How many attributes or keys, of each how many of the largest shares, and how many waits."""
+"""Maximum numbers of attributes or keys, of the largest shares of each, and of waits."""
 
 VAGUE = 0.9
 """The interval of a share that is at least so wide says nothing."""

@@ -12,7 +12,7 @@ MOST_LINES = 60
 """More lines of rows than these are shown as pivots."""
 
 WIDTH = 78
-"""How many characters a pivot is wide at most; one that would be wider goes on below."""
+"""Maximum width of a pivot in characters; a wider one continues below."""
 
 _FIGURE = ""
 """Stands for the name of a figure, among the names of settings."""

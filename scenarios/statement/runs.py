@@ -45,7 +45,7 @@ from scenarios.wording.formatting import (
 )
 
 ROWS, EPSILONS, NAMED = 60, 60, 12
-"""How many rows and attributes' figures are listed, and how many figures that are the same."""
+"""Maximum numbers of rows, of attributes' figures, and of equal figures."""
 
 
 def state_run(name: str, finished: Finished, intervals: Intervals = USUAL) -> Statement:

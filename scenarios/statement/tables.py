@@ -22,7 +22,7 @@ Columns: TypeAlias = dict[str, NDArray[Any]]
 """Arrays of one length: of texts, None where there is none, or numbers, NaN where unknown."""
 
 ROWS = 200
-"""The most rows that are listed."""
+"""Maximum number of listed rows."""
 
 _MADE = {
     "simulation": "The record is that of a simulation, which protects nobody: its seed is in it.",

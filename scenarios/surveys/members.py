@@ -21,7 +21,7 @@ CERTIFICATE, KEY = "certificate.pem", "identity.key"
 PLACE, ROSTER = "place.json", "roster.json"
 
 INVITATION, REQUEST = "invitation.json", "request.json"
-"""In a party's folder: what it was handed, and what it hands the organiser."""
+"""Files in a party's folder: its invitation, and its request to the organiser."""
 
 S = TypeVar("S", bound=msgspec.Struct)
 

@@ -20,7 +20,7 @@ from scenarios.files.user_modules import run_module, user_module
 from scenarios.running.loading import split_path, variant_in
 
 ALLOWED = ("protocol", "numpy")
-"""What a variant's file may import besides the standard library."""
+"""Modules that a variant's file may import besides the standard library."""
 
 Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 

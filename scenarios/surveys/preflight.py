@@ -36,7 +36,7 @@ from scenarios.wording.withstanding import coins_sentence, sums_sentences, sums_
 from transports.tls import client_context, server_context
 
 CONNECTING = 5.0
-"""How long to wait for an address to answer, in seconds."""
+"""Seconds to wait for an address to answer."""
 
 _LISTED = 8
 

@@ -17,7 +17,7 @@ from scenarios.data.own_tables.sheets import Source, tidied
 from scenarios.surveys.survey_plan import read_plan
 
 MOST_ID = 200
-"""The most characters of an id."""
+"""Maximum number of characters of an id."""
 
 
 class Respondents(NamedTuple):

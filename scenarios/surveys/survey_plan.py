@@ -44,7 +44,7 @@ _FIELDS = {
     "categor": "categories",
     "the name": "name",
 }
-"""By what words errors about an attribute tell which of its fields they are about."""
+"""Words in errors about an attribute, with the field that they are about."""
 
 _ABOUT = (
     (r"^records: (\w+)", "records"),
@@ -54,7 +54,7 @@ _ABOUT = (
     (r"no (variant) ", ""),
     (r"(?:^|made: )(quorum|max_records|title|closes|patience|weights)\b", ""),
 )
-"""How errors name a field, and in which table it is, if in any."""
+"""Patterns of errors that name a field, each with the field's table, if any."""
 
 
 class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -18,7 +18,7 @@ ONCE = (
     "By marg-ps or inp-ht a report costs \N{GREEK SMALL LETTER EPSILON} once, however many boxes "
     "there are: every question of this survey has two categories."
 )
-"""The sentence on variants that pay once where this one pays for each box."""
+"""Sentence on variants that pay once where this one pays for each box."""
 
 
 def box_sentences(variant: Variant) -> Iterator[str]:

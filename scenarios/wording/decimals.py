@@ -9,7 +9,7 @@ from protocol.estimators.inference.intervals import Intervals, Shown
 from scenarios.wording.formatting import signed
 
 _MOST = 12
-"""The most decimals that a figure has."""
+"""Maximum number of decimals of a figure."""
 
 
 def decimals(figures: Iterable[Shown], *, least: int = 4, digits: int = 2) -> int:

@@ -22,7 +22,7 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 _RAISED = str.maketrans("0123456789", "\u2070\xb9\xb2\xb3\u2074\u2075\u2076\u2077\u2078\u2079")
 
 NAME = 60
-"""The most characters of one name."""
+"""Maximum number of characters of a name."""
 
 
 def cut(text: str, length: int = NAME) -> str:

@@ -13,7 +13,7 @@ from rich.text import Text
 from scenarios.errors import printable
 
 _BEGINS = re.compile(r"\s+(?:\S+ {2,}|- )?(?=\S)")
-"""What a line is indented by: blanks, and a first word with more blanks after it."""
+"""Indentation of a line: blanks, and a first word followed by several blanks."""
 
 
 def plain(content: str, style: str = "") -> Text:

@@ -24,10 +24,10 @@ NOT_KNOWN = (
     "How many may conspire with the aggregator is not known: the variant sums, and has no "
     "SecureSum among its parameters."
 )
-"""The sentence on a variant that makes its sums in a way of its own."""
+"""Sentence on a variant with sums of its own kind."""
 
 WITHHELD = "What opens the sum stays with the aggregator: nobody else can check the total."
-"""The sentence on a sum of which not every reader of the record can take the masks off."""
+"""Sentence on a sum with a total that not every reader of the record can unmask."""
 
 _NOBODY_MISSING = "obody may be missing: one sleeping party ends the attempt."
 

@@ -14,7 +14,7 @@ from protocol.transcript.receipts import Acknowledgement
 from protocol.transcript.recorder import Recorder
 
 EVERY = 0.3
-"""The most seconds that something recorded waits to be written, when nobody waits for it."""
+"""Maximum seconds that an entry waits to be synced when nobody waits for it."""
 
 
 class Commits:

@@ -31,7 +31,7 @@ from transports.shards.shard import (
 )
 
 WAITING_BYTES = 64 * 1024 * 1024
-"""How much may wait to be written before all parties of a shard wait."""
+"""Bytes that may wait to be written before all parties of a shard wait."""
 
 _ENDS = (trio.BrokenResourceError, trio.EndOfChannel)
 

@@ -16,10 +16,10 @@ EVERY = 1.0
 """The seconds after which one failure is forgotten."""
 
 LONGEST = 30.0
-"""The longest that an address has to wait, in seconds: others may have it too."""
+"""Longest wait of an address in seconds: others may have the same address."""
 
 REMEMBERED = 4096
-"""The most addresses that are remembered at once; those that failed longest ago are forgotten."""
+"""Maximum number of remembered addresses; the oldest failures are forgotten first."""
 
 
 class Failures:

@@ -32,7 +32,7 @@ SCRIPT = "script-{}.json"
 """The name of a finding's script in the folder of ``--out``, by its number from 1."""
 
 EVERY = "all"
-"""What stands for all built-in variants."""
+"""Word for all built-in variants."""
 
 
 class KeptScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

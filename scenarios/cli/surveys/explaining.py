@@ -47,10 +47,10 @@ from scenarios.surveys.watching.reading import reading
 from scenarios.wording.formatting import count
 
 MOST_CELLS = 2**16
-"""The most combinations of answers whose joint distribution is estimated."""
+"""Maximum number of combinations of answers for an estimate of their joint distribution."""
 
 MOST_SHOWN = 60
-"""The most categories of all attributes together that a picture has room for."""
+"""Maximum number of categories of all attributes together in a picture."""
 
 
 class _Reports(Fold):

@@ -52,7 +52,7 @@ _OF_PLANS = (
 )
 
 _MANY = 1000
-"""From how many on it takes so long to draw QR codes that it is said."""
+"""Number of QR codes from which a message announces the wait."""
 
 
 @frozen_options

@@ -31,7 +31,7 @@ COUNTING: Mapping[str, type[Counted]] = {cls.name: cls for cls in (SecureSumVari
 """The variants that count true answers."""
 
 MOST_DECISIONS = 12
-"""The most lines of what a person has to decide that are printed."""
+"""Maximum number of printed decisions."""
 
 NOBODY_YET = "How useful the answers will be depends on how many answer: --n says for how many."
 """The remark on a plan from a form, if no number of respondents was given."""

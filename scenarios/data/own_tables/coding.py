@@ -33,7 +33,7 @@ _REFUSED = -1
 _NAN = float("nan")
 
 _KNOWN = 1 << 16
-"""How many distinct cells of a column are kept with their codes at one time."""
+"""Maximum number of distinct cells of a column that are kept with their codes."""
 
 
 def number_in(cell: str, decimal: str) -> float | None:

@@ -10,10 +10,10 @@ from scenarios.data.own_tables.sheets import Sheet
 from scenarios.files.collecting import collector_paused
 
 _MOST_CELLS = 1_500_000
-"""How many distinct cells are counted at one time. One column may have more."""
+"""Maximum number of distinct cells counted at a time. A column may have more."""
 
 _SAMPLE = 50
-"""Of how many blocks a sample is."""
+"""Number of blocks in a sample."""
 
 
 def counted(sheet: Sheet) -> Iterator[tuple[str, Counter[Cell]]]:

@@ -106,4 +106,4 @@ class Unit(NamedTuple):
 
 
 UNITS = (Unit("month", 1), Unit("quarter", 3), Unit("year", 12))
-"""From the shortest to the longest."""
+"""All periods, from shortest to longest."""

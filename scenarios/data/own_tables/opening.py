@@ -20,7 +20,7 @@ from scenarios.files.parquet import load_pyarrow
 _PARQUET = b"PAR1"
 
 IN_MEMORY = "the table"
-"""What errors call a table in memory."""
+"""Name of a table in memory in errors."""
 
 
 def open_sheet(source: Source, given: Format | None = None) -> Sheet:

@@ -16,7 +16,7 @@ from protocol.surveys.dataframes import Cell, text_of
 from protocol.surveys.survey import listed, shown
 
 BLOCK = 1 << 11
-"""How many rows are read at one time."""
+"""Number of rows read at a time."""
 
 
 class Format(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -13,7 +13,7 @@ from scenarios.errors import install_command
 
 _READERS = {".sav": "read_sav", ".zsav": "read_sav", ".dta": "read_dta"}
 _CELLS = 1 << 21
-"""How many cells are read at one time: a file unpacks to more than its length."""
+"""Number of cells read at a time, as a file unpacks to more than its length."""
 
 
 def is_statistics_file(path: Path) -> bool:

@@ -17,10 +17,10 @@ from scenarios.files.kinds import detect_kind
 from scenarios.wording.formatting import count
 
 DELIMITERS = (",", ";", "\t", "|")
-"""What is tried between fields, in this order."""
+"""Delimiters to try, in order."""
 
 ENCODINGS = ("utf-8", "cp1252", "latin-1")
-"""What is tried where there is no byte order mark. The last one fits any bytes."""
+"""Encodings to try without a byte order mark. The last fits any bytes."""
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),

@@ -30,7 +30,7 @@ from scenarios.designing.trying import (
 )
 
 EXACT_RUNS = 3
-"""How many runs there are of a variant that is predicted to have no error."""
+"""Number of runs of a variant that is predicted to have no error."""
 
 CHANCE = 1e-4
 """How often a variant that errs as predicted is said to differ, in many runs.

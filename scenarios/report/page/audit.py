@@ -22,7 +22,7 @@ from scenarios.wording.formatting import cut
 from scenarios.wording.withstanding import together as conspiring
 
 BEGINS = b"<!doctype html>"
-"""How such a file begins."""
+"""Start of such a file."""
 
 
 def audit_page(

@@ -23,7 +23,7 @@ from scenarios.statement.usefulness.verdict import UsefulnessVerdict
 from scenarios.wording.formatting import MINUS, count
 
 _SCALE = 100.0
-"""The least width of a scale between labels and words."""
+"""Minimum width of a scale between labels and words."""
 
 
 def bars(shares: Sequence[float | None]) -> Markup:

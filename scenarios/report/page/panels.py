@@ -21,19 +21,19 @@ from scenarios.wording.decimals import decimal, in_percent, legend_text
 from scenarios.wording.formatting import NONE, cut, rest
 
 PANELS = 24
-"""The most panels of a section that are drawn."""
+"""Maximum number of drawn panels of a section."""
 
 LISTED = 600
-"""The most rows of all tables of panels together, but for what is drawn."""
+"""Maximum number of rows in the tables of panels that are not drawn."""
 
 FIRST = 6
-"""The most charts of a page that are not folded."""
+"""Maximum number of charts on a page that are not folded."""
 
 LEARNED = 8
-"""The most attributes of the chart of what was learned."""
+"""Maximum number of attributes in the chart of what was learned."""
 
 _ALMOST = 9.2
-"""At a larger loss in nats, an answer is almost sure: to more than 99.99 %."""
+"""Loss in nats beyond which an answer is almost sure: to more than 99.99 %."""
 
 
 class Drawn(NamedTuple):

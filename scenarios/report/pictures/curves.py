@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _ASIDE = 0.003
-"""How far aside of each other measured points of neighbouring curves are, as such a share."""
+"""Shift between the points of neighbouring curves, as a share of the axis."""
 
 _NARROW = 5
-"""Up to what ratio of largest to smallest error every tick is written."""
+"""Largest ratio of errors at which every tick has a label."""
 
 
 class Point(NamedTuple):

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _LOGARITHMIC = 5
-"""From what ratio of the largest to the smallest on the axis is logarithmic."""
+"""Ratio of largest to smallest value from which the axis is logarithmic."""
 
 
 _PALE = 0.3
-"""How opaque a mark is of which it is unknown whether it agrees."""
+"""Opacity of a mark for a figure with unknown agreement."""
 
 
 def plot_ratios(rows: Sequence[Row], picture: Picture, *, runs: int | None = None) -> Plot:

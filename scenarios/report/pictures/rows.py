@@ -40,16 +40,16 @@ _FIGURE = "figure"
 """The setting of rows that tells several figures of a paper apart: each has panels of its own."""
 
 _MOST_LINES = 44
-"""Up to so many rows are a line each."""
+"""Maximum number of rows that are a line each."""
 
 _LOGARITHMIC = 100
-"""From what ratio of largest to smallest on an axis is logarithmic."""
+"""Ratio of largest to smallest value from which an axis is logarithmic."""
 
 _DECADES = 10
 """A logarithmic axis shows so many at most: what is smaller is the round-off of a zero."""
 
 _ASIDE = 0.006
-"""How far aside of each other points of neighbouring curves are, as a share of the axis."""
+"""Shift between the points of neighbouring curves, as a share of the axis."""
 
 PRINTED = "printed in the paper"
 

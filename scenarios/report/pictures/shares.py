@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CATEGORIES = 20
-"""Up to so many categories of an attribute are drawn."""
+"""Maximum number of drawn categories of an attribute."""
 
 _MOST_MEANS = 14
 _COLUMN = 56
-"""Up to so many lines a column has."""
+"""Maximum number of lines in a column."""
 
 _SHORT = 24
 """Columns that are no longer are not split."""

@@ -26,7 +26,7 @@ DPI = 150
 """Pixels of a picture per inch."""
 
 LONGEST = 13.2
-"""The most inches of a side: below 2,000 pixels."""
+"""Maximum length of a side in inches: below 2,000 pixels."""
 
 STYLE: Any = {
     "font.size": 9.0,
@@ -49,7 +49,7 @@ STYLE: Any = {
     # The same picture is the same file.
     "svg.hashsalt": "sottovoce",
 }
-"""What matplotlib is told while a picture is drawn."""
+"""Settings of matplotlib while a picture is drawn."""
 
 _EDGE = 0.12
 """Inches between what is written and the edge."""
@@ -67,10 +67,10 @@ _NAME = 8.5
 """The size of names at the ends of curves, in points."""
 
 _APART = 1.3
-"""How far apart two names are at least, in sizes of their font."""
+"""Minimum distance of two names, in font sizes."""
 
 _CUT = 90
-"""The most letters of a label in a legend."""
+"""Maximum number of letters of a label in a legend."""
 
 
 def style(place: int) -> tuple[str, str]:

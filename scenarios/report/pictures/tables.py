@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _LETTERS = 10
-"""So many letters of a category are written."""
+"""Maximum number of letters of a category."""
 
 _TICKS = 12
-"""So many categories are named along an axis, at most."""
+"""Maximum number of named categories on an axis."""
 
 
 class Table(NamedTuple):

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _WRITTEN = 12
-"""Up to so many attributes values are written into the cells."""
+"""Maximum number of attributes for which cells have their values."""
 
 _LETTERS = 16
-"""So many letters of a name are written."""
+"""Maximum number of letters of a name."""
 
 
 def triangle_width(seen: Glance) -> float:

@@ -33,10 +33,10 @@ _SHORT = 48
 """A table with a longer cell is printed as a line for each row."""
 
 PANELS = 60
-"""The most panels of a section that a table lists."""
+"""Maximum number of panels of a section in a table."""
 
 CATEGORIES, LARGEST = 40, 20
-"""Of a panel with more figures, so many of the largest are listed."""
+"""Maximum number of figures of a panel; of more, the largest are listed."""
 
 
 def statement_report(said: Statement, *, details: bool = True) -> Iterator[RenderableType]:

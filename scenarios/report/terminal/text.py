@@ -14,7 +14,7 @@ from scenarios.wording.formatting import others_in, rest
 from scenarios.wording.plain import plain
 
 _NOTES = 12
-"""The most notes on rounds that are alike."""
+"""Maximum number of notes on equal rounds."""
 
 
 def header_report(header: Header) -> RenderableType:

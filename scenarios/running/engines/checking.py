@@ -12,7 +12,7 @@ from scenarios.running.engines.engine import Engine
 from scenarios.running.engines.opening import open_engine
 
 WORTH = 4096
-"""From how many signatures on processes are started: they take as long as some thousand."""
+"""Number of signatures from which processes are started; starting them costs some thousand."""
 
 
 class ChecksMeanwhile:

@@ -28,7 +28,7 @@ from scenarios.running.engines.with_workers import Task, WorkersEngine
 
 MOST_PORT = 65535
 REACHED_WITHIN = 5.0
-"""How many seconds a cluster may take to accept a connection."""
+"""Seconds that a cluster may take to accept a connection."""
 
 DEATHS: Mapping[type[Exception], str] = {
     exceptions.LocalRayletDiedError: "its node was lost",
@@ -38,7 +38,7 @@ DEATHS: Mapping[type[Exception], str] = {
     exceptions.TaskCancelledError: "its worker was ended",
     exceptions.WorkerCrashedError: "its worker died",
 }
-"""What Ray raises when a worker is gone, and how that is put here."""
+"""Ray's errors for lost workers, with words for them."""
 
 
 class OnRay(WorkersEngine):

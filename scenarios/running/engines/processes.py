@@ -22,12 +22,12 @@ from scenarios.running.engines.engine import Lost
 from scenarios.running.engines.with_workers import Task, WorkersEngine
 
 MOST_DEATHS = 3
-"""How many workers may die of one task."""
+"""Maximum number of workers that may die of one task."""
 
 _WORKER = Path(__file__).with_name("worker.py")
 _STDERR = 2
 _POLL = 1.0
-"""After how many seconds of silence it is looked whether a worker died behind an open link."""
+"""Seconds of silence after which a worker is checked for a death behind an open link."""
 
 
 def processors() -> int:

@@ -371,7 +371,7 @@ OF_THE_AUDIT: Mapping[str, Question] = MappingProxyType(
         "False answers": Question("estimate", false_answers),
     }
 )
-"""What is asked of an audit, by what it is about."""
+"""Checks of an audit, by subject."""
 
 
 def audit_checks(judged: Judged) -> tuple[Check, ...]:

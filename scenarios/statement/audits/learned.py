@@ -21,7 +21,7 @@ from scenarios.wording.withstanding import together
 LOSSES, GROUPS, TRAIL, CLAIMS, CHARGES = 40, 10, 4, 20, 100
 
 _NAMED = 12
-"""Up to so many attributes have a row each, unless their figures are all the same."""
+"""Maximum number of attributes with a row each, unless their figures are all equal."""
 
 
 def ledger(judged: Judged, lead: str) -> Section:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Answer: TypeAlias = tuple[State, str]
 
 LENGTH, NAMES = 400, 8
-"""The most characters of a sentence, and the most names in it."""
+"""Maximum number of characters of a sentence, and of names in it."""
 
 
 def whole(verification: Verification) -> Answer:
@@ -249,7 +249,7 @@ OF_THE_FILE: Mapping[str, Callable[[Verification], Answer | None]] = MappingProx
         "The beginning": begun,
     }
 )
-"""What is asked of the file alone, by what it is about; None if it is moot."""
+"""Checks of the file alone, by subject; a check without an answer gives None."""
 
 
 def checks_of_file(verification: Verification) -> tuple[Check, ...]:

@@ -27,7 +27,7 @@ from scenarios.statement.sampling import design_values, response_values
 EXAMPLES = 5
 LISTED_NAMES = 50
 LISTED_SETS = 100
-"""The most names of a set, and the most sets, that values give; all are counted."""
+"""Maximum number of names of a set, and of sets; all are counted."""
 
 
 def audit_values(judged: Judged) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from scenarios.statement.statement import Fact, Statement
 from scenarios.wording.formatting import count, rest
 
 FAULTS = 50
-"""The most faults that are listed."""
+"""Maximum number of listed faults."""
 
 
 def state_verified(verification: Verification) -> Statement:

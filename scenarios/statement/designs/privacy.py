@@ -1,4 +1,4 @@
-"""The sentence on how private a design is."""
+"""Sentence on the privacy of a design."""
 
 from __future__ import annotations
 

@@ -19,10 +19,10 @@ from scenarios.wording.formatting import count, size, upper
 from scenarios.wording.withstanding import withstood_in
 
 USEFUL = ("good", "fair")
-"""The words for estimates that are of use."""
+"""Words for useful estimates."""
 
 IN_PLAN = "In the plan, in place of its variant and parameters:"
-"""What stands above the lines of a plan."""
+"""Sentence above the lines of a plan."""
 
 _LEADS: Mapping[str, str] = MappingProxyType(
     {

@@ -15,7 +15,7 @@ REVEALS = (
     "The errors were predicted from the records given, so they reveal something of them, and so "
     "does a choice that is made by them."
 )
-"""What is said where the shares of records are assumed."""
+"""Words for shares that are taken from records."""
 
 
 def setting_words(setup: Setup) -> str:

@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from scenarios.designing.mending import Mending
 
 MOST_PAIRS = 200
-"""The most pairs of attributes that are judged where nobody asked for them."""
+"""Maximum number of pairs of attributes that are judged without a request."""
 
 FEWEST = 50
-"""From the errors of fewer respondents nothing is concluded about more."""
+"""Minimum number of respondents for conclusions about more."""
 
 NAMED = 6
-"""The most tables of one word that are named."""
+"""Maximum number of named tables for one word."""
 
 _LEADS: Mapping[Usefulness, str] = MappingProxyType(
     {

@@ -26,7 +26,7 @@ from scenarios.surveys.own_variant import Pin, own_variant
 from scenarios.surveys.survey_plan import Plan
 
 MOST_PARTIES = 100_000
-"""The most parties that a survey can have."""
+"""Maximum number of parties of a survey."""
 
 Nonce = Annotated[bytes, Meta(min_length=NONCE_BYTES, max_length=NONCE_BYTES)]
 Hash = Annotated[bytes, Meta(min_length=HASH_BYTES, max_length=HASH_BYTES)]

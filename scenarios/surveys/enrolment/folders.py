@@ -40,11 +40,11 @@ from scenarios.surveys.survey_plan import Plan
 from transports.certificates import Authority, private_pem
 
 MOST_DAYS = 3650
-"""The longest that certificates are valid, in days."""
+"""Maximum validity of certificates in days."""
 
 _AFTERWARDS = 30
 _UNFINISHED = ".new."
-"""How the name of a folder begins whose entries have not appeared yet."""
+"""Prefix of a folder with entries that have not appeared yet."""
 
 
 def party_ids(parties: Sequence[str]) -> list[PartyId]:

@@ -22,13 +22,13 @@ from scenarios.surveys.enrolment.agreed import Agreed, Hash, PublicKey
 from scenarios.surveys.members import S, decoded
 
 MOST_CLAIMS = 4
-"""How many refused requests of one invitation are kept, and shown to whoever was admitted."""
+"""Maximum number of refused requests of one invitation that are kept and shown."""
 
 LARGEST_LETTER = 1 << 20
-"""The longest invitation or request, in bytes."""
+"""Maximum size of an invitation or a request, in bytes."""
 
 LARGEST_ADMISSION = 1 << 24
-"""The longest admission, in bytes: it may hold a whole roster."""
+"""Maximum size of an admission in bytes: it may hold a whole roster."""
 
 Secret = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Signature = Annotated[bytes, Meta(min_length=64, max_length=64)]
@@ -188,7 +188,7 @@ class Admission(
 
 
 ANSWER: Any = Refusal | Admission
-"""What a party can be answered with."""
+"""Answers to a party."""
 
 
 def read_letter(path: Path, kind: type[S], most: int = LARGEST_LETTER) -> S:

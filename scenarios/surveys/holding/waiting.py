@@ -53,10 +53,10 @@ if TYPE_CHECKING:
     from transports.web.gateway import Gateway
 
 BEGINNING = 600.0
-"""For how many seconds witnesses are asked for the first checkpoint, unless it closes before."""
+"""Seconds for which witnesses are asked for the first checkpoint, unless it closes before."""
 
 GRAIN = 60.0
-"""To how many seconds the times on record are rounded up."""
+"""Seconds to which times on record are rounded up."""
 
 SPARE = f"{WITHDRAWN}: a spare place that was not handed out"
 """The reason for the departure of a spare place that has not answered when the survey closes."""

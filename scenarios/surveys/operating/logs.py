@@ -23,13 +23,13 @@ LOGGER = "sottovoce"
 """The name of the logger that takes events; each record has its counts as ``fields``."""
 
 STANDARD_ERROR = "-"
-"""What stands for standard error in the place of a file's name."""
+"""Stand-in for standard error in the place of a file's name."""
 
 WAITING = 1024
-"""How many lines may wait to be written; what comes beyond them is lost, and counted."""
+"""Maximum number of waiting lines; further lines are dropped, and counted."""
 
 LAST_SECONDS = 2.0
-"""How long the last lines may take to be written, in seconds."""
+"""Seconds that the last lines may take to be written."""
 
 _FIRST = 4096
 

@@ -15,13 +15,13 @@ from transports.web import http
 from transports.web.http import Handler, Limits, Request, Response
 
 REQUEST_BYTES = 1 << 13
-"""The longest request, in bytes."""
+"""Maximum size of a request, in bytes."""
 
 SECONDS = 5.0
-"""How long a client may take for its request and to read the answer."""
+"""Seconds that a client may take for its request and to read the answer."""
 
 CONNECTIONS = 16
-"""The most connections at once."""
+"""Maximum number of connections."""
 
 SLOW = 10.0
 """A survey is not well while one write to disk takes longer, in seconds."""
@@ -91,7 +91,7 @@ def health(counts: Counts) -> Response:
 
 
 PAGES: dict[str, Callable[[Counts], Response]] = {"/metrics": exposition, "/healthz": health}
-"""What can be asked for."""
+"""Answers by path."""
 
 
 def listen(host: str, port: int) -> socket.socket:

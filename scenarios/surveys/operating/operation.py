@@ -22,7 +22,7 @@ from transports.records.commits import Commits
 from transports.switch import Switch
 
 DRAINING = 5.0
-"""How long a survey that is stopped may take to acknowledge what it has, in seconds."""
+"""Seconds that a stopped survey may take to acknowledge its messages."""
 
 Task = Callable[[], Awaitable[object]]
 

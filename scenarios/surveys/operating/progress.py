@@ -20,7 +20,7 @@ from transports.records.commits import Commits
 from transports.switch import Switch
 
 EVERY = 1.0
-"""The least seconds between two events that tell of changed counts."""
+"""Minimum seconds between two events about changed counts."""
 
 _UNTOLD = ("connected", "closed", "entries", "durable", "writing", "left", "cosigned", "needed")
 """Counts that those events do not tell."""

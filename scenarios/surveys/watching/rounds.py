@@ -18,10 +18,10 @@ from protocol.wire.codec import Codec
 from scenarios.surveys.watching.tally import Ended, RoundCounter, wait_name
 
 NOTES = 1_000
-"""How many different notes of a round are told apart."""
+"""Maximum number of different notes of a round."""
 
 STRANGER = PartyId("(not on the roster)")
-"""Whoever is on record and not on the roster."""
+"""Name for senders that are not on the roster."""
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from scenarios.surveys.watching.standings import Standing
 
 _TOLD = 200
-"""How often a run tells how far it is, about."""
+"""Approximate number of progress reports of a run."""
 
 
 @contextlib.contextmanager

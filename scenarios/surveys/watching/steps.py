@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
 LEAST, MOST = 12, 60
-"""How many columns the scale of an estimate takes, by the width of the terminal."""
+"""Columns of the scale of an estimate, by the width of the terminal."""
 
 _BESIDE = 64
-"""How many columns are for the names and figures beside it."""
+"""Columns for the names and figures next to the scale."""
 
 _ABOVE = 8
-"""How many lines of the terminal are for what stands above the estimates, and for the prompt."""
+"""Lines of the terminal above the estimates, and for the prompt."""
 
 
 class Lines:

@@ -19,7 +19,7 @@ from transports.web import http
 from transports.web.http import Limits, Request, Response
 
 HEAD_BYTES = 1 << 13
-"""The longest request line and headers together, in bytes."""
+"""Maximum size of request line and headers together, in bytes."""
 
 SIZE_TYPE = "text/x.tlog.size"
 

@@ -32,7 +32,7 @@ from scenarios.data.own_tables.proposals.wordings import ordered_scale
 from scenarios.data.own_tables.question import NOT_TICKED_OR_TICKED, Question, named_bins
 
 _SINGLE = 12
-"""The most whole numbers each of which is a category."""
+"""Maximum number of whole numbers that become a category each."""
 
 _MOST_MONTHS = 12 * 1000
 _NICE = (1, 2, 5)

@@ -19,7 +19,7 @@ from scenarios.errors import install_command
 _WORKBOOKS = (".xlsx", ".xlsm")
 _ARCHIVE = b"PK\x03\x04"
 _MOST_ROWS, _MOST_COLUMNS = 1 << 20, 1 << 10
-"""The most rows that spreadsheets have, and more columns than a form has."""
+"""Maximum number of rows and columns: those of spreadsheets, and more than any form has."""
 
 
 class Row(NamedTuple):

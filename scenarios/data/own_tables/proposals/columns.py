@@ -19,13 +19,13 @@ NO_ANSWER, OTHER = "no answer", "other"
 """Names of categories that no cell names."""
 
 LISTED = 12
-"""The most answers that are named of many."""
+"""Maximum number of listed answers."""
 
 FEW_ROWS, FEW_TEXTS = 20, 12
-"""In how many rows all answers may differ, and how many texts may be among numbers or dates."""
+"""Maximum number of rows with different answers, and of texts among numbers or dates."""
 
 MANY = 0.2
-"""Of what share of a column's rows it is said that they are many to be joined."""
+"""Share of a column's rows from which joining them is worth a remark."""
 
 
 class Limits(NamedTuple):

@@ -22,7 +22,7 @@ from scenarios.wording.formatting import some
 
 _SEPARATORS = ("|", ";", ",")
 _MOST = 40
-"""The most answers that are taken for those of a list."""
+"""Maximum number of different answers in lists."""
 
 _SHARE, _KNOWN, _LONE = 0.02, 0.8, 0.8
 

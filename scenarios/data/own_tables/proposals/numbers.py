@@ -31,7 +31,7 @@ from scenarios.data.own_tables.question import Question, named_bins
 _CODE = re.compile("0[0-9]")
 
 _PLAIN = 12
-"""The most different numbers each of which is a category."""
+"""Maximum number of different numbers that become a category each."""
 
 _DIGITS, _DIFFERENT = 5, 0.9
 
