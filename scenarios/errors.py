@@ -1,4 +1,4 @@
-"""Errors in what a person gave, and lines for standard error that are safe for a terminal."""
+"""Errors in users' input, and lines for standard error that are safe for a terminal."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ attempt at the survey may count it."""
 
 
 class StoppedError(Exception):
-    """A signal has asked to stop before the end; the message says which, and how to go on."""
+    """A signal ended the work early; the message names it, and how to resume."""
 
 
 class CannotFinishError(Exception):
-    """A file takes more time or memory than it is given; the message names the option for more."""
+    """A file exceeds its limits of time or memory; the message names the option to raise them."""
 
 
 class EngineError(Exception):
-    """Workers cannot be started, reached or kept alive; the message says which, and why."""
+    """Workers cannot be started, reached or kept alive; the message gives the reason."""
 
 
 class WitnessError(Exception):
-    """Too few witnesses have cosigned; the message says which have not, and why."""
+    """Too few witnesses have cosigned; the message names the others, with reasons."""
 
 
 def printable(text: str) -> str:
@@ -57,7 +57,7 @@ def _escaped(character: str) -> str:
 
 
 def say(text: str) -> None:
-    """Print a line on standard error; if nobody can read it there any more, nothing fails."""
+    """Print a line on standard error; a closed standard error is ignored."""
     # The terminal or whoever reads a pipe may be gone.
     with suppress(OSError):
         sys.stderr.write(f"{printable(text)}\n")

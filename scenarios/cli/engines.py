@@ -64,7 +64,7 @@ class EngineChoice:
 def sweeping(
     name: str, engine: EngineChoice, result: Path | None, about: Mapping[str, Any], *, silent: bool
 ) -> Generator[Sweep]:
-    """A sweep of which a terminal shows how many pieces are done.
+    """A sweep with a progress line on the terminal.
 
     Args:
         name: name of the work, for people.
@@ -105,7 +105,7 @@ def write_found(sweep: Sweep, path: Path, content: str) -> None:
 
 @contextlib.contextmanager
 def going_on_from(file: Path | None) -> Generator[None]:
-    """Name the file that the same command goes on from if Ctrl-C ends the block.
+    """Name the file to resume from if Ctrl-C ends the block.
 
     Raises:
         KeyboardInterrupt: with that sentence, which the command line prints.

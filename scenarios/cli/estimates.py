@@ -1,4 +1,4 @@
-"""Options of commands that report estimates: intervals, margins, projections, files beside."""
+"""Options of commands that report estimates: intervals, margins, projections, further files."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class ExampleOptions:
     def make(
         self, cls: type[Variant], *, respondents: int = RESPONDENTS
     ) -> tuple[Variant, Records]:
-        """A variant with parameters, and a few respondents; raises what ``example`` does."""
+        """A variant with parameters, and a few respondents; raises like ``example``."""
         survey = None if self.survey_file is None else read_survey(self.survey_file)
         return example(cls, self.settings, survey, respondents=respondents)
 

@@ -14,7 +14,7 @@ _NUMBER = re.compile(r"[0-9]*[.,]?[0-9]+")
 
 
 def extra_hint(error: click.ClickException, arguments: Sequence[str]) -> str:
-    """The end of an error about a number that stands after an option's value, beside it."""
+    """End of the error about a surplus number after an option's value."""
     given = error.ctx if isinstance(error, click.UsageError) else None
     if given is None or "extra argument" not in error.message:
         return ""

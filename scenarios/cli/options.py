@@ -1,4 +1,4 @@
-"""Arguments and options that several commands take, and what they print alike."""
+"""Arguments, options and output that commands share."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def set_option(
 
 
 def budget_options(command: F) -> F:
-    """``--seconds`` and ``--memory``, of a command whose files may be anybody's."""
+    """``--seconds`` and ``--memory``, for commands that read untrusted files."""
 
     @click.option(
         "--seconds",
@@ -248,7 +248,7 @@ class PublishedCheckpoint:
 
 
 def clear(out: Path, *, force: bool, before: Callable[[], object] = lambda: None) -> None:
-    """Make sure that a folder can take a record; says so if one was moved aside.
+    """Prepare a folder for a record; print a line if an old record was moved aside.
 
     Args:
         out: the folder.
@@ -307,7 +307,7 @@ def print_report(parts: Iterable[RenderableType], *, soft_wrap: bool = True) -> 
 
 
 def print_statement(said: Statement, *, as_json: bool = False, details: bool = True) -> None:
-    """Print what a result says for a person; or its values as JSON, and nothing else.
+    """Print a statement for a person, or only its values as JSON.
 
     Args:
         said: the result.
@@ -377,7 +377,7 @@ def out_option(what: str, *names: str) -> Callable[[F], F]:
 
 
 def print_facts(facts: Sequence[tuple[str, str, bool | None]]) -> None:
-    """Print what is to be known before a survey: about what, what is so, and whether it fits."""
+    """Print facts on a survey that is to come, each with its subject and whether it fits."""
     width = max(len(about) for about, _, _ in facts)
     words = {True: "fits", False: "does NOT fit", None: ""}
     for about, says, fits in facts:

@@ -1,4 +1,4 @@
-"""The types of arguments and options that name files: no command writes over what it reads.
+"""Types of arguments and options for files; no command overwrites its own input.
 
 Every path on a command line is of one of these types, which remember it for the command. An output
 that is a file the command reads, or that another of its options writes, is refused while the
@@ -36,7 +36,7 @@ class _Named(NamedTuple):
 
 
 class ReadPath(click.Path):
-    """A file or folder that the command reads, or a folder that it keeps for itself."""
+    """A file or folder that the command reads, or a folder that it alone uses."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         path = super().convert(value, param, ctx)

@@ -76,11 +76,11 @@ class TabulateOptions:
 
     @property
     def unfinished(self) -> Path | None:
-        """The file of what is done while the work is under way."""
+        """The file of finished cohorts."""
         return None if self.out is None else self.out / COHORTS
 
     def known_seed(self) -> int:
-        """The seed: what was interrupted goes on with the one that was drawn for it."""
+        """The seed; an interrupted tabulation keeps its own."""
         known = None
         if self.asked.withheld and self.unfinished is not None:
             known = seed_in(self.unfinished)

@@ -1,4 +1,4 @@
-"""``sottovoce test``: does a variant keep its contract, and what must hold under faults?"""
+"""``sottovoce test``: the contract of a variant, also under faults."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def option(*flags: str, **settings: Any) -> Any:
 
 
 def shared(by: Callable[[F], F]) -> Any:
-    """A field that something shared gives: an argument, an option, or what ``gathers`` makes.
+    """A field set by a shared argument, a shared option, or ``gathers``.
 
     Args:
         by: the decorator, by which a command gets something of the field's name.
@@ -29,7 +29,7 @@ def shared(by: Callable[[F], F]) -> Any:
 
 
 def part(cls: type) -> Any:
-    """A field that is such a value itself, made of the options of its own fields."""
+    """A field with a class of options as its value."""
     return field(metadata={"by": lambda name: takes(cls, name)})
 
 

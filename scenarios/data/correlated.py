@@ -1,4 +1,4 @@
-"""Two synthetic attributes whose dependence, as Cramer's V, is what one asks for.
+"""Two synthetic attributes with a given dependence, as Cramer's V.
 
 The data of figures 1 to 8 of Kikuchi and Domingo-Ferrer, RR-Ind-Joint, section 4.1.
 """

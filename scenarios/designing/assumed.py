@@ -1,4 +1,4 @@
-"""Assumptions about the answers when an error is predicted: shares that nobody knows yet."""
+"""Assumptions about the unknown answers for predictions of errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Shares(ABC):
 
     @property
     def cases(self) -> tuple[Shares, ...]:
-        """The shares of which the one with the largest error counts: itself alone by default."""
+        """Cases of which the one with the largest error counts; by default one."""
         return (self,)
 
     @abstractmethod
@@ -65,7 +65,7 @@ class Uniform(Shares):
 
 @dataclass(frozen=True, slots=True)
 class Alike(Shares):
-    """Everybody gives the same answers, or so does each of several equal parts.
+    """Equal answers of all respondents, or within each of several equal parts.
 
     Args:
         survey: the survey.

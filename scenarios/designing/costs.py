@@ -1,4 +1,4 @@
-"""Costs of a way to ask beside its error: privacy, traffic, rounds, trust, and who may vanish."""
+"""Costs of a way to ask besides its error: privacy, traffic, rounds, trust and dropouts."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Traffic(NamedTuple):
 
 
 class Dropouts(NamedTuple):
-    """Check whether it is likely to end with a result if some parties vanish.
+    """Prospect of a result if some parties drop out.
 
     Args:
         withstands: whether it does.

@@ -91,7 +91,7 @@ def expected_numbers(variant: Variant, shares: Shares) -> Message | None:
 
 
 def is_of_all(variant: Variant) -> bool:
-    """Check whether what is expected is the same for every table."""
+    """Check whether expected reports are the same for every table."""
     return isinstance(variant, AttributeOracles | Tallied | RRBA | oracle.FrequencyOracle)
 
 
@@ -265,7 +265,7 @@ def _chances(variant: MarginalRelease, table: Floats, pattern: tuple[int | None,
 
 
 def rounded(shares: Floats, reports: int) -> Whole:
-    """Counts of these shares that add up to so many reports, each to within 1."""
+    """Whole counts with these shares and this sum, each within 1 of its exact value."""
     return _rounded_rows(shares.reshape(1, -1), np.array([reports])).reshape(shares.shape)
 
 

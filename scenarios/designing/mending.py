@@ -60,7 +60,7 @@ class Mending(NamedTuple):
 
     @property
     def says(self) -> str:
-        """The same in a sentence."""
+        """The changes in a sentence."""
         ways = []
         if self.respondents is not None:
             ways.append(f"about {count(self.respondents, 'respondent')}")

@@ -84,7 +84,7 @@ def respondents_needed(
 
 
 def sized(setup: Setup, cls: type[Variant], needed: Needed) -> Needed:
-    """The same way to ask, set up for as many parties as it takes respondents.
+    """The same way to ask, set up for one party per respondent.
 
     Args:
         setup: the purpose; equal numbers of parties and respondents mean one party each.
@@ -198,6 +198,6 @@ def list_ways(setup: Setup, cls: type[Variant]) -> Callable[[float], Sequence[Ca
 
 
 def is_bounded(candidate: Candidate) -> bool:
-    """Check whether an epsilon bounds it, whoever conspires or if enough others are honest."""
+    """Check whether an epsilon bounds its cost, with or without honest others."""
     variant = candidate.variant
     return candidate.among is not None or (variant is not None and math.isfinite(variant.most()))

@@ -41,7 +41,7 @@ SURE = 0.99
 
 
 class NotEstimatedError(ValueError):
-    """A variant's result says nothing of a table; the message says why."""
+    """A variant does not estimate a table; the message gives the reason."""
 
 
 class Prediction(NamedTuple):
@@ -189,7 +189,7 @@ def _of_numbers(estimate: Estimate, about: About, factor: float) -> Iterator[Mar
 
 
 def pooled_rmse(cells: Mapping[Names, int], tables: Mapping[Names, float]) -> float:
-    """The error over all cells, from those of the tables and how many cells each has."""
+    """The error over all cells, from the errors and sizes of the tables."""
     total = math.fsum(cells[names] * tables[names] ** 2 for names in tables)
     return math.sqrt(total / sum(cells.values()))
 
@@ -252,7 +252,7 @@ def _estimate(variant: Variant, names: Names, shares: Shares) -> Estimate | None
 
 
 def sampling_variances(names: Names, n: int, shares: Shares) -> Floats:
-    """Variances of the shares of n respondents about those of the population."""
+    """Variances of n respondents' shares about the population's shares."""
     true = shares.margin(names)
     found: Floats = true * (1 - true) / n
     return found

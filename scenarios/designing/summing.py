@@ -1,4 +1,4 @@
-"""Bounds on a sum if enough of those in it are honest, and how much may go into it for that."""
+"""Bounds on sums with enough honest parties, and the parameters that reach a bound."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class AmongHonest(NamedTuple):
 
 
 def among_values(among: AmongHonest | None) -> dict[str, Any]:
-    """Figures that hold if so many are honest; none for what holds whoever conspires."""
+    """Figures that rest on honest parties; none for others."""
     return {
         "honest": None if among is None else among.honest,
         "epsilon_among_honest": None if among is None else among.epsilon,
@@ -53,7 +53,7 @@ def among_values(among: AmongHonest | None) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=256)
 def told_in_sum(variant: Tallied[Any] | RRClusters, parties: int, delta: float) -> AmongHonest:
-    """Loss of one respondent's counts in the sum that is promised of so many parties.
+    """Loss of one respondent's counts in the sum among so many parties.
 
     Raises:
         ValueError: there are too few parties for the bound, or delta is smaller than the chance of
@@ -68,7 +68,7 @@ def told_in_sum(variant: Tallied[Any] | RRClusters, parties: int, delta: float) 
 
 
 def rests_on(variant: Counted | RRClusters, parties: int, delta: float) -> str:
-    """A sentence on what bounds a respondent's counts in such a sum, and what that rests on.
+    """Sentence on the bound of a respondent's counts in a sum, and its assumption.
 
     Raises:
         ValueError: as ``told_in_sum``.
@@ -77,7 +77,7 @@ def rests_on(variant: Counted | RRClusters, parties: int, delta: float) -> str:
 
 
 def told_sentence(variant: Variant, among: AmongHonest) -> str:
-    """The same of what is known to hold.
+    """Sentence on the loss of a respondent's counts in a sum.
 
     Args:
         variant: a variant of counts, or of reports that hide the answers whoever conspires.

@@ -1,4 +1,4 @@
-"""One variant on known records, run by run: by how much its tables miss the truth."""
+"""Runs of one variant on known records, and the errors of its tables."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Piece:
 
 
 class Missed(msgspec.Struct, frozen=True, array_like=True):
-    """Errors of the tables of one run about the truth of those who answered.
+    """Errors of one run's tables, against the true tables of its respondents.
 
     Args:
         raw: the mean over all cells of the squared error.
@@ -96,7 +96,7 @@ class Missed(msgspec.Struct, frozen=True, array_like=True):
 
 
 def is_by_law(variant: Variant, people: int) -> bool:
-    """Check whether so many people can be asked without messages.
+    """Check whether reports of so many people can be drawn by law.
 
     Raises:
         LocalProtocolError: as of the variant's own code.
@@ -131,7 +131,7 @@ def split_runs(
 
 
 def missed_in(piece: Piece) -> list[Missed]:
-    """The kernel: what every run of a piece missed.
+    """Errors of every run of a piece; the kernel of a sweep.
 
     Raises:
         ProtocolError: a run fails, though nobody has vanished.

@@ -1,4 +1,4 @@
-"""Budget of a command for files from somebody else: seconds, and memory.
+"""Limits of time and memory for commands that read untrusted files.
 
 It is kept in this process. A child would cost its start, and the way back of what it has read.
 """
@@ -65,7 +65,7 @@ def usual_budget(files: Iterable[Path]) -> tuple[float, int]:
 
 
 def within_usual_budget(*files: Path) -> AbstractContextManager[None]:
-    """Let the block take what is usual for these files, where a command has no options for it.
+    """Apply the default limits for these files, in commands without options for them.
 
     Raises:
         CannotFinishError: it takes more; the message names the first file.
@@ -75,7 +75,7 @@ def within_usual_budget(*files: Path) -> AbstractContextManager[None]:
 
 @contextmanager
 def within_budget(seconds: float, megabytes: int, *, what: str = "") -> Generator[None]:
-    """Let the block take so much and no more. Only a main thread keeps to it, and only on Linux.
+    """Limit time and memory of the block; enforced in a main thread on Linux only.
 
     A block within another one's budget takes of that one's.
 
@@ -152,7 +152,7 @@ def _late(number: int, frame: FrameType | None) -> None:
 
 
 def end_budget() -> None:
-    """Stop the clock of the block that is running: what it says now, it says whole."""
+    """Lift the limits of the running block, so that its output is complete."""
     signal.setitimer(signal.ITIMER_REAL, 0)
 
 

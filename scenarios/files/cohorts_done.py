@@ -109,7 +109,7 @@ def _read(path: Path) -> Snapshot | None:
 
 @contextmanager
 def sole(path: Path) -> Generator[None]:
-    """Make sure that no other program tabulates into a file while the block runs.
+    """Lock a file of cohorts for the block, against other programs.
 
     Raises:
         UsageError: another one does.

@@ -1,4 +1,4 @@
-"""Kinds of files that people take for others, by how they begin and by their names."""
+"""Kinds of files that users mistake for others, by their first bytes and names."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Kind(NamedTuple):
 
 
 def detect_kind(path: Path) -> Kind | None:
-    """The kind of a file that is not the expected one; None if it is none of the known kinds.
+    """The kind of an unexpected file; None for an unknown kind.
 
     Raises:
         OSError: it cannot be read.
@@ -74,7 +74,7 @@ def detect_kind(path: Path) -> Kind | None:
 
 
 def check_ending(what: str, path: Path, endings: Sequence[str]) -> None:
-    """Make sure that the name of an output ends as its content asks for.
+    """Check the suffix of an output file.
 
     Args:
         what: names it: an option, or an argument.

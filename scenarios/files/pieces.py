@@ -1,4 +1,4 @@
-"""The file of a sweep under way: what each finished piece of work has returned, one by one.
+"""File of an unfinished sweep, with the results of its finished pieces.
 
 A sweep that is ended midway, however that happens, leaves it, and the same command does only the
 rest. Nothing in it is ever run: what is read is data of the types that a kernel says it returns.
@@ -82,7 +82,7 @@ class Pieces:
         return found
 
     def add(self, number: tuple[int, int], kernel: Callable[[A], R], result: R) -> None:
-        """Keep what a kernel returned.
+        """Store a kernel's result.
 
         Raises:
             UsageError: it cannot be kept.
@@ -110,7 +110,7 @@ class Pieces:
 
 @contextmanager
 def growing_pieces(path: Path, about: Mapping[str, Any]) -> Generator[Pieces]:
-    """A file of pieces, locked while the block runs; it is made if need be.
+    """A file of pieces, created if needed and locked for the block.
 
     A record that was not written to its end is cut off.
 

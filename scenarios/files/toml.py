@@ -1,4 +1,4 @@
-"""Reads TOML files, which may be anybody's."""
+"""Reads untrusted TOML files."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ class Transcript(msgspec.Struct, frozen=True):
         cosigned: Cosigned | None = None,
         checks: Checks | None = None,
     ) -> Verification:
-        """Check that this is what was recorded; the arguments are those of ``verify``."""
+        """Verify the transcript; arguments as for ``verify``."""
         from protocol.transcript.verification import verify
 
         with collector_paused():
@@ -154,7 +154,7 @@ class Transcript(msgspec.Struct, frozen=True):
         folds: Iterable[Fold] = (),
         checks: Checks | None = None,
     ) -> Audit:
-        """Audit it: who was counted, what was learned, whether the result follows.
+        """Audit the transcript: coverage, privacy losses, and the result.
 
         Args:
             disclosed: keys and records of members, to replay what they said.

@@ -29,7 +29,7 @@ from scenarios.statement.audits.judging import Asked, judge
 
 @dataclass(frozen=True, slots=True)
 class AuditedRun:
-    """A run, and what an audit says of it."""
+    """A run, with its audit in every form."""
 
     outcome: Outcome[Variant]
 

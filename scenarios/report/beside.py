@@ -1,4 +1,4 @@
-"""Files beside a result: a picture, a page, and synthetic records that follow it."""
+"""Files written with a result: a picture, a page, synthetic records, and figures as CSV."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scenarios.running.scenario import Finished
 
 
 class Beside(NamedTuple):
-    """Files beside a result, if a person asked for them.
+    """Requested files to write with a result.
 
     Args:
         plot: the file for a picture.
@@ -37,7 +37,7 @@ class Beside(NamedTuple):
         return {f"--{name}": path for name, path in self._asdict().items() if path is not None}
 
     def check(self) -> None:
-        """Make sure, before anything runs, that the files can be written after it.
+        """Check before a run that the files can be written after it.
 
         Raises:
             UsageError: matplotlib is not installed, no picture's name ends so, or what has a name
@@ -61,7 +61,7 @@ class Beside(NamedTuple):
             prepare_output(path)
 
     def write(self, name: str, done: Finished | Reproduced, intervals: Intervals) -> Iterator[Path]:
-        """Write what was asked for, file by file.
+        """Write the requested files.
 
         Args:
             name: name of the scenario.
@@ -97,7 +97,7 @@ class Beside(NamedTuple):
 
 
 def write_synthetic(path: Path, estimate: Estimate, digest: bytes) -> None:
-    """Write as many synthetic records as there are respondents, as CSV.
+    """Write a synthetic record for each respondent, as CSV.
 
     Args:
         path: the file.

@@ -1,4 +1,4 @@
-"""A transcript as Parquet files, one for each table, written as it is read."""
+"""Export of a transcript to Parquet files, one for each table."""
 
 from __future__ import annotations
 

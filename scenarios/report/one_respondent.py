@@ -1,4 +1,4 @@
-"""A picture of one respondent: what she answered and sent, and what that tells; and what all tell.
+"""Picture of one respondent: her answers, her report, and the conclusions from all reports.
 
 Every figure in it is that of the record, but for what records beside it say is true.
 """
@@ -64,7 +64,7 @@ _ROW, _GAP, _TOP = 20.0, 34.0, 150.0
 
 
 class Sent(NamedTuple):
-    """Report on an attribute, and how often it is the answer.
+    """Report on an attribute, with its probability of being the answer.
 
     Args:
         category: the reported category.

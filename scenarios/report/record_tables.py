@@ -43,7 +43,7 @@ class Column(NamedTuple):
 
 
 class RecordTable(NamedTuple):
-    """A table of what is on record.
+    """A table of entries of the record.
 
     Args:
         name: the table's name.

@@ -1,4 +1,4 @@
-"""Compare the page that a server hands out with that of this release, byte by byte."""
+"""Byte-by-byte comparison of a served page with the page of this release."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CAVEAT = (
 
 
 class Page(NamedTuple):
-    """A page, and the headers that decide what a browser makes of it.
+    """A page, with the headers that affect browsers.
 
     Args:
         content: its bytes; of one that is too long, the first.
@@ -54,7 +54,7 @@ class Page(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """A page that was served, beside that of this release.
+    """A served page, compared with the page of this release.
 
     Args:
         url: address of the page.
@@ -79,7 +79,7 @@ class Compared(NamedTuple):
         yield "NOT the page of this release" if self.problems else "the page of this release"
 
     def values(self) -> dict[str, Any]:
-        """The same as JSON has it."""
+        """The comparison for JSON."""
         return {
             "same": not self.problems,
             "problems": self.problems,
@@ -100,7 +100,7 @@ def _values(page: Page) -> dict[str, Any]:
 
 
 def compare_page(url: str) -> Compared:
-    """Fetch a page and compare it with that of this release.
+    """Fetch a page and compare it with the page of this release.
 
     Args:
         url: address of the page, such as ``https://HOST/``.

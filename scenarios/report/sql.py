@@ -40,7 +40,7 @@ def load(
     reader: TranscriptReader,
     variant: type[Variant] | None = None,
 ) -> sqlite3.Connection:
-    """Load what can be read of a transcript; the arguments are those of ``record_rows``.
+    """Load the readable part of a transcript; arguments as for ``record_rows``.
 
     Raises:
         SurveyError: as ``record_rows``.

@@ -1,4 +1,4 @@
-"""``sottovoce attack --active``: an aggregator and services that lie, and what a party does."""
+"""``sottovoce attack --active``: honest parties against a lying aggregator and services."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _attacked(
 def find_hostile(
     names: Collection[str] | None, made: Variant, where: str
 ) -> tuple[PartyId, ...] | None:
-    """Members that keep to scripts, checked; None for all who hold no records."""
+    """The hostile members, checked; None for the aggregator and all services."""
     serving = (AGGREGATOR, *names_of(made.roles))
     for name in names or ():
         if name not in serving:

@@ -1,4 +1,4 @@
-"""``sottovoce attack``: does a variant reveal more than its ledger says?"""
+"""``sottovoce attack``: search for more privacy loss than the ledger shows."""
 
 from __future__ import annotations
 

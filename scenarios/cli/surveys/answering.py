@@ -33,7 +33,7 @@ folder_argument = click.argument("folder", type=READ_FOLDER)
 
 
 def member_in(folder: Path, variant: str | None) -> Member:
-    """Member whose folder this is.
+    """The member in a folder.
 
     Raises:
         CannotFinishError: it asks for more time or memory than is allowed.

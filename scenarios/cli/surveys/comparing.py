@@ -127,7 +127,7 @@ class CompareOptions:
     as_json: bool = shared(json_option)
 
     def dealt(self, records: int) -> int:
-        """Over how many parties so many records are dealt.
+        """Number of parties for so many records.
 
         Raises:
             UsageError: ``--parties`` has more.

@@ -156,7 +156,7 @@ class DesignOptions:
         Beside(plot=self.plot).check()
 
     def setup(self, asked: Questions) -> Setup:
-        """Setup of a design: the target, the respondents, and what is assumed of their answers.
+        """Setup of a design: target, respondents, and assumed answers.
 
         Raises:
             UsageError: options that do not fit together, or not the plan.

@@ -1,4 +1,4 @@
-"""``sottovoce invite``, ``join``, ``admit``, ``seal``, ``accept`` and ``keys``: who takes part."""
+"""``sottovoce invite``, ``join``, ``admit``, ``seal``, ``accept`` and ``keys``: enrolment."""
 
 from __future__ import annotations
 

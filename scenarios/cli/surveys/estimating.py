@@ -122,7 +122,7 @@ class EstimateOptions:
     details: bool = shared(details_option)
 
     def check(self) -> None:
-        """Check what can be checked without the transcript.
+        """Check everything that does not need the transcript.
 
         Raises:
             UsageError: options that do not fit together, or a file that cannot be written so.

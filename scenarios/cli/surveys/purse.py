@@ -1,4 +1,4 @@
-"""``sottovoce purse``: what people have spent over all surveys, and merging it."""
+"""``sottovoce purse``: spending of respondents over all surveys, and merging of purses."""
 
 from __future__ import annotations
 

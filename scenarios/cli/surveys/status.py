@@ -1,4 +1,4 @@
-"""``sottovoce status``: the attempts at a survey, and what was done to it by hand."""
+"""``sottovoce status``: attempts at a survey, and manual interventions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sottovoce audit``: what a transcript, and keys that are handed to the auditor, say together."""
+"""``sottovoce audit``: audit of a transcript, with keys disclosed to the auditor."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class AuditOptions:
     details: bool = shared(details_option)
 
     def check(self) -> None:
-        """Check what can be checked without the transcript.
+        """Check everything that does not need the transcript.
 
         Raises:
             UsageError: options that do not fit together.

@@ -1,4 +1,4 @@
-"""``sottovoce consistency`` and ``evidence``: did an aggregator or a party contradict itself?"""
+"""``sottovoce consistency`` and ``evidence``: contradictions of an aggregator or a party."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads files of known margins, which may be anybody's."""
+"""Reads files of known margins, which are untrusted."""
 
 from __future__ import annotations
 

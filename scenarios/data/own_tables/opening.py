@@ -1,4 +1,4 @@
-"""Opens a person's table, wherever it is."""
+"""Opens a user's table from any source."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IN_MEMORY = "the table"
 
 
 def open_sheet(source: Source, given: Format | None = None) -> Sheet:
-    """Find out what a table is, and read the names of its columns.
+    """Detect the format of a table, and read its column names.
 
     Args:
         source: the path of a file of text, Parquet, SPSS or Stata, or a table in memory
@@ -50,7 +50,7 @@ def open_sheet(source: Source, given: Format | None = None) -> Sheet:
 
 
 def reading(source: Source) -> AbstractContextManager[object]:
-    """Let the block read a table, within what a file of its length may take.
+    """Limit the block's time and memory by the length of a table's file.
 
     What a file of Parquet, SPSS or Stata unpacks to does not follow from its length.
 

@@ -22,7 +22,7 @@ EPSILON, DELTA = 2.0, 1e-6
 
 
 class Terms(NamedTuple):
-    """On what terms people are asked.
+    """Terms of a proposed survey.
 
     Args:
         variant: name of the variant.
@@ -45,7 +45,7 @@ USUAL = Terms()
 def plan_text(
     proposal: Proposal, title: str, terms: Terms = USUAL, remark: str | None = None
 ) -> str:
-    """The text of a plan, a TOML file, with what was found in comments.
+    """Text of a plan in TOML, with findings as comments.
 
     Args:
         proposal: the proposal.

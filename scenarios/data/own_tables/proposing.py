@@ -1,4 +1,4 @@
-"""A first plan for a person's own table: what its columns hold, as attributes to ask about.
+"""A first plan for a user's own table: its columns as attributes.
 
 Whatever is proposed follows from the answers in the table, so it tells about them.
 """
@@ -69,7 +69,7 @@ class Proposal(NamedTuple):
 
     @property
     def is_of_form(self) -> bool:
-        """True if it is made from questions alone: a table without rows is refused."""
+        """True for a proposal from a form, which has no rows."""
         return self.rows == 0
 
     @property
@@ -78,7 +78,7 @@ class Proposal(NamedTuple):
         return tuple(each.words for each in self.columns if each.words is not None)
 
     def decisions(self) -> list[str]:
-        """Decisions that a person has to make, a line each, those first that concern most rows.
+        """Decisions for a person, one per line, those that concern most rows first.
 
         Columns of which the same is to be decided share a line.
         """
@@ -99,7 +99,7 @@ class Proposal(NamedTuple):
 
 
 def concerned(rows: int) -> str:
-    """The end of a line about so many rows; empty where there are none."""
+    """End of a line with a number of rows; empty for 0."""
     return f" ({count(rows, 'row')})" if rows else ""
 
 

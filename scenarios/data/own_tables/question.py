@@ -1,4 +1,4 @@
-"""A question on a person's own table: an attribute, and how cells become its categories."""
+"""A question about a user's table: an attribute, and the coding of cells into categories."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOT_TICKED_OR_TICKED = ("no", "yes")
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An attribute, and how the cells of a column become its categories.
+    """An attribute, and the coding of a column's cells into its categories.
 
     Args:
         name, categories, ordinal, missing: of the ``Attribute``. With edges, categories may be left

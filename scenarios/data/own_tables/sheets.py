@@ -1,4 +1,4 @@
-"""A person's table, wherever it is: a file of text, Parquet, SPSS or Stata, or in memory."""
+"""Users' tables from any source: text, Parquet, SPSS or Stata files, or memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BLOCK = 1 << 11
 
 
 class Format(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Format of a table; what is None is found in the file.
+    """Format of a table; fields that are None are detected.
 
     Args:
         delimiter: the character between two fields of a text file.
@@ -40,7 +40,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     stratum: str | None = None
 
     def check(self) -> None:
-        """Make sure that a table can be written so.
+        """Check that this format is possible.
 
         Raises:
             UsageError: names the field.
@@ -91,7 +91,7 @@ Blocks = Callable[[Sequence[int]], Iterator[list[Sequence[Cell]]]]
 
 
 class Sheet(NamedTuple):
-    """A table of which nothing but the names of its columns has been kept.
+    """A table with its column names; rows are read on demand.
 
     Args:
         source: name in errors: the path, or ``the table``.
@@ -124,7 +124,7 @@ class Sheet(NamedTuple):
 def named_sheet(
     source: str, names: Sequence[str], read: Blocks, *, where: str = "the table"
 ) -> Sheet:
-    """A sheet whose columns are called so.
+    """A sheet with these column names.
 
     Args:
         source: name in errors.

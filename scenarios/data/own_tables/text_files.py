@@ -36,7 +36,7 @@ _TRIED_CHARACTERS = 1 << 20
 
 
 def text_sheet(path: Path, given: Format) -> Sheet:
-    """Find out how a table is written, and read its header.
+    """Detect the format of a text table, and read its header.
 
     Raises:
         UsageError: the file is not text, is empty, or has a header with a name that is missing or

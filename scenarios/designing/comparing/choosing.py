@@ -31,7 +31,7 @@ class Named(NamedTuple):
 
     @property
     def own(self) -> bool:
-        """True if it is of a file of a person's own."""
+        """True for a variant in a user's own file."""
         return split_path(self.given)[0] is not None
 
 

@@ -1,4 +1,4 @@
-"""A comparison of variants on a person's own records: measured errors beside predicted ones."""
+"""Comparison of variants on a user's own records: measured and predicted errors."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Measured(NamedTuple):
 
     @property
     def apart(self) -> float | None:
-        """Excess of measured over predicted in Monte Carlo errors; None where it is unknown.
+        """Excess of measured over predicted in Monte Carlo errors; None if unknown.
 
         Logarithms are compared: those of squares over few runs are less skewed.
         """
@@ -119,7 +119,7 @@ class Measured(NamedTuple):
 
     @property
     def is_exact(self) -> bool:
-        """True if it is predicted to have no error."""
+        """True if the predicted error is 0."""
         return self.predicted is not None and self.predicted < _NOTHING
 
     @property

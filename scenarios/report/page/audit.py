@@ -32,7 +32,7 @@ def audit_page(
     *,
     said: Statement | None = None,
 ) -> str:
-    """An audit as a page: the verdicts, what is wrong, what was learned, and all else folded.
+    """An audit as a page: verdicts, problems and privacy losses; all else is folded.
 
     The same audit gives the same page. Lists are cut where they would make it long, and say so.
 

@@ -1,4 +1,4 @@
-"""The pictures of what a coalition can take apart."""
+"""Pictures of the sums that a coalition can resolve."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def masks(
 
 
 def around(key: str, insiders: Sequence[str], groups: Sequence[Component], *, more: int) -> Markup:
-    """Groups of honest parties around the coalition, as large as they are.
+    """Groups of honest parties around the coalition, drawn by size.
 
     Args:
         key: prefix of its ids.

@@ -1,4 +1,4 @@
-"""The page that people answer a survey with: one file, the same for every survey.
+"""The page on which people answer: one file for all surveys.
 
 Its script checks what is asked, draws, signs and checks the receipt with the modules of the second
 verifier (``docs/verifier``), which shares no code with this program, and with modules of its own.
@@ -23,7 +23,7 @@ ANSWERING = files("scenarios.report.page") / "answering"
 
 @functools.cache
 def collecting_page() -> tuple[bytes, str]:
-    """The page as HTML, and the content security policy that it is to be served with.
+    """The page as HTML, with its content security policy.
 
     The policy allows its own script and style sheet, and requests to where it came from.
     """

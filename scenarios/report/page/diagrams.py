@@ -27,7 +27,7 @@ _SCALE = 100.0
 
 
 def bars(shares: Sequence[float | None]) -> Markup:
-    """Bars for a table's cell, hidden from those who read the cells beside it.
+    """Bars for a table's cell, hidden from screen readers, which read the numbers.
 
     Args:
         shares: lengths from 0 to 1; an infinite bar has an open end, and None has no bar. Of two
@@ -161,7 +161,7 @@ def _endless(y: int, height: int) -> Markup:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A point with its interval, and the truth; NaN stands for what is unknown."""
+    """A point with its interval and the truth; NaN where unknown."""
 
     label: str
     value: float
@@ -186,7 +186,7 @@ def intervals(
     whole: bool = False,
     description: str = "",
 ) -> Markup:
-    """Bars or points with their intervals, one below the other, and what they are in words.
+    """Bars or points with their intervals, one below the other, with their numbers.
 
     Args:
         key: prefix of its ids.

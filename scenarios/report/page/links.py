@@ -1,4 +1,4 @@
-"""A page to print: a card for every link, with a QR code. It is as private as the links."""
+"""Page of cards to print, one for each link, with QR codes; it is as secret as the links."""
 
 from __future__ import annotations
 

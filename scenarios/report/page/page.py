@@ -47,7 +47,7 @@ def statement_page(
     script: str = "",
     **values: object,
 ) -> str:
-    """A statement as a page: the verdicts, what is wrong, charts, and all else folded.
+    """A statement as a page: verdicts, problems and charts; all else is folded.
 
     A section that a failed check refers to, or with findings, stands open below the verdicts.
 

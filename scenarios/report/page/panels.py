@@ -1,4 +1,4 @@
-"""Charts of a page: estimates of each attribute, with a table of each, and what was learned."""
+"""Charts of a page: estimates of each attribute with their tables, and privacy losses."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def legend(sections: Iterable[Section], *, disguised: bool) -> list[tuple[str, s
 
 
 def learned(ledger: Ledger, who: str, *, least: bool) -> dict[str, object]:
-    """A chart of what was learned: how sure somebody can be of an answer that was even before.
+    """Chart of privacy losses: the certainty about an answer that was a 50:50 guess before.
 
     Args:
         ledger: the ledger of the observer.

@@ -45,7 +45,7 @@ class _Panel(NamedTuple):
 def replay(
     found: StandingWriter, intervals: Intervals, passed: Ledger
 ) -> tuple[Section, dict[str, object]]:
-    """A survey step by step, and what its template draws.
+    """Section on a survey step by step, with the drawings for its template.
 
     Args:
         found: has taken all steps of the transcript.

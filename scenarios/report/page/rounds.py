@@ -32,7 +32,7 @@ class _Fold(NamedTuple):
 
 
 def traffic(audit: Audit, rounds: Sequence[Round]) -> tuple[Section, dict[str, object]]:
-    """The traffic as tables, and what its template draws beside them."""
+    """Section with tables of the traffic, and the drawings for its template."""
     folds = _folded(rounds)
     parties = count(audit.completeness.parties, "party", "parties")
     lifelines = (parties, "aggregator", "public record")

@@ -1,4 +1,4 @@
-"""A run as one page: verdicts, charts of its estimates, what was learned, and all else folded."""
+"""A run as one page: verdicts, charts and privacy losses; all else is folded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FIRST, _LAST = ("findings", "ledger", "claims"), ("members",)
 
 
 def run_page(name: str, finished: Finished, intervals: Intervals = USUAL) -> str:
-    """A run as a page: verdicts and charts first, then what they rest on, folded.
+    """A run as a page: verdicts and charts first, then their basis, folded.
 
     Its record is judged as in an audit, and what that says is on the page.
 

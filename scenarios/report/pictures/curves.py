@@ -98,7 +98,7 @@ def plot_curves(
 
 
 def leader(curves: Sequence[Curve]) -> str:
-    """Name of the lowest curve, and at how many epsilons, by measured errors if there are any."""
+    """Name of the curve that is lowest most often, with the number of epsilons."""
     errors: dict[float, dict[str, float]] = {}
     for curve in curves:
         shown = [(point.epsilon, point.error) for point in curve.points] or curve.line

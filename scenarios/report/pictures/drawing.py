@@ -1,4 +1,4 @@
-"""A picture as a file, and what draws the result of a run."""
+"""Rendering of plots to files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def drawn(plot: Plot) -> Figure:
 
 
 def rendered(plot: Plot, ending: str) -> bytes:
-    """A picture as a file's content; the same from the same plot.
+    """Content of a picture file; equal plots give equal files.
 
     Args:
         plot: draws it.

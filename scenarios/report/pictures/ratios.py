@@ -1,4 +1,4 @@
-"""Measured figures divided by those that a paper prints."""
+"""Picture of measured figures divided by printed ones."""
 
 from __future__ import annotations
 

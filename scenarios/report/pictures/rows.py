@@ -164,7 +164,7 @@ def named(picture: Picture, name: str, otherwise: str = "measured figure") -> st
 
 
 def settings_words(picture: Picture, row: Row, names: Sequence[str]) -> str:
-    """Some settings of a row in words: texts by themselves, numbers with what they are."""
+    """Settings of a row in words; numbers are preceded by their names."""
     parts = []
     for name in names:
         value = row.shown(name)

@@ -1,4 +1,4 @@
-"""The result of a survey: shares and means with their intervals, beside the truth if known."""
+"""Picture of a survey's result: shares and means with intervals, next to the truth if known."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _VANISHES = 0.012
 
 
 def plot_finished(finished: Finished, intervals: Intervals = USUAL) -> Plot:
-    """Every attribute's estimated shares or means with their intervals, beside the true ones.
+    """Estimated shares or means with intervals, next to the true ones.
 
     Where intervals of shares are too short to be seen, estimates less the truth stand beside them.
     """
@@ -276,7 +276,7 @@ def _title(
 
 
 def conditions(outcome: Outcome[Variant]) -> list[str]:
-    """Conditions: how many answered, and what it cost them."""
+    """Words on the number of respondents and their cost."""
     loss = outcome.ledger.record_epsilon
     return [
         count(outcome.estimate.n, "respondent"),
@@ -294,7 +294,7 @@ def draw_intervals(
     *,
     what: str = "estimate",
 ) -> None:
-    """Estimates as points, each with its interval, which may lie beside it.
+    """Draw estimates as points, each with its interval.
 
     Args:
         axes: values go along, lines across.

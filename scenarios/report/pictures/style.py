@@ -74,13 +74,13 @@ _CUT = 90
 
 
 def style(place: int) -> tuple[str, str]:
-    """The colour and the marker of a series; where a colour comes again, the marker is another."""
+    """Colour and marker of a series; a repeated colour has another marker."""
     marker = MARKERS[(place + place // len(COLOURS)) % len(MARKERS)]
     return COLOURS[place % len(COLOURS)], marker
 
 
 def literal(text: str) -> str:
-    """A text that is drawn as it is: matplotlib takes what stands between dollars for formulas."""
+    """A text without formulas: matplotlib interprets text between dollar signs."""
     return printable(text).replace("$", r"\$")
 
 

@@ -1,4 +1,4 @@
-"""All pairs of attributes as a triangle: how strongly they depend on each other."""
+"""Dependence of all pairs of attributes, as a triangle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A statement for a terminal: what was found, the verdicts, the checks, what they rest on."""
+"""A statement for a terminal: findings, verdicts, checks and their basis."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CATEGORIES, LARGEST = 40, 20
 
 
 def statement_report(said: Statement, *, details: bool = True) -> Iterator[RenderableType]:
-    """Results or what was found first, then the verdicts and what they rest on.
+    """Results or findings first, then the verdicts and their basis.
 
     Args:
         said: the statement.
@@ -220,7 +220,7 @@ def _section(section: Section, *, answered: bool) -> Iterator[RenderableType]:
 
 
 def panels_report(section: Section) -> Iterator[RenderableType]:
-    """A table for all neighbouring panels of one kind, and how many more there are."""
+    """One table for neighbouring panels of a kind, with the number of further panels."""
     shown = section.panels[:PANELS]
     for _, alike in groupby(shown, key=lambda panel: (panel.heads, bool(panel.truth))):
         yield _panels(tuple(alike))

@@ -18,7 +18,7 @@ _NOTES = 12
 
 
 def header_report(header: Header) -> RenderableType:
-    """Line on what a transcript is about."""
+    """One line on the survey of a transcript."""
     return plain(
         f"{header.variant}, {others_in(header)}, session {header.session.hex()}, "
         f"attempt {header.attempt}, over {header.transport}"
@@ -26,7 +26,7 @@ def header_report(header: Header) -> RenderableType:
 
 
 def rounds_report(rounds: Sequence[Round], about: Callable[[str], str]) -> Iterator[RenderableType]:
-    """Messages round by round; those that are alike together.
+    """Messages round by round; equal rounds are joined.
 
     Args:
         rounds: rounds from ``split_rounds``.

@@ -1,4 +1,4 @@
-"""A question of a form, and what a plan makes of it: no answer has been given yet."""
+"""A question of a form, and its proposal in a plan, before any answers."""
 
 from __future__ import annotations
 

@@ -19,12 +19,12 @@ _DATE = re.compile(r"date\(\s*['\"]([0-9]{4}-[0-9]{2}-[0-9]{2})['\"]\s*\)")
 
 
 def number(text: str) -> float | None:
-    """The number that a text is; None if it is something else."""
+    """The number in a text; None if it is not a number."""
     return number_in(text.strip(), ".")
 
 
 def day(text: str) -> datetime.date | None:
-    """The day that a text names, as ``date('2000-01-31')``; None if it is something else."""
+    """The day in a text such as ``date('2000-01-31')``; None if it is not a day."""
     found = _DATE.fullmatch(text.strip())
     return None if found is None else date_in(found[1], USUAL_ORDER)
 

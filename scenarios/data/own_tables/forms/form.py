@@ -1,4 +1,4 @@
-"""A questionnaire that another program holds, with what is proposed for its questions."""
+"""A questionnaire of another program, with proposals for its questions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def language_tag(language: str | None) -> str:
 
 
 def tag_in(language: str) -> str:
-    """The tag in the name of a language, such as ``English (en)``, or the name if it is one."""
+    """The tag in the name of a language, such as ``English (en)``; or the name if it is a tag."""
     named = re.search(rf"\(\s*({_TAG})\s*\)\s*$", language)
     if named is not None:
         return named[1]

@@ -34,7 +34,7 @@ class Row(NamedTuple):
     cells: Mapping[str, str]
 
     def __call__(self, column: str) -> str:
-        """The cell in a column, the empty text where there is none."""
+        """The cell in a column; empty if there is none."""
         return self.cells.get(column, "")
 
 
@@ -75,7 +75,7 @@ Rename = Callable[[str], str]
 
 
 def is_workbook(path: Path) -> bool:
-    """Return whether a file is a workbook, by its name and by how it begins."""
+    """Check whether a file is a workbook, by its name and its first bytes."""
     if path.suffix.lower() not in _WORKBOOKS or not path.is_file():
         return False
     with path.open("rb") as file:

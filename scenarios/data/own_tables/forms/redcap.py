@@ -63,7 +63,7 @@ _REFERENCE = re.compile(r"\[[a-z][a-z0-9_]*\]")
 
 
 def is_dictionary(names: Sequence[str]) -> bool:
-    """Return whether columns are those of a data dictionary."""
+    """Check for the columns of a data dictionary."""
     return {_NAME, _TYPE, _CHOICES} <= {*map(_renamed, names)}
 
 

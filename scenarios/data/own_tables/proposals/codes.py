@@ -1,4 +1,4 @@
-"""Numbers among answers that are none: -9, 99 or 8888, where nobody answered."""
+"""Codes for a missing answer among numbers, such as -9, 99 or 8888."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def is_code(number: float) -> bool:
 
 
 def far_codes(counts: Counter[float]) -> list[float]:
-    """Those numbers of a column that are such codes and far from the others, rising.
+    """Numbers of a column that are such codes and far from the others, ascending.
 
     Args:
         counts: frequency of each number.

@@ -38,12 +38,12 @@ class Limits(NamedTuple):
 
     @property
     def ranges(self) -> int:
-        """The most ranges that a column is cut into, beside which there is room for no answer."""
+        """Maximum number of ranges of a column, without the category for no answer."""
         return min(self.bins, self.most - 1)
 
 
 class Answers(NamedTuple):
-    """The cells of a column: how often each answer is there, tidied, and each cell for none.
+    """Cells of a column: frequencies of tidied answers, and of cells for no answer.
 
     Args:
         counts: frequency of each answer.
@@ -67,7 +67,7 @@ class Answers(NamedTuple):
 
 
 class Matter(IntEnum):
-    """The matters that a person decides, those first that change what answers are taken for."""
+    """Kinds of decisions; those that change the meaning of answers come first."""
 
     ANSWERS = 0
     LEFT_OUT = 1
@@ -121,7 +121,7 @@ class Proposed(NamedTuple):
     words: Words | None = None
 
     def after(self, notes: Sequence[str], decisions: Sequence[Decision] = ()) -> Proposed:
-        """The same, with something said before it."""
+        """The same proposal with further notes before its own."""
         return self._replace(notes=(*notes, *self.notes), decisions=(*decisions, *self.decisions))
 
 
@@ -133,8 +133,7 @@ def left_out(column: str, why: str, rows: int, notes: Sequence[str] = ()) -> Pro
 
 
 def with_missing(question: Question, answers: Answers) -> Question:
-    """The question with a category for no answer, if somebody gave none: it has no place in the
-    order of the others."""
+    """The question with a category for no answer if there are such cells; it is unordered then."""
     return with_no_answer(question) if answers.missing or question.missing_cells else question
 
 
@@ -148,7 +147,7 @@ def with_no_answer(question: Question) -> Question:
 def with_other(
     question: Question, joined: Counter[str], rows: int, what: str = ""
 ) -> tuple[Question, Decision]:
-    """The question with a category for further answers, and what is lost by that.
+    """The question with a category for other answers, and a decision on what that loses.
 
     Args:
         question: without it.

@@ -32,7 +32,7 @@ _PILED = 5
 
 
 def propose_dates(name: str, answers: Answers, limits: Limits) -> Proposed | None:
-    """The proposal for a column of dates; None if it is not one."""
+    """The proposal for a column of dates; None for other columns."""
     counts = answers.counts
     orders = _orders(counts)
     if not orders:
@@ -129,7 +129,7 @@ def _no_dates(dated: Counter[datetime.date]) -> set[datetime.date]:
 
 
 def cut_dates(dated: Counter[datetime.date], most: int) -> tuple[Unit, list[int]] | None:
-    """The shortest unit of which no more than so many ranges are needed, and their firsts.
+    """The shortest unit that needs at most so many ranges, and the starts of the ranges.
 
     Where even years are too many, they are ranges of about as many rows. None if all is one month.
     """

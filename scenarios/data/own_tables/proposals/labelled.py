@@ -1,4 +1,4 @@
-"""Proposals for columns whose file has labels for their cells."""
+"""Proposals for columns with labels for their cells."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scenarios.data.own_tables.sheets import Labels
 
 
 def propose_labels(name: str, answers: Answers, labels: Labels, limits: Limits) -> Proposed | None:
-    """The proposal for a column all of whose answers have labels; None if some have none."""
+    """The proposal for a column with labels for all answers; None otherwise."""
     values = labels.values
     if not values or not answers.counts.keys() <= values.keys():
         return None
@@ -41,7 +41,7 @@ def propose_labels(name: str, answers: Answers, labels: Labels, limits: Limits) 
 
 
 def with_labels(proposed: Proposed, labels: Labels) -> Proposed:
-    """The same with the words of its file, and with what that says about no answer."""
+    """The same proposal with the file's labels, and its codes for no answer."""
     if not proposed.questions:
         return proposed
     codes = [f"{cell} {label!r}" if label else cell for cell, label in labels.missing.items()]

@@ -1,4 +1,4 @@
-"""Cells that list several answers, as a survey writes what was ticked."""
+"""Cells that list several answers, such as ticked boxes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class _List(NamedTuple):
 
 
 def propose_lists(name: str, answers: Answers, limits: Limits) -> Proposed | None:
-    """The proposal for a column that lists what was ticked; None if it does not."""
+    """The proposal for a column of lists; None for other columns."""
     rare = max(2, answers.few(limits.rare))
     found = _found(answers.counts, rare, ignore_case=limits.ignore_case)
     if found is None:

@@ -1,4 +1,4 @@
-"""Proposals for columns of numbers: ranges of them, or each by itself."""
+"""Proposals for columns of numbers: ranges, or a category for each."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def propose_mixed(name: str, answers: Answers, decimal: str, limits: Limits) -> 
 
 
 def edges_between(counts: Counter[float], bins: int) -> tuple[float, ...]:
-    """Numbers that cut into ranges of about as many rows, each as short as it can be written."""
+    """Edges with few digits between ranges with about equally many rows."""
     ordered = sorted(counts)
     rows, below, at = counts.total(), 0, 0
     edges: list[float] = []

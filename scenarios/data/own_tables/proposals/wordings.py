@@ -1,4 +1,4 @@
-"""Words of answers and of columns by which it is seen what they are."""
+"""Words that reveal the kind of a column or of its answers."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ _WORDS = 3
 
 
 def ordered_scale(answers: Sequence[str]) -> list[str] | None:
-    """The answers of an ordered scale in its order; None if it is not known to be one.
+    """Answers of an ordered scale, in order; None if no order is known.
 
     It is one of the usual wordings, or answers that begin with numbers, such as ``25 to 34``.
     """
@@ -113,12 +113,12 @@ def no_answers(answers: Sequence[str]) -> list[str]:
 
 
 def tells_who(name: str) -> bool:
-    """Return whether a column's name is one of those that identify people."""
+    """Check whether a column's name suggests that it identifies people."""
     return _WHO.fullmatch(name.replace("_", " ")) is not None
 
 
 def identifying(counts: Mapping[str, int]) -> str | None:
-    """The kind of identifier that most cells are; None if it is none of the known ones."""
+    """The kind of identifier in most cells; None for other cells."""
     total = sum(counts.values())
     for what, pattern in _CELLS.items():
         # Longer cells are no addresses, and a pattern may take long for them.
