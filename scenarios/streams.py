@@ -67,7 +67,7 @@ def output_encoding() -> str:
 
 
 def lossless(text: str) -> str:
-    """A text for standard output in which all of JSON's and TOML's strings stay what they are."""
+    """A text for standard output; strings of JSON and TOML keep their meaning."""
     if codecs.lookup(output_encoding()).name.startswith("utf"):
         return text
     return text.encode("ascii", ESCAPED).decode()

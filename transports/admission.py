@@ -1,4 +1,4 @@
-"""Admission control: the connections that a server keeps, and those that it drops when it is full.
+"""Admission control: which connections a server keeps, and which it drops when it is full.
 
 A connection is unfinished until its caller has sent a whole request: a handshake, or an HTTP
 request. Unfinished connections cost a caller next to nothing, so they are dropped first, the oldest

@@ -1,4 +1,4 @@
-"""The contract of a transport: what a link promises, and the limits that every hub keeps."""
+"""The contract of a transport: promises of a link, and limits of every hub."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Link(trio.abc.Channel[Envelope]):
 
     @abstractmethod
     def send_nowait(self, envelopes: Sequence[Envelope]) -> int:
-        """Send what can be sent without waiting; returns how many that were, from the front."""
+        """Send without waiting; return the number of sent envelopes."""
 
     @abstractmethod
     async def send_many(self, envelopes: Sequence[Envelope]) -> None:

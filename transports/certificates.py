@@ -91,5 +91,5 @@ class Authority:
 
 
 def private_pem(key: Ed25519PrivateKey) -> bytes:
-    """A private key as unencrypted PKCS 8 PEM. Whoever reads it is the party."""
+    """A private key as unencrypted PKCS 8 PEM."""
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

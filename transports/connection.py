@@ -43,7 +43,7 @@ class Connection:
         self._filled: trio.Event | None = None
 
     def __len__(self) -> int:
-        """Number of payloads that have come and were not taken."""
+        """Number of arrived payloads that were not taken."""
         return len(self._whole)
 
     def raise_cap(self, cap: int) -> None:
@@ -132,12 +132,12 @@ class Connection:
                 self._whole.clear()
 
     async def aclose(self) -> None:
-        """Close; a TLS connection says goodbye if that goes quickly."""
+        """Close; TLS says goodbye if that is quick."""
         with trio.move_on_after(_CLOSING_SECONDS):
             await self._wire.aclose()
 
     async def end(self) -> None:
-        """Close for good: nobody may use it any more, and what it holds is let go of."""
+        """Close for good and release everything; nobody may use it any more."""
         try:
             await self.aclose()
         finally:
@@ -145,7 +145,7 @@ class Connection:
 
 
 async def end(wire: trio.abc.Stream) -> None:
-    """Close a stream at once and for good: nobody may use it any more."""
+    """Close a stream at once and for good; nobody may use it any more."""
     try:
         await trio.aclose_forcefully(wire)
     finally:
@@ -163,7 +163,7 @@ def _empty(wire: trio.abc.Stream) -> None:
 
 
 async def turn_away(wire: trio.SocketStream) -> None:
-    """Close so that what was said last arrives: unread bytes would make the system reset it."""
+    """Close such that the last bytes arrive: unread input would make the system reset."""
     with trio.move_on_after(_CLOSING_SECONDS):
         try:
             await wire.send_eof()

@@ -1,4 +1,4 @@
-"""Connecting to a hub by a socket, and one line for a person who cannot."""
+"""Connecting to a hub by a socket, with errors in one line for a person."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TurnedAwayError(ConnectionError):
 
 
 class StrangerError(TurnedAwayError):
-    """Whoever answers there is not the aggregator of this survey, or not at its proper time."""
+    """The other end is not the aggregator of this survey, or its certificate is out of date."""
 
 
 async def dial(

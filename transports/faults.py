@@ -1,4 +1,4 @@
-"""Seeded faults: rules that decide, for every envelope, what becomes of it.
+"""Seeded faults: rules that decide the fate of every envelope.
 
 A decision depends on the seed, the rule and the envelope's sender, recipient and number alone, so
 it is the same on every transport. The first rule that has something to say decides; with no rules a

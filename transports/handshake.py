@@ -1,4 +1,4 @@
-"""HELLO and WELCOME: how two ends authenticate each other before any envelope passes.
+"""HELLO and WELCOME: mutual authentication before any envelope.
 
 1. The party: ``Hello`` with protocol version, survey, its id, a nonce, and over a lasting link the
    newest checkpoint that it holds.

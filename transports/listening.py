@@ -1,4 +1,4 @@
-"""A hub that is reached by sockets: it accepts connections and lets in who proves who it is.
+"""A hub on sockets: it accepts connections and authenticates callers.
 
 Everything that waits for the other side has a deadline, and all that comes from it has a cap.
 """
@@ -30,7 +30,7 @@ Secured = trio.SSLStream[trio.SocketStream]
 
 
 class Caller(ABC):
-    """Whoever is at the other end of a connection and has proved who it is.
+    """The authenticated other end of a connection.
 
     Attributes:
         patient: whether it may take as long as it likes to read.
@@ -55,7 +55,7 @@ class Caller(ABC):
 
     @abstractmethod
     def leave(self, reason: str) -> None:
-        """Detach from the switch: the welcome could not be said."""
+        """Detach from the switch: the welcome could not be sent."""
 
 
 class ListeningHub(MemoryHub, ABC):
@@ -92,7 +92,7 @@ class ListeningHub(MemoryHub, ABC):
 
     @property
     def strangers(self) -> Strangers:
-        """A count of connections over which nobody has proved who they are."""
+        """Counts of connections without authentication."""
         return self.admission.strangers
 
     @abstractmethod

@@ -76,7 +76,7 @@ async def introduce(
     join: Callable[[int], object] | None = None,
     held: SignedCheckpoint | None = None,
 ) -> None:
-    """A party's part of the handshake, until it is welcome.
+    """A party's part of the handshake.
 
     Args:
         version: the handshake's version.

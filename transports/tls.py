@@ -29,7 +29,7 @@ def server_context(*, authority: Path, certificate: Path, key: Path) -> ssl.SSLC
 
 
 def public_context() -> ssl.SSLContext:
-    """The side of a server that anybody may connect to, without its certificate, which is loaded.
+    """A server's context for anybody, without its certificate, which is loaded later.
 
     Sessions are never resumed: no visit is told to be by whom another was, and nothing is kept.
     """
@@ -54,7 +54,7 @@ def require_certificates(context: ssl.SSLContext) -> ssl.SSLContext:
 
 
 def check_peer(stream: trio.SSLStream[trio.SocketStream], claimed: PartyId) -> None:
-    """Make sure that the other side's certificate is the claimed party's.
+    """Check that the peer's certificate belongs to the claimed party.
 
     Raises:
         RemoteProtocolError: the certificate names somebody else.

@@ -45,7 +45,7 @@ class Calibration(NamedTuple):
             raise UsageError(f"--calibrate: {error}") from error
 
     def check(self, survey: Survey) -> None:
-        """Read the files, before it is too late to name others.
+        """Read and check the files before a run.
 
         Raises:
             UsageError: as ``margins``.

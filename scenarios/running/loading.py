@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def scenarios_in(module: types.ModuleType) -> tuple[Scenario[Any], ...]:
-    """The scenarios that a file defines: what it calls ``SCENARIOS``.
+    """The scenarios in a file's ``SCENARIOS``.
 
     Raises:
         UsageError: it does not define any.
@@ -87,7 +87,7 @@ def _named(name: str, candidates: Sequence[Scenario[Any]]) -> Scenario[Any]:
 
 
 def built_in_variant(name: str) -> type[Variant]:
-    """A built-in variant, for names in files: a transcript must not choose what code is run.
+    """A built-in variant by its name in a file, which must not choose what code runs.
 
     Raises:
         UsageError: the variant is unknown.
@@ -147,7 +147,7 @@ def variant_class(header: Header, named: str | None) -> type[Variant]:
 
 
 def find_attackable(text: str) -> type[Variant] | Randomizer | Callable[[object], object]:
-    """Find what can be attacked: a variant's class, or a randomizer or function (``path.py:NAME``).
+    """A variant's class, or a randomizer or function (``path.py:NAME``), to attack.
 
     Raises:
         UsageError: the variant, randomizer or function is unknown.
@@ -203,7 +203,7 @@ def load_module(path: Path) -> types.ModuleType:
 
 
 def split_path(text: str) -> tuple[Path | None, str | None]:
-    """The path and the name in ``path.py:name``; only what ends in ``.py`` is a path."""
+    """The path and the name in ``path.py:name``; a path ends in ``.py``."""
     head, colon, tail = text.rpartition(":")
     if colon and head.endswith(".py"):
         return Path(head), tail or None

@@ -51,7 +51,7 @@ class Loopback:
 async def open_loopback(
     switch: Switch, setting: Setting, *, secured: bool
 ) -> AsyncGenerator[Loopback]:
-    """The aggregator's switch listening on this machine, and what connects a party to it."""
+    """The aggregator's switch listening on this machine, and a function to connect parties."""
     issue = credentials_issuer(setting.streams) if secured else None
 
     def context(member: PartyId) -> ssl.SSLContext | None:

@@ -42,7 +42,7 @@ class Estimating(Protocol[E_co]):
 
 
 class WithEstimate(Protocol[E_co]):
-    """A survey that is over, for the type of its estimate: that of its variant's."""
+    """A finished survey, generic in the type of its estimate."""
 
     @property
     def variant(self) -> Estimating[E_co]:
@@ -64,7 +64,7 @@ class _Read(NamedTuple):
 
 
 class Outcome(msgspec.Struct, Generic[V_co], frozen=True, kw_only=True, dict=True):
-    """A finished run. Its type is that of the variant.
+    """A finished run, generic in its variant.
 
     Args:
         charter: session, variant and roster.

@@ -1,4 +1,4 @@
-"""Parameters of scenarios, taken from what they are for: variants, and functions that make records.
+"""Parameters of scenarios, from the fields of variants and the arguments of functions.
 
 A parameter is declared once, where it is used: its name, type and default are those of a field or
 an argument, and its help is the first sentence on it in the docstring there.
@@ -59,7 +59,7 @@ def settable(
     renamed: Mapping[str, str] | None = None,
     **defaults: object,
 ) -> type[P]:
-    """The parameters of a scenario: its own, and what variants and functions can be given.
+    """Parameters of a scenario: its own, and those of variants and functions.
 
     Args:
         own: a struct of the scenario's own parameters; one of the same name in a source is hidden.
@@ -98,7 +98,7 @@ def settable(
 
 
 def made(source: Callable[..., T], parameters: msgspec.Struct, **given: object) -> T:
-    """A variant, or what else a source of parameters makes of those that it has.
+    """A variant, or another value, from the parameters that its maker takes.
 
     Args:
         source: as for ``settable``.
@@ -127,7 +127,7 @@ def wanted_keep(p: float | None, epsilon: float | None, *, default: float) -> fl
 
 @contextmanager
 def parameters_checked() -> Generator[None]:
-    """Take what a variant's mathematics refuses for a person's mistake.
+    """Turn errors of a variant's mathematics into usage errors.
 
     Raises:
         UsageError: instead of a ValueError of the block.

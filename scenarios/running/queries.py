@@ -38,7 +38,7 @@ class Errors(NamedTuple):
 
 
 def set_size(cells: int, sigma: float, *, loosely: bool = False) -> int:
-    """Number of combinations in a set of coverage ``sigma``, of so many: at least 1.
+    """Number of combinations in a set of coverage ``sigma``, at least 1.
 
     It is ``round(sigma cells)``, with halves to the even neighbour as Python rounds; ``loosely``
     it is rounded up.

@@ -1,4 +1,4 @@
-"""Report of a reproduction: measured figures beside a paper's printed ones.
+"""Report of a reproduction: measured figures next to a paper's printed ones.
 
 A reproduction is a scenario whose parameters have ``runs: Runs`` and whose ``run`` returns
 ``Reproduced``.
@@ -38,7 +38,7 @@ TOLERANCE = 3
 
 
 class Compared(NamedTuple):
-    """One measured figure, its standard error and what the paper prints for it, if anything.
+    """A measured figure, its standard error, and the paper's figure if it prints one.
 
     Args:
         name: name of the figure; empty if it is the only one of its row.
@@ -65,13 +65,13 @@ class Compared(NamedTuple):
 
     @property
     def undecided(self) -> bool:
-        """True if it is unknown how far measured and printed may be apart by chance."""
+        """True if the difference that chance explains is unknown."""
         alike = self.printed is None or self.measured == self.printed
         return not alike and math.isnan(self.tolerance or 0.0)
 
     @property
     def unknown(self) -> bool:
-        """True if the figure is an estimate whose standard error is not known."""
+        """True if the figure is an estimate with an unknown standard error."""
         return self.standard_error is not None and math.isnan(self.standard_error)
 
     @property
@@ -84,7 +84,7 @@ class Compared(NamedTuple):
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One setting of an experiment: what was measured, and what the paper prints for it.
+    """One setting of an experiment: measured figures, and the paper's.
 
     Args:
         settings: settings of this row, such as ``p`` and ``attributes``.
@@ -142,7 +142,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """The remark, or else by how much figures differ."""
+        """The remark, or else the differences of figures."""
         if self.remark:
             return self.remark
         return "; ".join(_difference(figure) for figure in self.figures() if figure.differs)
@@ -239,7 +239,7 @@ class Reproduced:
         }
 
     def csv(self) -> CsvText:
-        """Every figure on a line of its own: the settings, then what is known of it."""
+        """Every figure on a line with its settings."""
         from scenarios.files.comma_separated import csv_text
 
         names = dict.fromkeys(name for row in self.rows for name in row.settings)

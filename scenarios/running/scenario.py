@@ -59,7 +59,7 @@ def _unheeded(done: int, total: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """Context of a run, beside its parameters.
+    """Context of a run: everything but its parameters.
 
     Args:
         seed: decides all randomness.
@@ -110,7 +110,7 @@ class Context:
         return Stream(secret_of(self.seed)).derive(purpose)
 
     def drawn(self, records: Records, population: Population) -> Records:
-        """Say from what law records were drawn: where people are drawn by law, it is drawn from.
+        """Register the population that records were drawn from, for ``tabulate``.
 
         Args:
             records: records to be passed to ``simulate``.
@@ -132,7 +132,7 @@ class Context:
         analysis: Analysis | None = None,
         strata: Sequence[str] | None = None,
     ) -> Outcome[V]:
-        """Run a variant on known records, as this context says.
+        """Run a variant on known records, with this context's settings.
 
         Args:
             parties: number of parties that hold the records; one each by default.
@@ -171,7 +171,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """A run of a scenario: its outcome and how to report it.
+    """A run of a scenario: its outcome, and its report.
 
     Args:
         projection: applied to the tables that are reported.

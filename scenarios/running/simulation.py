@@ -107,7 +107,7 @@ class Simulation(Generic[V]):
     strata: Sequence[str] | None = None
 
     def run(self) -> Outcome[V]:
-        """Run it; raises as the class says."""
+        """Run the simulation; raises like the class."""
         transport = self._carrier("local")
         if transport != "local":
             return trio.run(replace(self, transport=transport).run_async)
@@ -131,7 +131,7 @@ class Simulation(Generic[V]):
             return recorded.outcome(run)
 
     async def run_async(self) -> Outcome[V]:
-        """Run it inside a trio program; raises as the class says."""
+        """Run the simulation inside a trio program; raises like the class."""
         transport = self._carrier("memory")
         if transport == "local":
             raise UsageError("transport 'local' is not asynchronous: call simulate")

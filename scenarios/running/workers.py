@@ -172,7 +172,7 @@ async def run_in_workers(
     joining: float = JOINING,
     linger: float = LINGER,
 ) -> Run:
-    """Run a survey whose parties live in the workers of an engine.
+    """Run a survey with its parties in the workers of an engine.
 
     The parties of a worker that dies are gone; their endings say so.
 
@@ -238,7 +238,7 @@ async def run_in_workers(
 
 
 def engine_for(workers: int, engine: Engine | None) -> Engine:
-    """An engine, once it is certain that it has so many workers.
+    """An engine, checked to have so many workers.
 
     Raises:
         UsageError: says what does not fit.
@@ -255,7 +255,7 @@ def engine_for(workers: int, engine: Engine | None) -> Engine:
 
 
 def split_shards(parties: int, workers: int) -> list[Shard]:
-    """Runs of neighbours on the roster, whose lengths differ by at most 1."""
+    """Runs of neighbours on the roster, with lengths that differ by at most 1."""
     ends = _even(parties, workers)
     return [
         Shard(i + 1, ends[i] + 1, ends[i + 1], os.urandom(SECRET_BYTES)) for i in range(workers)

@@ -29,7 +29,7 @@ _NOT_ALL = "this does not show that nothing leaks"
 
 
 def state_attack(name: str, found: Attack | ClientAttack, *, seconds: float) -> Statement:
-    """The verdict, what it is about, and the figures of every pair of inputs.
+    """Statement of an attack: verdict, subject, and figures of every pair of inputs.
 
     Args:
         name: name of the attacked code, if it is not a variant.
@@ -92,7 +92,7 @@ def state_attack(name: str, found: Attack | ClientAttack, *, seconds: float) -> 
 
 
 def attack_values(name: str, found: Attack | ClientAttack) -> dict[str, Any]:
-    """An attack for JSON; the arguments are those of ``state_attack``."""
+    """An attack for JSON; arguments as for ``state_attack``."""
     verdict = {
         "accused": found.accused,
         "undecided": found.undecided,
@@ -122,7 +122,7 @@ def _probe_values(probe: Probe) -> dict[str, Any]:
 def state_active(
     name: str, found: ActiveAttack, written: Sequence[Path], *, seconds: float
 ) -> Statement:
-    """The verdict, each finding with its script, and what is rightly charged.
+    """Statement of an active attack: verdict, findings with scripts, and charged losses.
 
     Args:
         name: the variant's name as given.

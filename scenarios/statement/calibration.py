@@ -33,7 +33,7 @@ def calibration_values(estimate: Estimate) -> dict[str, Any]:
 
 
 def calibration_sentences(estimate: Estimate) -> Iterator[str]:
-    """The same in words, and what it corrects; then known shares that the reports contradict."""
+    """Sentences on a calibration, its effect, and margins that the reports contradict."""
     found = estimate.calibration
     if found is None:
         raise TypeError(f"{estimate!r}: expected a calibrated estimate")

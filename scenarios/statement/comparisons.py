@@ -1,4 +1,4 @@
-"""Statement of a comparison of variants: measured errors beside predicted ones."""
+"""Statement of a comparison of variants: measured and predicted errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scenarios.wording.formatting import NONE, as_json, count
 
 
 def state_comparison(done: Comparison) -> Statement:
-    """The errors of the variants at each epsilon, what was not run, and the notes."""
+    """Statement of errors at each epsilon, variants that were not run, and notes."""
     runs = count(max(each.runs for each in done.measured), "run")
     ran = [each for each in done.measured if not each.why]
     notes = _notes(done)

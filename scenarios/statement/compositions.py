@@ -19,7 +19,7 @@ Figure: TypeAlias = Composition | Amplification
 def state_figures(
     of: Sequence[str], figures: Mapping[str, Figure | str], values: Mapping[str, Any]
 ) -> Statement:
-    """Each figure by its name, with its delta, neighbours and assumption; or why there is none.
+    """Statement of figures with delta, neighbours and assumption, or the reason for a gap.
 
     Args:
         of: the composed mechanisms, in lines.
@@ -48,7 +48,7 @@ def _section(name: str, figure: Figure | str) -> Section:
 
 
 def figure_values(figure: Figure) -> dict[str, Any]:
-    """A figure, and what it rests on."""
+    """A figure with its assumptions, for JSON."""
     return {
         "epsilon": figure.epsilon,
         "delta": figure.delta,

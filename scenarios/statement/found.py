@@ -1,4 +1,4 @@
-"""Beginning of a statement: what was found, and who was counted, round by round."""
+"""Beginning of a statement: findings, and counted parties round by round."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _FIGURE = ""
 
 
 def pivots(rows: Sequence[Row], shown: Callable[[Compared], str]) -> Iterator[Grid]:
-    """A table for all rows that have the same settings and figures.
+    """One table for all rows with the same settings and figures.
 
     Args:
         rows: at least one.

@@ -1,4 +1,4 @@
-"""The verdict on privacy: how well people are protected, in a word and a sentence."""
+"""The verdict on privacy: a level of protection, in a word and a sentence."""
 
 from __future__ import annotations
 

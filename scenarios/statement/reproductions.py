@@ -1,4 +1,4 @@
-"""Statement of a reproduction: measured beside printed, remarks as numbered footnotes."""
+"""Statement of a reproduction: measured and printed figures, with footnotes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MARK = "*"
 
 
 def state_reproduction(done: Reproduced, *, seconds: float) -> Statement:
-    """The table, its footnotes, the notes, and what it took."""
+    """Statement of a reproduction: table, footnotes, notes, and running time."""
     names = dict.fromkeys(name for row in done.rows for name in row.settings)
     varying = [name for name in names if len({row.shown(name) for row in done.rows}) > 1]
     common = _words(done.rows[0], [n for n in names if n not in varying]) if done.rows else ""

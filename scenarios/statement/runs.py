@@ -49,7 +49,7 @@ ROWS, EPSILONS, NAMED = 60, 60, 12
 
 
 def state_run(name: str, finished: Finished, intervals: Intervals = USUAL) -> Statement:
-    """State a run: its estimates beside the truth, what they cost, and how it went.
+    """Statement of a run: estimates next to the truth, costs, and course.
 
     Args:
         name: name of the scenario or the plan.
@@ -111,7 +111,7 @@ def usefulness(finished: Finished, intervals: Intervals) -> tuple[UsefulnessVerd
 
 
 def protection(outcome: Outcome[Variant]) -> PrivacyVerdict:
-    """Verdict on how well the design of a run protects people."""
+    """Verdict on the privacy of a run's design."""
     withstands = promised = None
     variant, parties = outcome.variant, len(outcome.charter.roster.parties)
     if is_summed(variant, parties):
@@ -163,7 +163,7 @@ def _costs(outcome: Outcome[Variant]) -> Iterator[str]:
 
 
 def trial_sentence(kept: str) -> str:
-    """Sentence on a trial whose seed is not in what is kept of it."""
+    """Sentence on a trial, which leaves out its seed."""
     return (
         "This was a trial: one program held all answers. Its seed, which undoes every "
         f"randomization, was drawn and is not in the {kept}. The truth beside the estimates is "

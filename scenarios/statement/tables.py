@@ -1,4 +1,4 @@
-"""Statement of tables, counts and tests that somebody asks of a record."""
+"""Statement of requested tables, counts and tests."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def state_table(
 
 
 def state_tests(columns: Columns, about: Mapping[str, Any]) -> Statement:
-    """Tests of independence; the arguments are those of ``state_table``."""
+    """Statement of tests of independence; arguments as for ``state_table``."""
     rows = zip(*(column.tolist() for column in columns.values()), strict=True)
     heads = "first", "second", "test", "#statistic", "#degrees", "#p-value", "#p-value, Holm"
     return _stated(

@@ -1,4 +1,4 @@
-"""Statement of people who were drawn by law."""
+"""Statement of a survey by law."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The endings of a party's program: its exit code, what it has paid, and what to do next."""
+"""Endings of a party's program: exit codes, payments, and next steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A variant of one's own in a real survey: one file, the same for all members."""
+"""A user's own variant in a real survey: one file, equal for all members."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Pin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def own_variant(text: str, pin: Pin | None = None) -> tuple[type[Variant], Pin]:
-    """A variant's class in a file of one's own, ``PATH.py:Class``, and what pins it.
+    """The class in a user's own file, ``PATH.py:Class``, with its pin.
 
     The file stands alone: what its import statements name is this program's, numpy's or Python's,
     and nothing beside it is looked for. It is a program all the same: whoever runs it has read it.

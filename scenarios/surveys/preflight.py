@@ -1,4 +1,4 @@
-"""Before a survey: what would be asked, at what cost, and whether everything is ready for it."""
+"""Facts before a survey: questions, cost, and readiness."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _LISTED = 8
 
 
 class Known(NamedTuple):
-    """One thing that is to be known before a survey.
+    """One fact before a survey.
 
     Args:
         about: the subject.

@@ -1,4 +1,4 @@
-"""A purse as its owner sees it, and what can be merged into it."""
+"""Contents of a purse for its owner, and merging of purses."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _most(
 
 
 def known_facts(found: Listing) -> Iterator[Known]:
-    """The same in sentences, each about something."""
+    """The contents of a purse in sentences, by subject."""
     if not found.surveys:
         yield Known("purse", f"{found.folder}: nothing was spent from it yet.")
         return
@@ -150,7 +150,7 @@ def _most_spent(spent: Cost) -> str:
 
 
 def merge_into(folder: Path, sources: Sequence[Path], member_in: Callable[[Path], Member]) -> int:
-    """Add what a purse lacks, of other purses and of members' folders.
+    """Add missing payments from other purses and members' folders.
 
     Args:
         folder: folder of the purse, made if there is none.

@@ -1,4 +1,4 @@
-"""A party's table of records: what its respondents answer, and who they are.
+"""A party's table of records, with its respondents' ids.
 
 Who they are is a column that never leaves the party.
 """
@@ -21,7 +21,7 @@ MOST_ID = 200
 
 
 class Respondents(NamedTuple):
-    """Table of a party, read once: answers and ids are of the same people.
+    """A party's table: answers and ids of the same people.
 
     Args:
         records: the answers.
@@ -57,7 +57,7 @@ def read_respondents(path: Path, coding: Coding, column: str | None = None) -> R
 
 
 def read_records(source: Source, survey: Survey) -> Records:
-    """The records in a table whose cells are the categories of a survey.
+    """Records of a table with categories as cells.
 
     Args:
         source: the path of a CSV or Parquet file, or a table in memory, of pandas, polars or

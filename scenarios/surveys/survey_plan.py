@@ -1,4 +1,4 @@
-"""The plan of a real survey, a TOML file: what is asked, by which variant, on what terms."""
+"""The plan of a real survey in TOML: questions, variant and terms."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Plan(NamedTuple):
     own: str | None = None
 
     def records(self, source: Source) -> Records:
-        """The records in a table, read as the plan says.
+        """The records in a table, coded by the plan.
 
         Args:
             source: the path of a CSV or Parquet file, or a table in memory, of pandas, polars or
@@ -205,7 +205,7 @@ class Questions(NamedTuple):
 
 
 def read_questions(path: Path | str) -> Questions:
-    """Read what a plan asks; it need not say by which variant.
+    """Read the questions of a plan, which may lack a variant.
 
     Raises:
         UsageError: the file is not valid TOML, or not a plan; names the field.

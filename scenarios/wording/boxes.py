@@ -1,4 +1,4 @@
-"""Sentences on what the check boxes of a survey cost a respondent."""
+"""Sentences on the cost of a survey's check boxes."""
 
 from __future__ import annotations
 

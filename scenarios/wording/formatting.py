@@ -26,14 +26,14 @@ NAME = 60
 
 
 def cut(text: str, length: int = NAME) -> str:
-    """A text from elsewhere made fit to be shown, shortened to so many characters."""
+    """A text from an untrusted source, made printable and shortened."""
     # Before escaping, so that a hostile text of a gigabyte costs nothing.
     shown = printable(text[: length + 1])
     return shown if len(shown) <= length else shown[: length - 1].rstrip() + "…"
 
 
 def epsilon(value: float, *, least: bool = False) -> str:
-    """An epsilon in four digits, rounded up, for it bounds what was learned.
+    """An epsilon in four digits, rounded up, as it is a bound.
 
     Args:
         least: it is what was learned at least, and rounded down.
@@ -75,7 +75,7 @@ def respondents_text(n: int, effective: float | None) -> str:
 
 
 def others_in(header: Header) -> str:
-    """Number of members beside the aggregator, in words: services, if any, and parties."""
+    """Words for the members other than the aggregator: services, if any, and parties."""
     roles = header.roles or ()
     parties = count(len(header.roster) - 1 - len(roles), "party", "parties")
     return f"{count(len(roles), 'service')} and {parties}" if roles else parties
@@ -112,7 +112,7 @@ def odds(loss: float) -> str:
 
 
 def ratio(value: float | None) -> str:
-    """A factor between two figures; empty if there is none."""
+    """A factor between two figures; empty if unknown."""
     if value is None or math.isnan(value):
         return ""
     if math.isinf(value):
@@ -121,7 +121,7 @@ def ratio(value: float | None) -> str:
 
 
 def signed(value: float, digits: int = 2) -> str:
-    """A number with so many decimals and a true minus sign; a dash if there is none."""
+    """A number with so many decimals and a true minus sign; a dash if unknown."""
     if not math.isfinite(value):
         return NONE
     shown = f"{value:.{digits}f}"
@@ -136,12 +136,12 @@ def percent(value: float) -> str:
 
 
 def upper(text: str) -> str:
-    """A text with a capital at its beginning, the rest as it is."""
+    """A text with a capital first letter."""
     return text[:1].upper() + text[1:]
 
 
 def some(names: Iterable[str], total: int, at_most: int = 5, what: str = "") -> str:
-    """The first names, and how many more there are.
+    """The first names, with the number of others.
 
     Args:
         names: the names; those beyond ``at_most`` are ignored.
@@ -159,7 +159,7 @@ def rest(total: int, shown: int, what: str = "") -> str:
 
 
 def as_json(values: object) -> Any:
-    """Values as JSON has them: null for what is infinite or NaN; structs, arrays and tuples too.
+    """Values for JSON: null for infinite numbers and NaN; structs and arrays as plain values.
 
     Bytes of a path that are not text become escapes: no reader of JSON has to take lone surrogates.
     """

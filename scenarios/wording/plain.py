@@ -1,4 +1,4 @@
-"""Text on a terminal, and what it shows as text."""
+"""Text for a terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BEGINS = re.compile(r"\s+(?:\S+ {2,}|- )?(?=\S)")
 
 
 def plain(content: str, style: str = "") -> Text:
-    """Text as it is: neither markup nor control characters of a transcript do anything."""
+    """Text without markup and with control characters made visible."""
     return Text(printable(content), style=style)
 
 

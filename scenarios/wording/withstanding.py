@@ -1,4 +1,4 @@
-"""Sentences on who conspires, how many may in a secure sum, and how many may be missing from it."""
+"""Sentences on secure sums: colluders, missing parties, and witnesses."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SIZES = (6, 12, 50, 250)
 
 
 def conspiracy_sentences(found: Withstood) -> tuple[str, ...]:
-    """Sentences on who may conspire and what they learn, who may be missing, and who cannot check.
+    """Sentences on colluders and their knowledge, missing parties, and unchecked totals.
 
     The first sentence says too how many witnesses have to be honest for that, if any certify the
     survivors.
@@ -60,7 +60,7 @@ def conspiracy_sentences(found: Withstood) -> tuple[str, ...]:
 
 
 def trusting(found: Withstood) -> str:
-    """Words for how many witnesses have to be honest for a sum to withstand so many, or none."""
+    """Words for the number of honest witnesses that a sum needs, if any."""
     if not found.witnesses:
         return ""
     if found.unwitnessed == found.colluders:
@@ -83,7 +83,7 @@ def withstood_in(variant: Variant, parties: int) -> Withstood | None:
 
 
 def promised_in(variant: Variant, parties: int) -> int | None:
-    """Least number of honest parties in a variant's secure sum; None if it is not known."""
+    """Minimum number of honest parties in a variant's secure sum; None if unknown."""
     return _asked(variant, parties, lambda sums: sums.promised(parties))
 
 
@@ -103,7 +103,7 @@ def _asked(variant: Variant, parties: int, ask: Callable[[SecureSum], T]) -> T |
 
 
 def sums_sentences(variant: Variant, parties: int) -> tuple[str, ...]:
-    """The sentences on a variant's secure sum among so many parties; none if it sums nothing.
+    """Sentences on a variant's secure sum among so many parties; none without a sum.
 
     Raises:
         ValueError: the variant cannot sum among so many parties.
@@ -115,7 +115,7 @@ def sums_sentences(variant: Variant, parties: int) -> tuple[str, ...]:
 
 
 def coins_sentence(variant: Variant, parties: int | None) -> str:
-    """Both figures of a sum with coins, whoever conspires and if enough are honest.
+    """Both figures of a sum with coins: whoever conspires, and with enough honest parties.
 
     Empty for a variant that sums without coins, or not at all.
 
@@ -152,7 +152,7 @@ def coins_sentence(variant: Variant, parties: int | None) -> str:
 
 
 def sums_sentences_by_size(variant: Variant) -> tuple[str, ...]:
-    """The same while the number of parties is not known: figures for a few numbers of them."""
+    """``sums_sentences`` for an unknown number of parties: figures for a few numbers."""
     summed, why = _is_summed_among_some(variant)
     if not summed:
         return (f"{upper(why)}.",) if why else ()
@@ -216,7 +216,7 @@ def named(conspiring: Coalition) -> str:
 
 
 def together(observer: Coalition) -> str:
-    """Somebody who learns something, in words: the first few members, taps and keys together."""
+    """Words for a coalition: its first members, taps and keys."""
     taps, keys, means = observer.taps, observer.keys, []
     if taps:
         wires = (f"{cut(a)} and {cut(b)}" for a, b in taps)

@@ -1,4 +1,4 @@
-"""Frames between the ends of a lasting link beside envelopes, once the party is welcome.
+"""Frames of a lasting link other than envelopes.
 
 The party begins with how many deliveries it has received before, the hub with how many envelopes
 it has accepted before: each goes on from there, so nothing is lost with a connection. From then on
@@ -29,13 +29,13 @@ class Frame(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
 
 
 class Received(Frame, frozen=True):
-    """The party has received so many deliveries."""
+    """Number of deliveries that the party has received."""
 
     deliveries: Count
 
 
 class Accepted(Frame, frozen=True):
-    """The hub has accepted so many envelopes of the party, and handed it so many deliveries.
+    """Numbers of accepted envelopes of the party, and of deliveries to it.
 
     To a party that holds a checkpoint of its record it shows ``log``: the last checkpoint on its
     disk, and that this extends the other one. What does not prove that is shown all the same: the
@@ -56,7 +56,7 @@ class Durable(Frame, frozen=True):
 
 
 class Acknowledged(Frame, frozen=True):
-    """All that the party has said, its head included, is on the hub's disk; makes a receipt."""
+    """Receipt for all envelopes of the party, its head included, which are on disk."""
 
     given: Acknowledgement
 
@@ -82,7 +82,7 @@ _MAPS = range(0x80, 0x90)
 
 
 def read_frame(payload: bytes) -> Frame | Envelope:
-    """Decode what came over a lasting link.
+    """Decode a frame of a lasting link.
 
     Raises:
         RemoteProtocolError: malformed.
@@ -98,6 +98,6 @@ def read_frame(payload: bytes) -> Frame | Envelope:
 
 
 def unexpected(frame: Frame | Envelope, *expected: type[Frame]) -> RemoteProtocolError:
-    """The error of an end that says something which it has no reason to say."""
+    """Error about a frame of an unexpected kind."""
     kinds = " or ".join(kind.__name__ for kind in expected)
     return RemoteProtocolError(f"{type(frame).__name__}, expected {kinds}", field="link")

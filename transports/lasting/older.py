@@ -1,4 +1,4 @@
-"""Records that are older than what their parties hold: an older copy was put in their place."""
+"""Records that were replaced by an older copy, as a party's checkpoint shows."""
 
 from __future__ import annotations
 

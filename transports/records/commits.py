@@ -1,4 +1,4 @@
-"""Output commit: what is recorded becomes durable in groups, and whoever is to speak waits for it.
+"""Output commit: entries become durable in groups, and senders wait for that.
 
 While one sync runs in a thread, others gather for the next.
 """
@@ -18,7 +18,7 @@ EVERY = 0.3
 
 
 class Commits:
-    """State of a record's commits: how much of it is durable.
+    """State of a record's commits: the number of durable entries.
 
     Args:
         recorder: writer of the record.
@@ -46,7 +46,7 @@ class Commits:
         return self.recorder.size
 
     async def caught_up(self, size: int | None = None) -> None:
-        """Wait until so many entries are durable; by default all that are recorded by now."""
+        """Wait until so many entries are durable; by default all entries so far."""
         size = self.size if size is None else size
         while self.durable < size:
             self._wanted.set()

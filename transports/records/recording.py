@@ -1,4 +1,4 @@
-"""Recording in time: what an exchange records reaches its sink within a fraction of a second."""
+"""Recording in time: entries reach their sink within a fraction of a second."""
 
 from __future__ import annotations
 

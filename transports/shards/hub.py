@@ -53,11 +53,11 @@ class ShardHub(ListeningHub):
         self._callers = {shard.name: _Worker(switch, shard) for shard in shards}
 
     def lose(self, shard: Shard, reason: str) -> None:
-        """A worker is gone; so are those of its parties that have not ended."""
+        """Detach a lost worker, and its parties that have not ended."""
         self._callers[shard.name].leave(reason)
 
     def dismiss(self) -> None:
-        """Tell the workers that the survey is over, whatever their parties still wait for."""
+        """Tell the workers that the survey is over, whatever their parties wait for."""
         for caller in self._callers.values():
             caller.dismiss()
 

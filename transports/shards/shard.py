@@ -33,7 +33,7 @@ ALL = bytes(PLACE_BYTES)
 
 
 class Shard(msgspec.Struct, frozen=True):
-    """Some neighbours on the roster, who live in one worker.
+    """Neighbours on the roster that live in one worker.
 
     Args:
         number: the worker's number, from 1.

@@ -1,4 +1,4 @@
-"""Failures by address: whoever fails often has to wait. Nothing of it is written down."""
+"""Failures by address, in memory only: clients that fail often have to wait."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Failures:
         return f"Failures({len(self._until)} addresses)"
 
     def add(self, address: str) -> None:
-        """Note a failure. What comes of this machine, a proxy say, may be anybody's."""
+        """Note a failure. Failures from this machine may be anybody's, as with a proxy."""
         if _is_anybodys(address):
             return
         who, now = address_origin(address), trio.current_time()

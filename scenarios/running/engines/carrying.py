@@ -52,7 +52,7 @@ class _Packer(pickle.Pickler):
 
 
 def own_files(value: object) -> tuple[UserModule, ...]:
-    """The files of a person whose functions and classes are in a value.
+    """The user's files that functions and classes in a value come from.
 
     Of a value that cannot be pickled, those that are met before that shows.
     """
@@ -95,7 +95,7 @@ def unpacked(task: bytes) -> tuple[Callable[[Any], Any], Any]:
 
 
 def carried_out(task: bytes) -> bytes:
-    """Call a task's kernel; returns what came of it, a result or an error."""
+    """Call a task's kernel; return its result or error."""
     try:
         kernel, argument = unpacked(task)
         return pickle.dumps((kernel(argument),))

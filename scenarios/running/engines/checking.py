@@ -16,7 +16,7 @@ WORTH = 4096
 
 
 class ChecksMeanwhile:
-    """Checks signatures in a process for each processor; a few it checks itself.
+    """Checks signatures in one process per processor; a few in this process.
 
     So it does with all that has no answer where processes cannot be started or do not last. Use it
     in a ``with`` block, which ends the processes.

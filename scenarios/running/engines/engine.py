@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 
 class Engine(ABC):
-    """Carries out tasks, and hands back what they return as they are done.
+    """Carries out tasks, and returns results as they finish.
 
     A kernel that raises an error ends the work: ``drain`` raises it. A worker that dies does not:
     its task is done again elsewhere, unless it was submitted to be done once.
@@ -76,7 +76,7 @@ class Engine(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End all workers; what is under way is given up. Closing twice is harmless."""
+        """End all workers and drop unfinished tasks. Closing twice is harmless."""
 
     def __enter__(self) -> Self:
         return self
@@ -91,7 +91,7 @@ class Engine(ABC):
 
 
 class Lost:
-    """Outcome of a task that was to be done once, and whose worker died.
+    """Outcome of a task that must run only once, after its worker died.
 
     Args:
         reason: what happened to the worker.
@@ -109,7 +109,7 @@ class Lost:
 def completed(
     engine: Engine, kernel: Callable[[A], R], tasks: Iterable[tuple[int, A]]
 ) -> Iterator[tuple[int, R]]:
-    """Carry out a kernel on many arguments; (key, result) of each, as they are done.
+    """Run a kernel on many arguments; yield (key, result) as they finish.
 
     Arguments are taken as there is room for them, so memory is bounded however many there are.
 

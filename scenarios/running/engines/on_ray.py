@@ -42,7 +42,7 @@ DEATHS: Mapping[type[Exception], str] = {
 
 
 class OnRay(WorkersEngine):
-    """Carries out each task in a worker of Ray, which it starts if there is none to use.
+    """Runs each task in a Ray worker; Ray is started if it is not running.
 
     What is started here listens on this machine alone, asks whoever connects for a token, and
     keeps its files in a folder of its own. A cluster, and what the caller has started, is left as

@@ -88,7 +88,7 @@ class Sweep:
         return [found[place] for place in range(len(arguments))]
 
     def stage(self, done: int, total: int) -> None:
-        """Tell how many stages are done, as the next one begins, and of how many."""
+        """Report the number of finished stages and their total, as the next one begins."""
         if self._stage is not None:
             self._stage(done, total)
 
@@ -150,7 +150,7 @@ def sweep_description(command: str, definition: object, **settings: object) -> d
 
 
 def code_versions(own: Iterable[UserModule]) -> dict[str, Any]:
-    """Code that results are made by: a person's own files, and the versions.
+    """Versions of the code behind a result: hashes of the user's files, and versions.
 
     Args:
         own: the files, in any order.

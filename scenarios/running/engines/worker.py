@@ -1,4 +1,4 @@
-"""A worker process: carries out the tasks that come over a link, and ends with it.
+"""A worker process: runs the tasks that arrive over a link, and ends with the link.
 
 ``processes`` runs this file by its path, with a link's file descriptor. What the driver can import
 comes first over the link, so everything of the project is imported after that.

@@ -1,4 +1,4 @@
-"""An audit's statement: what was found, the verdicts, the checks, and what they rest on."""
+"""Statement of an audit: findings, verdicts, checks, and their basis."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ class AuditStatement(Statement):
 
     @property
     def record(self) -> Verdict:
-        """True if the record is what was recorded, and its result follows from it."""
+        """True if the record is sound: intact, with a result that follows from it."""
         return self.verdicts[0]
 
     @property
     def privacy(self) -> PrivacyVerdict:
-        """Verdict on how well people were protected."""
+        """The verdict on privacy."""
         return cast(PrivacyVerdict, self.verdicts[1])
 
 
 def statement(judged: Judged) -> AuditStatement:
-    """State an audit; the same audit gives the same statement."""
+    """Statement of an audit; equal audits give equal statements."""
     audit, checks = judged.audit, audit_checks(judged)
     answers = {check.about: check.says for check in checks}
     estimates = _estimates(judged)

@@ -1,4 +1,4 @@
-"""Every question that is put to a record, and how the answer is judged and phrased."""
+"""Checks of a record: questions, judgements and words."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from scenarios.wording.withstanding import together
 
 
 def counted(judged: Judged) -> Answer:
-    """Answer who is in the estimate."""
+    """Check on the parties in the estimate."""
     complete = judged.audit.completeness
     so_far = SO_FAR if judged.audit.partial else ""
     says = (
@@ -81,7 +81,7 @@ def replayed(judged: Judged) -> Answer | None:
 
 
 def announced(judged: Judged) -> Answer:
-    """Check whether the result gives what was announced, and what it gives besides."""
+    """Check whether the result has the announced tables, and further ones."""
     analysis, estimate = judged.audit.charter.analysis, judged.audit.estimate
     if analysis is None:
         return "note", "Nothing was announced of the analysis."
@@ -104,7 +104,7 @@ def announced(judged: Judged) -> Answer:
 
 
 def simulated(judged: Judged) -> Answer | None:
-    """Check whether the record, or somebody's seed, undoes all protection."""
+    """Check whether the record or a seed in it undoes all protection."""
     if judged.audit.trial:
         return (
             "care",
@@ -121,7 +121,7 @@ def simulated(judged: Judged) -> Answer | None:
 
 
 def attempted(judged: Judged) -> Answer | None:
-    """Check whether parties may have told more than this record has, in earlier attempts."""
+    """Check for more losses in earlier attempts."""
     attempt = judged.audit.charter.attempt
     if attempt == 1:
         return None
@@ -133,7 +133,7 @@ def attempted(judged: Judged) -> Answer | None:
 
 
 def learned(judged: Judged) -> Answer:
-    """Answer what bounds the observer's knowledge of a respondent."""
+    """Check on the bound of an observer's knowledge about a respondent."""
     ledger, observer = judged.audit.ledger, together(judged.observer)
     loss = ledger.record_epsilon
     if judged.audit.partial:
@@ -165,7 +165,7 @@ def learned(judged: Judged) -> Answer:
 
 
 def bounded_beside_sums(ledger: Ledger, known: CoalitionFinding | None) -> float | None:
-    """The ε of what was told beside exact sums, if these alone have none; else None.
+    """The ε outside exact sums, if only these are unbounded; None otherwise.
 
     Args:
         ledger: ledger of an observer.
@@ -185,7 +185,7 @@ def _signed(ledger: Ledger) -> str:
 
 
 def unsigned(judged: Judged) -> Answer | None:
-    """Bound on what parties revealed in messages that depend on what they have not signed for."""
+    """Bound on losses from messages that depend on unsigned ones."""
     ledger = judged.audit.ledger
     if not ledger.unsigned:
         return None
@@ -200,7 +200,7 @@ def unsigned(judged: Judged) -> Answer | None:
 
 
 def at_delta(judged: Judged) -> Answer | None:
-    """Figure of an exact accountant for the respondent of whom most was learned."""
+    """An exact accountant's figure for the respondent with the largest loss."""
     if judged.no_delta:
         # Where nothing bounds it, nobody expects a tighter bound.
         unbounded = math.isinf(judged.audit.ledger.record_epsilon)
@@ -255,12 +255,12 @@ def claimed(judged: Judged) -> Answer:
 
 
 def has_sum(finding: CoalitionFinding) -> bool:
-    """True if anybody contributed to a secure sum, so that there is something to take apart."""
+    """True if somebody contributed to a secure sum."""
     return any(found.contributed for found in finding.sums)
 
 
 def conspired(judged: Judged) -> Answer | None:
-    """Conclusions of the observer who was asked about from secure sums."""
+    """Check on the requested observer's conclusions from secure sums."""
     found = judged.coalition
     return None if found is None else known(found, partial=judged.audit.partial)
 
@@ -347,7 +347,7 @@ def linked(judged: Judged) -> Answer:
 
 
 class Question(NamedTuple):
-    """A question to an audit: the section that says more, and who answers; None if it is moot."""
+    """A check of an audit: its section, and the function that answers it."""
 
     link: str
     answer: Callable[[Judged], Answer | None]
@@ -375,7 +375,7 @@ OF_THE_AUDIT: Mapping[str, Question] = MappingProxyType(
 
 
 def audit_checks(judged: Judged) -> tuple[Check, ...]:
-    """All that is asked of an audit, and how it came out: the record first, privacy last."""
+    """All checks of an audit: the record first, privacy last."""
     answers = ((about, link, ask(judged)) for about, (link, ask) in OF_THE_AUDIT.items())
     return (
         *checks_of_file(judged.audit.verification),

@@ -46,7 +46,7 @@ def coalition(
     unbounded: Collection[str] = (),
     partial: bool = False,
 ) -> Section:
-    """Section on what a coalition can tell of the others.
+    """Section on a coalition's knowledge of the others.
 
     Args:
         finding: the coalition's knowledge.
@@ -123,7 +123,7 @@ def how_found(worst: WorstCoalition, *, partial: bool = False) -> str:
 
 
 def active_notes(worst: WorstCoalition, withstands: Withstood | None) -> tuple[str, ...]:
-    """Notes on a search: that it is passive, and how many are withstood if the aggregator lies.
+    """Notes on a search: it is passive; how many colluders are withstood if the aggregator lies.
 
     Args:
         worst: the most damaging coalition in a record with secure sums.
@@ -223,7 +223,7 @@ def _sets(found: CoalitionFinding, key: str) -> Iterator[Grid]:
 
 
 def linkage(found: Linkage, lead: str) -> Section:
-    """Section on linkable reports of one respondent, and what asking again gives away."""
+    """Section on linkable reports of one respondent, and the loss from asking again."""
     repeats = [again for group in found.groups for again in group.repeated]
     groups = alike(found.groups)
     grid = Grid(
@@ -250,7 +250,7 @@ def linkage(found: Linkage, lead: str) -> Section:
 
 
 def alike(groups: Iterable[Linked]) -> list[Linked]:
-    """Groups of which the same is to be said as one, the largest first, names in order."""
+    """Groups of equal coalitions, the largest first, names in order."""
     merged: dict[tuple[tuple[str, ...], tuple[str, ...], tuple[Repeated, ...]], list[PartyId]] = {}
     for group in groups:
         key = group.linked, group.unlinked, group.repeated

@@ -35,7 +35,7 @@ from scenarios.surveys.watching.rounds import Round, RoundWriter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """Request for an audit, and what it goes by besides the transcript.
+    """Request for an audit, with its inputs besides the transcript.
 
     Args:
         observer: the observer to account for, in secure sums too; None for the aggregator and all
@@ -78,7 +78,7 @@ def judge(
     folds: Iterable[Fold] = (),
     checks: Checks | None = None,
 ) -> tuple[Judged, list[Round]]:
-    """Judge a transcript, and say what was asked for besides.
+    """Judge a transcript, with all requested computations.
 
     Args:
         variant: the variant's class, chosen by the auditor and never by the transcript.

@@ -1,4 +1,4 @@
-"""Sections on privacy: what an observer learned, and claims beside the record."""
+"""Sections on privacy: an observer's knowledge, and claims compared with the record."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NAMED = 12
 
 
 def ledger(judged: Judged, lead: str) -> Section:
-    """Section on what the observer learned, by attribute and by respondent."""
+    """Section on an observer's knowledge, by attribute and by respondent."""
     learned = judged.audit.ledger
     reasons = tuple(cut(reason, 300) for reason in learned.unbounded[:GROUPS])
     more = rest(len(learned.unbounded), GROUPS, "reasons")

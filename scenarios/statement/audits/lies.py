@@ -1,4 +1,4 @@
-"""The reach of false answers: how far they can have moved what was published."""
+"""The effect that false answers can have on the result."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _is_summed(judged: Judged) -> bool:
 
 
 def false_answers(judged: Judged) -> Answer | None:
-    """The answer on how far false answers reach; None if nothing was published."""
+    """Check on the effect of false answers; None if nothing was published."""
     if judged.audit.estimate is None:
         return None
     if _is_summed(judged):
@@ -76,7 +76,7 @@ def false_answers(judged: Judged) -> Answer | None:
 
 
 def false_answer_values(judged: Judged) -> dict[str, Any] | None:
-    """The same as values."""
+    """The effect of false answers for JSON."""
     if judged.audit.estimate is None:
         return None
     bound = None if _is_summed(judged) else _bound(judged)

@@ -20,7 +20,7 @@ LENGTH, NAMES = 400, 8
 
 
 def whole(verification: Verification) -> Answer:
-    """Check whether the record is what was recorded, to its end."""
+    """Check whether the record is intact to its end."""
     faults = len(verification.faults) + verification.faults_left_out
     wrong = f"{count(faults, 'fault')} in the file"
     if verification.unopened is not None:
@@ -141,7 +141,7 @@ _PUBLISHED: Mapping[Published, Answer] = MappingProxyType(
 
 
 def published(verification: Verification) -> Answer:
-    """Check whether it is the record that was published."""
+    """Check whether the record is the published one."""
     if verification.unopened is not None and verification.published == "differs":
         return (
             "open",
@@ -152,7 +152,7 @@ def published(verification: Verification) -> Answer:
 
 
 def signed_by_members(verification: Verification) -> Answer:
-    """Answer which parties and services have signed what they sent and received."""
+    """Check on parties and services that signed their messages."""
     signed, unsigned = len(verification.signed_by), verification.unsigned
     header = verification.header
     many = "members" if header is not None and header.roles else "parties"
@@ -174,7 +174,7 @@ def signed_by_members(verification: Verification) -> Answer:
 
 
 def signed_by_aggregator(verification: Verification) -> Answer:
-    """Answer how much of the record the aggregator has signed, and if it contradicts itself."""
+    """Check on the part that the aggregator signed, and on contradictions."""
     last = verification.checkpoint
     if verification.equivocation is not None:
         return (

@@ -1,4 +1,4 @@
-"""Sections on the record itself: findings, who took part, and what the file proves."""
+"""Sections on the record: findings, members, and proofs in the file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FAULTS, MEMBERS, WORDED = 30, 12, 400
 
 
 def findings(judged: Judged) -> Section:
-    """Section on findings, each with the entries behind it, and what was survived."""
+    """Section on findings with their entries, and on faults that the survey survived."""
     wrong, odd = judged.audit.findings, judged.audit.remarks
     verdict = judged.audit.verdict
     undecided = verdict in ("unfinished", "unchecked", "incomplete")
@@ -84,7 +84,7 @@ def _found(key: str, caption: str, found: Sequence[Finding]) -> Iterator[Grid]:
 
 
 def members(judged: Judged, lead: str) -> Section:
-    """Section on who was counted, who was not, and why."""
+    """Section on counted parties, and on the others with reasons."""
     complete = judged.audit.completeness
     departed: dict[str, list[str]] = {}
     for name, reason in complete.departed.items():
@@ -154,7 +154,7 @@ def _reasons(
 
 
 def integrity(judged: Judged, lead: str, replayed: str) -> Section:
-    """Section on what the file proves, and what it does not.
+    """Section on what the file proves and what it does not.
 
     Args:
         judged: the audit.

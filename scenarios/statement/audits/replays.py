@@ -1,4 +1,4 @@
-"""Sentences on what replays that agree leave open: whether the records are the true ones."""
+"""Sentences on the limits of replays: the records may still be false."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ def _passing(events: Iterable[PrivacyEvent]) -> Iterator[str]:
 
 
 def is_exact(event: PrivacyEvent) -> bool:
-    """Check whether an event tells true counts, of one party or of several together."""
+    """Check whether an event reveals true counts, of one party or of several together."""
     return tells(event, ExactCounts)
 
 
 def is_noised(event: PrivacyEvent) -> bool:
-    """True if an event tells counts with coins."""
+    """True if an event reveals counts with coins."""
     return tells(event, Coins)
 
 
@@ -84,7 +84,7 @@ def _unasked(events: Iterable[PrivacyEvent], attributes: Iterable[str]) -> bool:
 
 
 def event_parts(event: PrivacyEvent) -> Iterator[PrivacyEvent]:
-    """Parts that an event is composed of; alternatives come before their own parts."""
+    """Parts of a composed event; alternatives come before their own parts."""
     match event:
         case OneOf(events):
             yield event

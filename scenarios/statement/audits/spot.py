@@ -1,4 +1,4 @@
-"""Spot check in a statement: the people to ask, what that finds, and what it does not."""
+"""Spot check in a statement: people to ask, and the power of asking them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHOSEN = (
 
 
 def spot(found: Spot) -> Section:
-    """The places drawn, and what asking their people is worth."""
+    """Section on the drawn places, and the power of asking their people."""
     title = "Spot check by telephone"
     if found.root is None:
         lead = "Cannot draw places: expected a checkpoint of the whole record by the aggregator."
@@ -73,7 +73,7 @@ def _missed(found: Spot, share: float) -> str:
 
 
 def spot_values(found: Spot) -> dict[str, Any]:
-    """The same as JSON has it."""
+    """The spot check for JSON."""
     return {
         "asked": found.asked,
         "counted": found.counted,

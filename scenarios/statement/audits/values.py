@@ -31,7 +31,7 @@ LISTED_SETS = 100
 
 
 def audit_values(judged: Judged) -> dict[str, Any]:
-    """Values that ``audit --json`` prints beside the statement."""
+    """Values of ``audit --json``, without the statement."""
     audit = judged.audit
     privacy = {
         "observer": audit.ledger.observer,
@@ -255,7 +255,7 @@ def _sum_values(found: SumFinding) -> dict[str, Any]:
 
 
 def linkage_values(linkage: Linkage) -> dict[str, Any]:
-    """Values of linkable reports; of many groups the largest, beside their number."""
+    """Values of linkable reports: the largest groups, and their number."""
     return {
         "observer": linkage.observer,
         "count": len(linkage.groups),

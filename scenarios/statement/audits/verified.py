@@ -1,4 +1,4 @@
-"""Statement of a file that was verified by itself."""
+"""Statement of a verified file."""
 
 from __future__ import annotations
 

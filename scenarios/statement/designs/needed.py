@@ -1,4 +1,4 @@
-"""Statement of what an error takes."""
+"""Statement of the epsilon or the respondents that an error needs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from scenarios.wording.formatting import count, epsilon
 def state_needed(
     setup: Setup, error: float, level: float, needed: Sequence[Needed], without: Sequence[str]
 ) -> Statement:
-    """State what an error takes.
+    """Statement of the needs for an error.
 
     Args:
         setup: the purpose.
@@ -117,7 +117,7 @@ def _honest(one: Needed) -> str:
 
 
 def needed_values(setup: Setup, error: float, level: float, needed: Sequence[Needed]) -> Values:
-    """Values of what an error takes."""
+    """Needs for an error, for JSON."""
     return {
         **setup_values(setup),
         "error": error,

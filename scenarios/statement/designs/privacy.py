@@ -10,7 +10,7 @@ from scenarios.wording.formatting import epsilon, odds
 
 
 def privacy_sentence(candidate: Candidate, cost: float) -> str:
-    """The verdict on privacy of a way to ask, and whose honesty that rests on.
+    """The verdict on privacy of a way to ask, with its assumption.
 
     Args:
         candidate: the way.

@@ -1,4 +1,4 @@
-"""Statement of designs: what is recommended, and how variants rank at each epsilon."""
+"""Statement of designs: a recommendation, and ranked variants at each epsilon."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from scenarios.wording.formatting import NONE, epsilon, size
 
 
 def state_designs(found: Designed, *, every: bool) -> Statement:
-    """A recommendation, what was found at each epsilon, then what holds of several variants.
+    """Statement of designs: recommendation, rankings at each epsilon, and common facts.
 
     Args:
         found: the design.

@@ -63,7 +63,7 @@ def row_values(row: Row) -> Values:
 
 
 def row_lines(one: Row | Needed) -> tuple[str, ...]:
-    """The lines of a plan for it; none for a variant of a person's own."""
+    """Lines of a plan for a way to ask; none for a user's own variant."""
     variant = one.candidate.variant
     assert variant is not None
     return plan_lines(variant, one.epsilon, one.candidate.among)

@@ -1,4 +1,4 @@
-"""Usefulness of estimates, predicted before anybody is asked."""
+"""Usefulness of estimates, predicted before a survey."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def predicted_verdict(
 
 
 def predicted_sentence(variant: Variant, respondents: int) -> str:
-    """The same in sentences, with the reasons; or why there is no prediction.
+    """Sentences on the predicted usefulness; or the reason why it is unknown.
 
     Args:
         variant: the variant.

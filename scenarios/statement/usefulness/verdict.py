@@ -1,4 +1,4 @@
-"""The verdict on usefulness: how far estimates may be off, in a word and a sentence."""
+"""The verdict on usefulness: margins of error, in a word and a sentence."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _STATES: Mapping[Usefulness, State] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsefulnessVerdict(Verdict):
-    """The verdict on usefulness: that of the least useful of what was asked for.
+    """The verdict on usefulness: that of the least useful requested estimate.
 
     Args:
         off: sentence on the margin of the least useful one.
@@ -73,7 +73,7 @@ class UsefulnessVerdict(Verdict):
 
     @property
     def headline(self) -> str:
-        """The word, and by how much the least useful may be off."""
+        """The word, with the margin of the least useful estimate."""
         return f"{self.about}: {self.word}. {self.off}"
 
     @property
@@ -171,14 +171,14 @@ def on_usefulness(
 
 
 def scale_said(of: Iterable[MarginOfError]) -> str:
-    """Meaning of the steps, as far as it takes for what is judged."""
+    """Meaning of the steps that matter for the judged estimates."""
     kinds = {one.of for one in of}
     said = (SCALE_SAYS if "shares" in kinds else "", MEANS_SAY if kinds - {"shares"} else "")
     return " ".join(filter(None, said))
 
 
 def usefulness_values(verdicts: Iterable[Verdict]) -> dict[str, Any]:
-    """A verdict as ``result.json`` has it; empty if there is none."""
+    """A verdict for ``result.json``; empty if there is none."""
     return {
         verdict.key: as_json({"verdict": verdict.word, **verdict.values}) for verdict in verdicts
     }

@@ -37,7 +37,7 @@ Way: TypeAlias = Literal["request", "folder", "link"]
 
 
 class Agreed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Terms that are agreed before anybody is enrolled.
+    """Terms of a survey, agreed before enrolment.
 
     Args:
         variant: the name of the protocol.
@@ -104,7 +104,7 @@ class Agreed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CharterFile(Agreed, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Charter in every member's folder: what is agreed, and by whom.
+    """Charter in every member's folder: the terms, and the roster's root.
 
     Args:
         members: number of members, with the aggregator.
@@ -157,7 +157,7 @@ class CharterFile(Agreed, frozen=True, forbid_unknown_fields=True, kw_only=True)
         )
 
     def agreed(self) -> Agreed:
-        """Terms that are agreed, whoever takes part."""
+        """The terms, without the roster."""
         return Agreed(*(getattr(self, name) for name in Agreed.__struct_fields__))
 
 
@@ -193,7 +193,7 @@ class PlaceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RosterFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All members, for the aggregator, and for parties whose variant needs them.
+    """All members; for the aggregator, and for parties that need them.
 
     Args:
         members: id and public key of each, the aggregator first.

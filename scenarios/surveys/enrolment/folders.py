@@ -66,7 +66,7 @@ def party_ids(parties: Sequence[str]) -> list[PartyId]:
 
 
 def spare_names(spare: int) -> list[PartyId]:
-    """Ids of so many spare places beside places with names of their own."""
+    """Ids of so many spare places next to named places."""
     width = len(str(spare))
     return [PartyId(f"spare-{number:0{width}}") for number in range(1, spare + 1)]
 
@@ -114,7 +114,7 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Make a private file. It is not synced: whoever writes many syncs them together.
+    """Make a private file, without a sync: the caller syncs all files together.
 
     Raises:
         FileExistsError: something has that name.
@@ -126,7 +126,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def expect_file(path: Path, command: str) -> None:
-    """Make sure that a file is in the folder that a command makes.
+    """Check that a file is in a folder that a command makes.
 
     Raises:
         UsageError: it is missing; names the command.
@@ -142,7 +142,7 @@ def put_files(
     check: Callable[[Path], None],
     otherwise: str,
 ) -> None:
-    """Put the files of a member beside its key; the same ones again change nothing.
+    """Put the files of a member next to its key; equal files change nothing.
 
     Args:
         files: contents by name, with the charter.
@@ -176,7 +176,7 @@ def put_files(
 
 @contextmanager
 def appearing_in(out: Path, *, sync: bool = False) -> Generator[Path]:
-    """A folder whose entries appear in another one together at the end of the block.
+    """A folder with entries that appear in another folder all at once after the block.
 
     Args:
         out: folder where they appear; it is made.
@@ -200,7 +200,7 @@ def appearing_in(out: Path, *, sync: bool = False) -> Generator[Path]:
 
 
 def remove_unfinished(out: Path) -> None:
-    """Remove what ``appearing_in`` leaves in a folder if its program is killed: it may hold a key.
+    """Remove leftovers of a killed ``appearing_in``, which may contain a key.
 
     The caller makes sure that nobody else is at it.
 

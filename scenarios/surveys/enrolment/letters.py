@@ -69,7 +69,7 @@ class Request(
         return is_signature(self.invited, self.statement, key=invitation)
 
     def check(self, agreed: bytes, invitation: bytes) -> None:
-        """Make sure that it may be granted.
+        """Check that the request is valid.
 
         Args:
             agreed: the hash of what is asked.
@@ -95,7 +95,7 @@ class Invitation(
     tag_field="format",
     tag="sottovoce invitation 1",
 ):
-    """Invitation of one party, handed to nobody else.
+    """Invitation of one party, secret to that party.
 
     Args:
         party: the place on the roster.
@@ -144,7 +144,7 @@ class Refusal(
     tag_field="format",
     tag="sottovoce refusal 1",
 ):
-    """An invitation had been used before: both requests prove it.
+    """Refusal of a used invitation, with both requests as proof.
 
     Args:
         first: the request that counts.
@@ -183,7 +183,7 @@ class Admission(
         return b"sottovoce admission 1\0" + hashlib.sha256(content).digest()
 
     def signed(self, organiser: Identity) -> Admission:
-        """The same, signed."""
+        """The admission with the organiser's signature."""
         return msgspec.structs.replace(self, signature=organiser.sign(self.statement))
 
 
@@ -192,7 +192,7 @@ ANSWER: Any = Refusal | Admission
 
 
 def read_letter(path: Path, kind: type[S], most: int = LARGEST_LETTER) -> S:
-    """Read a file from somebody else.
+    """Read an untrusted file.
 
     Args:
         path: the file.
@@ -207,7 +207,7 @@ def read_letter(path: Path, kind: type[S], most: int = LARGEST_LETTER) -> S:
 
 
 def received(path: Path, most: int) -> bytes:
-    """The content of a file from somebody else.
+    """Content of an untrusted file.
 
     Args:
         path: the file.

@@ -64,7 +64,7 @@ _TRIALS = ("localhost", "127.0.0.1")
 
 
 class Link(msgspec.Struct, frozen=True):
-    """A link to be handed to one person. Whoever has it can answer in that person's place.
+    """A secret link for one person; whoever has it can answer in that person's place.
 
     Args:
         place: the id of the place on the roster.
@@ -95,7 +95,7 @@ class Places(NamedTuple):
 
 
 def numbered(count: int, spare: int) -> tuple[list[str], list[str]]:
-    """Ids of so many places and of so many spare ones, numbered from 1 with leading zeros."""
+    """Ids of places and of spare places, numbered from 1 with leading zeros."""
     width = len(str(count + spare))
     names = [f"p-{number:0{width}}" for number in range(1, count + spare + 1)]
     return names[:count], names[count:]
@@ -214,7 +214,7 @@ def make_links(
 
 
 def make_key(folder: Path) -> Identity:
-    """Make the organiser's own key in a folder, so that somebody else can make the links.
+    """Make the organiser's own key, for links that somebody else makes.
 
     Args:
         folder: new or empty.
@@ -232,7 +232,7 @@ def make_key(folder: Path) -> Identity:
 
 
 def take(made: Path, folder: Path) -> Member:
-    """Put the aggregator's folder that somebody else has made beside the organiser's key.
+    """Put an aggregator's folder made by somebody else next to the organiser's key.
 
     Done again with the same folder, it changes nothing.
 
@@ -267,7 +267,7 @@ def take(made: Path, folder: Path) -> Member:
 
 
 def check_linked(variant: Variant, *, pinned: bool = False) -> None:
-    """Refuse what people cannot answer through links, until the survey closes.
+    """Refuse surveys that people cannot answer through links until they close.
 
     Args:
         pinned: whether the variant is in a file of its own.

@@ -144,7 +144,7 @@ def _check_record(record: Mapping[str, bytes], last: Taken | None, out: Path) ->
 
 
 def restore_backup(file: Path, folder: Path, out: Path) -> Backup:
-    """Make the folder of an aggregator, and that of its record, from a backup.
+    """Restore an aggregator's folder, and the folder of its record, from a backup.
 
     Its next program has the record say that it goes on from an older copy, and publishes nothing
     before every party that may hold a receipt has come again.

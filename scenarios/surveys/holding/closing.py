@@ -1,4 +1,4 @@
-"""The time at which a survey closes, as everybody was told beforehand."""
+"""The announced closing time of a survey."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def closed(charter: Charter, early: trio.Event | None = None) -> str:
 
 
 def count_out(switch: Switch, parties: Iterable[PartyId], reason: str) -> None:
-    """Have parties depart that are not gone: whoever has said its last words closes its link."""
+    """Detach present parties; a party with its last message on record closes its link."""
     exchange = switch.exchange
     for name in parties:
         if name not in exchange.departed:

@@ -31,7 +31,7 @@ _NAMED = 20  # How many parties are named.
 
 
 def check_collected(member: Member) -> None:
-    """Make sure that a member is the aggregator of a survey with links.
+    """Check that a member is the aggregator of a survey with links.
 
     Raises:
         UsageError: it is not.
@@ -45,7 +45,7 @@ def check_collected(member: Member) -> None:
 
 
 def check_answerable(member: Member, parties: tuple[str, int] | None) -> None:
-    """Make sure that everybody can answer: by links until the survey closes, and by folders.
+    """Check that all can answer: by links until the survey closes, and by folders.
 
     Args:
         parties: as in ``collect_survey``.
@@ -87,7 +87,7 @@ def collect_survey(
     publish: Callable[[Outcome[Variant]], object] | None = None,
     **opening: Unpack[Opening],
 ) -> Outcome[Variant]:
-    """Ask everybody, take what comes until the survey closes, publish, and record it all.
+    """Hold a survey with links: ask, take answers until it closes, publish, and record.
 
     Args:
         page: the page for browsers.
@@ -124,7 +124,7 @@ def serve_receipts(
     transcript: Path,
     listening: Callable[[str], object],
 ) -> None:
-    """Show places whether they were counted, after the end, until a signal comes.
+    """Show places after the end whether they were counted, until a signal comes.
 
     Args:
         transcript: path of a finished attempt at the member's survey.

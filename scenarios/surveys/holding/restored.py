@@ -1,4 +1,4 @@
-"""Attempts whose record was restored: nobody who may hold a receipt is counted out silently."""
+"""Attempts with a restored record: parties that may hold receipts are never left out silently."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GoOnWithout = Callable[[Sequence[PartyId], float], object]
 async def await_all(
     switch: Switch, hub: LastingHub, machine: Machine, go_on_without: GoOnWithout, within: float
 ) -> None:
-    """Wait until every party has said what it holds, before anything more is asked of anybody.
+    """Wait for all parties to show their checkpoints before anything else is asked.
 
     The wait that is open begins anew, so that what the record lacks can be said again.
 
@@ -44,7 +44,7 @@ async def await_all(
 
 
 class Owing:
-    """The aggregator's link: no wait is closed, and nothing published, without whom it owes that.
+    """The aggregator's link of a restored record, which leaves out no party that it owes.
 
     It owes it to parties that hold receipts of what the record lacks.
 
@@ -64,7 +64,7 @@ class Owing:
         self._go_on_without = go_on_without
 
     def send_nowait(self, envelopes: Sequence[Envelope]) -> int:
-        """Send what can be sent without waiting; how many that were.
+        """Send without waiting; return the number of sent envelopes.
 
         Raises:
             UsageError: somebody would be left out.

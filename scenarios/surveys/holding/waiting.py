@@ -1,4 +1,4 @@
-"""Surveys whose question waits for whoever comes until they close: nobody need be there at once."""
+"""Surveys with a question that waits for each party until the closing time."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def waits(variant: Variant) -> bool:
 
 
 def check_open(member: Member) -> None:
-    """Make sure that an attempt has begun before the survey closed, or still can.
+    """Check that an attempt began before the survey closed, or can still begin.
 
     Raises:
         UsageError: it cannot; or another program is at it.
@@ -107,7 +107,7 @@ def await_answers(
     publish: Callable[[Outcome[Variant]], object] | None = None,
     **opening: Unpack[Opening],
 ) -> Outcome[Variant]:
-    """Ask everybody, take what comes until the survey closes, publish, and record it all.
+    """Hold such a survey: ask, take answers until it closes, publish, and record.
 
     Nobody need be there at once: the question waits for each.
 
@@ -130,7 +130,7 @@ def await_answers(
 
 
 class Pages(NamedTuple):
-    """The way in of whoever answers from a page.
+    """The way in for people who answer on a web page.
 
     Args:
         gateway: takes their answers.

@@ -42,7 +42,7 @@ _ACT = msgspec.json.Decoder(Act)
 
 
 def note(folder: Path, done: str, *, attempt: int | None = None, wait: str = "") -> None:
-    """Write down what is about to be done; it is on disk before the call returns.
+    """Record a manual intervention before it happens; on disk when the call returns.
 
     Args:
         folder: the aggregator's.
@@ -65,7 +65,7 @@ def note(folder: Path, done: str, *, attempt: int | None = None, wait: str = "")
 
 
 def note_to_last(folder: Path, done: str, *, wait: str = "") -> None:
-    """Write down what is about to be done to the last attempt; as ``note``."""
+    """Record an intervention in the last attempt; see ``note``."""
     attempts = attempts_in(folder)
     note(folder, done, attempt=attempts[-1].attempt if attempts else None, wait=wait)
 

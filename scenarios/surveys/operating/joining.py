@@ -30,7 +30,7 @@ EVERY = 0.25
 async def joining_file(
     folder: Path, end: Callable[[], object], *, closes: str = ""
 ) -> AsyncGenerator[None]:
-    """Have the file in the folder while the block runs, and call ``end`` when it is deleted.
+    """Keep the file in the folder during the block, and call ``end`` when it is deleted.
 
     Args:
         closes: the announced end of the wait, which the file names.

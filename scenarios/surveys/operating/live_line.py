@@ -1,4 +1,4 @@
-"""The line on a terminal that says how a survey goes; it is written over twice a second."""
+"""Progress of a survey in one line of a terminal, rewritten twice a second."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COLUMNS = 80
 
 
 def progress_line(counts: Counts) -> str:
-    """Line on how a survey goes."""
+    """Progress of a survey in one line."""
     said = [f"{counts.joined} of {counts.parties} joined"]
     if counts.phase is Phase.BEGINNING and counts.needed:
         said = [f"{counts.cosigned} of {counts.needed} witnesses have cosigned"]
@@ -39,7 +39,7 @@ def progress_line(counts: Counts) -> str:
 
 
 async def show(progress: Progress, terminal: TextIO) -> None:
-    """Keep the line up to date until cancelled; it is removed then.
+    """Keep the line up to date until cancelled; then remove it.
 
     A terminal that takes nothing, after Ctrl-S, holds up a thread and not the survey.
     """

@@ -1,4 +1,4 @@
-"""Metrics of a survey over HTTP, for Prometheus, and whether it is well."""
+"""Metrics and health of a survey over HTTP, for Prometheus."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def exposition(counts: Counts) -> Response:
 
 
 def health(counts: Counts) -> Response:
-    """Check whether parties can connect and what they say is written to disk."""
+    """Health of a survey: parties can connect, and messages are written to disk."""
     status, said = HTTPStatus.OK, counts.phase.value
     if counts.phase in (Phase.BEGINNING, Phase.STOPPING):
         status = HTTPStatus.SERVICE_UNAVAILABLE

@@ -1,4 +1,4 @@
-"""Surroundings of a survey while it is held: who is told how it goes, and what may end it early."""
+"""Operation of a survey: listeners to its progress, and signals that end it early."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Task = Callable[[], Awaitable[object]]
 
 
 class Operation:
-    """Operation of a survey; by default nobody is told, and nothing ends it early.
+    """Operation of a survey; by default without listeners, and without early endings.
 
     Args:
         tell: takes events.
@@ -60,11 +60,11 @@ class Operation:
         self._followers: list[Callable[[Entry], object]] = []
 
     def follow_too(self, take: Callable[[Entry], object]) -> None:
-        """Have every entry told to somebody else, too."""
+        """Add a listener to every entry."""
         self._followers.append(take)
 
     def follow(self, charter: Charter) -> Callable[[Entry], object]:
-        """Listeners to every entry of an attempt, once it is recorded or read back."""
+        """Listeners to every entry of an attempt, new or read back."""
         takers = (self.progress.follow(charter), *self._followers)
 
         def take(entry: Entry) -> None:
@@ -117,7 +117,7 @@ class Operation:
 
     @asynccontextmanager
     async def joining(self, switch: Switch, within: float) -> AsyncGenerator[None]:
-        """While parties are waited for, for so many seconds."""
+        """Context of the wait for parties, for so many seconds."""
         self.progress.joining(within)
         async with self.closing(switch.end_joining):
             yield
@@ -136,7 +136,7 @@ class Operation:
             yield
 
     def lingering(self, seconds: float) -> trio.CancelScope:
-        """While parties are waited for that have heard the end; a signal makes it shorter."""
+        """Context of the wait for parties to receive the end; a signal shortens it."""
         self.progress.ending()
         self._lingering.deadline = trio.current_time() + seconds
         return self._lingering

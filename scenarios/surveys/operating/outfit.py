@@ -1,4 +1,4 @@
-"""Operation of a survey from the command line: who is told how it goes, and by what."""
+"""Operation of a survey from the command line, with its listeners."""
 
 from __future__ import annotations
 

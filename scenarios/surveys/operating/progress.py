@@ -1,4 +1,4 @@
-"""Progress of a survey, in counts: nothing of what anybody sends, and nobody's name."""
+"""Progress of a survey in counts, without contents and names."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Tell = Callable[[str, Mapping[str, Field]], object]
 
 
 class Refusing(Protocol):
-    """Counts of members that come in or are refused.
+    """Counts of connected and refused members.
 
     Attributes:
         refused: number of refused connections, by reason.
@@ -129,7 +129,7 @@ class Progress:
         self._tell(event, fields)
 
     def follow(self, charter: Charter) -> Callable[[Entry], object]:
-        """Count a survey by its record; the end of a wait is told once parties can connect."""
+        """Count a survey by its record; ends of waits are reported once parties can connect."""
         tally = self._tally = Tally(charter.roster)
 
         def add(entry: Entry) -> None:
@@ -149,7 +149,7 @@ class Progress:
         return add
 
     def witnessing(self, cosigned: int, needed: int, within: float) -> None:
-        """Witnesses are asked for so many seconds more: too few have cosigned the beginning."""
+        """Report that witnesses are asked for so many seconds more."""
         self._cosigned, self._needed = cosigned, needed
         self._deadline = trio.current_time() + within
         self.tell("witnesses", cosigned=cosigned, needed=needed, left=round(within))
@@ -164,7 +164,7 @@ class Progress:
         self.tell("listening", parties=parties, attempt=switch.exchange.charter.attempt)
 
     def joining(self, within: float) -> None:
-        """Parties are waited for, for so many seconds."""
+        """Report that parties are awaited for so many seconds."""
         self.phase = Phase.JOINING
         self._deadline = trio.current_time() + within
 
@@ -190,7 +190,7 @@ class Progress:
         self.tell("older record", held=held, entries=entries)
 
     async def tell_changes(self) -> None:
-        """Tell of counts that have changed, at most once a second, until cancelled.
+        """Report changed counts, at most once a second, until cancelled.
 
         What strangers do is summed up at most once a minute.
         """

@@ -15,7 +15,7 @@ _SAID = {"listening": "READY=1", "stopping": "STOPPING=1"}
 
 
 def notify(event: str, fields: Mapping[str, Field]) -> None:
-    """Tell the manager of an event that it waits for, if there is a manager.
+    """Notify a service manager of an event, if there is one.
 
     One that cannot be reached at once is left alone: it has its own deadline.
     """

@@ -1,4 +1,4 @@
-"""Reading a transcript that may be long, with a line on a terminal of how far it is."""
+"""Progress of reading a long transcript."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A transcript as rounds: what was said between two closings of the aggregator."""
+"""Rounds of a transcript: the messages between two closings of the aggregator."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ class Flow:
 
 @dataclass(slots=True)
 class Round:
-    """Messages between two closings, and what else happened meanwhile."""
+    """Messages between two closings, and other events."""
 
     flows: list[Flow] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
 class Stretch(NamedTuple):
-    """Rounds in a row in which the same kinds of message went the same ways.
+    """Consecutive rounds with the same kinds of messages between the same sides.
 
     Args:
         name: which rounds.
@@ -73,7 +73,7 @@ class Stretch(NamedTuple):
 
 
 def alike_stretches(rounds: Sequence[Round]) -> list[Stretch]:
-    """Rounds, those that are alike and follow each other together."""
+    """Rounds, with consecutive equal ones joined."""
 
     def said(numbered: tuple[int, Round]) -> list[tuple[str, ...]]:
         return [
@@ -95,7 +95,7 @@ def alike_stretches(rounds: Sequence[Round]) -> list[Stretch]:
 
 
 def added(flows: Sequence[Flow]) -> Flow:
-    """Flows of one kind between the same sides, as one."""
+    """Flows of one kind between the same sides, summed."""
     arrived = [flow.delivered for flow in flows if flow.delivered is not None]
     return Flow(
         flows[0].kind,
@@ -214,7 +214,7 @@ def _side(member: str) -> str:
 
 
 def split_rounds(roster: Roster, entries: Iterable[Entry]) -> list[Round]:
-    """The rounds of a transcript, without entries that are malformed: ``verify`` names those."""
+    """Rounds of a transcript, without malformed entries, which ``verify`` reports."""
     writer = RoundWriter(roster)
     fold(walk(Codec((), members=len(roster)), entries, bodies=False), writer)
     return writer.rounds()

@@ -1,4 +1,4 @@
-"""A run as it goes on: a line on a terminal, and if it is watched, how it stands below."""
+"""Progress of a run on a terminal, and its standing below if it is watched."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def following(
     silent: bool,
     intervals: Intervals = USUAL,
 ) -> Generator[tuple[Watch | None, Callable[[int, int], None]]]:
-    """Follow runs: a watch for each, and a function that is told how many of them are done.
+    """Follow runs: a watch for each, and a function for the number of finished ones.
 
     Args:
         name: name of the run, for people.

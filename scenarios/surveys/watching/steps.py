@@ -64,7 +64,7 @@ class Lines:
         return add
 
     def end(self) -> None:
-        """The run is over: write how it stands in the end."""
+        """Write the final standing."""
         if self._steps is not None:
             self._write(sentence(self._steps.standings()[-1]))
         self._steps = None
@@ -79,7 +79,7 @@ class Lines:
 
 
 class Drawing:
-    """A standing as a terminal shows it: what has happened, what was spent, points and whiskers."""
+    """A standing on a terminal: events, costs, points and whiskers."""
 
     def __init__(self, standing: Standing, intervals: Intervals = USUAL) -> None:
         self._standing = standing
@@ -108,7 +108,7 @@ class Drawing:
 
 
 def whiskers(line: Line, wide: int, ascii_only: bool = False) -> str:
-    """A point on its interval, on a scale of so many columns; blank where it is unknown."""
+    """A point on its interval, on a scale of so many columns; blank if unknown."""
     if line.value is None or line.scale is None:
         return ""
     least, most = line.scale

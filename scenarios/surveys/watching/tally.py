@@ -1,4 +1,4 @@
-"""Counts that say how far a survey is, from entries that are recorded or that a transcript has."""
+"""Counts of a survey's progress, from live or stored entries."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class RoundCounter:
         self._closings = Closings(len(roster))
 
     def add(self, step: Step) -> Ended | None:
-        """Take a step; return how it ends a round, to which it still belongs, if it does."""
+        """Take a step; return the end of a round that it causes, if any."""
         envelope = step.envelope
         if not isinstance(step.entry, Sent) or envelope is None:
             return None
@@ -124,11 +124,11 @@ class Tally:
         self._walk = Walk(Codec((), members=len(roster)), bodies=False)
 
     def take(self, entry: Entry) -> Ended | None:
-        """Take an entry as it is recorded; as ``add``."""
+        """Take an entry as it is recorded; see ``add``."""
         return self.add(self._walk.step(entry))
 
     def add(self, step: Step) -> Ended | None:
-        """Take a step; return how it ends a round, if it does."""
+        """Take a step; return the end of a round that it causes, if any."""
         entry, envelope = step.entry, step.envelope
         if isinstance(entry, Sent) and envelope is not None:
             self.messages += 1

@@ -100,7 +100,7 @@ async def serve(
 
 
 def summed_up(strangers: Strangers, requests: Strangers) -> Iterator[str]:
-    """Lines of what got no line of its own since this was asked last.
+    """Lines on events without a line of their own since the last call.
 
     Args:
         strangers: connections without a whole request.
