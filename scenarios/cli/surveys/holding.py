@@ -59,12 +59,8 @@ from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Finished
 from scenarios.statement.runs import state_run
 from scenarios.statement.statement import Statement
-from scenarios.surveys.holding.aggregating import (
-    Opening,
-    abandon_survey,
-    aggregate_survey,
-    make_ready,
-)
+from scenarios.surveys.holding.aggregating import aggregate_survey
+from scenarios.surveys.holding.attempts import Opening, abandon_survey, make_ready
 from scenarios.surveys.holding.waiting import await_answers, check_open, waits, witness_seconds
 from scenarios.surveys.operating.by_hand import note
 from scenarios.surveys.operating.joining import close_joining

@@ -11,7 +11,7 @@ from parties.keeping.attempts import attempts_in
 from scenarios.cli.options import json_option, own_variant_option, print_json
 from scenarios.cli.surveys.answering import folder_argument, member_in
 from scenarios.errors import printable
-from scenarios.surveys.holding.aggregating import check_aggregator
+from scenarios.surveys.holding.attempts import check_aggregator
 from scenarios.surveys.operating.by_hand import Act, acts_in
 
 

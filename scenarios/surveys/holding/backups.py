@@ -28,7 +28,7 @@ from parties.keeping.writing import (
 from protocol.errors import TranscriptError, UsageError
 from protocol.transcript.entries import encode_header
 from protocol.transcript.reader import TranscriptReader
-from scenarios.surveys.holding.aggregating import check_aggregator
+from scenarios.surveys.holding.attempts import check_aggregator
 
 FORMAT = "sottovoce backup 1"
 

@@ -19,7 +19,7 @@ from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.receipts import encode_receipt
 from scenarios.files.transcripts import Transcript
 from scenarios.running.outcomes import Outcome
-from scenarios.surveys.holding.aggregating import Opening, check_aggregator
+from scenarios.surveys.holding.attempts import Opening, check_aggregator
 from scenarios.surveys.holding.serving import Serving
 from scenarios.surveys.holding.waiting import Pages, await_answers, check_open
 from scenarios.surveys.operating.operation import Operation

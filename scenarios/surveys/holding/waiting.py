@@ -30,13 +30,8 @@ from scenarios.errors import say
 from scenarios.running.loopback import allow_connections
 from scenarios.running.outcomes import Outcome
 from scenarios.surveys.answering import SILENCE
-from scenarios.surveys.holding.aggregating import (
-    Attempt,
-    Opening,
-    attempting,
-    hold_by,
-    lost_in,
-)
+from scenarios.surveys.holding.aggregating import hold_by, lost_in
+from scenarios.surveys.holding.attempts import Attempt, Opening, attempting
 from scenarios.surveys.holding.closing import closed, count_out, seconds_left
 from scenarios.surveys.holding.restored import Owing
 from scenarios.surveys.members import tls_context

@@ -18,7 +18,7 @@ from protocol import AGGREGATOR
 from protocol.transcript.entries import Restored
 from protocol.transcript.reader import TranscriptReader
 from scenarios.surveys.holding import backups
-from scenarios.surveys.holding.aggregating import Attempt, attempting
+from scenarios.surveys.holding.attempts import Attempt, attempting
 from scenarios.surveys.holding.backups import Backup, restore_backup, write_backup
 from scenarios.surveys.members import read_member
 from tests.scenarios.command import complaint, sottovoce
