@@ -118,11 +118,9 @@ def example(
     """A variant with parameters, and a few respondents.
 
     Args:
-        cls: the variant's class.
         settings: parameters as text, instead of the example's. ``p`` and ``epsilon`` go to
             ``with_keep`` and ``with_epsilon`` if the class has these and no such field.
         survey: a survey to use instead of an example.
-        respondents: number of respondents.
 
     Raises:
         UsageError: a parameter is unknown, missing, or out of range; it says which.

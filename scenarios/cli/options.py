@@ -251,7 +251,6 @@ def clear(out: Path, *, force: bool, before: Callable[[], object] = lambda: None
     """Prepare a folder for a record; print a line if an old record was moved aside.
 
     Args:
-        out: the folder.
         force: move the record of a real survey aside.
         before: called before it is moved.
 

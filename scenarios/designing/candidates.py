@@ -155,9 +155,7 @@ def own_candidate(cls: type[Variant], parameters: Mapping[str, Any], wanted: Wan
     """Candidate of a user's own variant, set up by its epsilon or keep probability if it has one.
 
     Args:
-        cls: the variant's class.
         parameters: the plan's parameters; unknown ones are left out.
-        wanted: the purpose.
     """
     survey, epsilon, name = wanted.survey, wanted.epsilon, cls.name or cls.__name__
     known = {*cls.__struct_fields__, *shorthands(cls)}

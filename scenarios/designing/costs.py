@@ -73,7 +73,6 @@ def reckon_traffic(variant: Variant, respondents: int, parties: int, shares: Sha
 
     Args:
         variant: the variant; its ``max_records`` is set to a party's number of respondents.
-        respondents: number of respondents.
         parties: number of parties that hold the respondents.
         shares: assumed shares of the answers.
 
@@ -178,7 +177,6 @@ def trust_in(variant: Variant, parties: int, among: AmongHonest | None = None) -
     """Trust that a variant needs, in one sentence.
 
     Args:
-        variant: the variant.
         parties: number of parties that hold the respondents.
         among: the privacy that rests on enough honest parties, if it does.
     """

@@ -164,7 +164,6 @@ def designed(
     """Rank every way to ask, for each epsilon.
 
     Args:
-        setup: the purpose.
         epsilons: allowed costs of a respondent's reports, in nats.
         own: sets up the user's own variant.
         progress: called with the number of finished candidates, and their total.
@@ -225,9 +224,6 @@ def make_row(
     """Row on one way to ask.
 
     Args:
-        setup: the purpose.
-        epsilon: the allowed epsilon.
-        candidate: the variant with its parameters.
         known: traffic of earlier candidates by name; this one's is added.
 
     Raises:

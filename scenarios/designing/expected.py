@@ -51,7 +51,6 @@ def expected(variant: Variant, names: Sequence[str], shares: Shares) -> Message 
     """Expected publication of ``REPORTS`` respondents, as far as one table goes.
 
     Args:
-        variant: the variant.
         names: the attributes of the table. What says nothing of them is made up.
         shares: assumed shares of the answers.
 
@@ -108,7 +107,6 @@ def expected_counts(
     Here the respondents are alike, and every cell has the mean of its coins.
 
     Args:
-        variant: the variant.
         respondents: the counted respondents.
         parties: number of parties that hold the respondents.
     """

@@ -83,7 +83,6 @@ def mending(
     what these say of the survey as it was.
 
     Args:
-        variant: the variant.
         of: the margins of error of what is wanted.
         respondents: number of respondents that have answered.
         parties: number of parties that hold the respondents.

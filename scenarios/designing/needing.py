@@ -66,7 +66,6 @@ def respondents_needed(
 
     Args:
         setup: the purpose, for any number of respondents.
-        candidate: the way.
         epsilon: the epsilon that it was made for.
         error: the promise.
         level: its probability.

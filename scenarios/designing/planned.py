@@ -29,7 +29,6 @@ def plan_lines(
     They belong above the first table of a plan.
 
     Args:
-        variant: the variant.
         epsilon: the epsilon that it was made for, in nats.
         among: the honest parties that the epsilon rests on, if any.
 

@@ -104,7 +104,6 @@ def keep_in_sum(
     Args:
         make: makes a variant from a keep probability.
         epsilon: at the delta, among those who are promised to be honest.
-        parties: number of parties.
         delta: the probability for which epsilon need not hold.
 
     Raises:

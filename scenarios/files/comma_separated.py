@@ -36,7 +36,6 @@ def csv_text(names: Iterable[str], rows: Iterable[Iterable[object]]) -> CsvText:
     An apostrophe stands before texts that a spreadsheet would take for formulas.
 
     Args:
-        names: the columns' names.
         rows: a cell for each column; None, NaN and infinity are empty.
     """
     text = io.StringIO(newline="")

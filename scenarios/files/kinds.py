@@ -78,7 +78,6 @@ def check_ending(what: str, path: Path, endings: Sequence[str]) -> None:
 
     Args:
         what: names it: an option, or an argument.
-        path: the output's path.
         endings: allowed ones, in small letters.
 
     Raises:

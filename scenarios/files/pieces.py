@@ -115,7 +115,6 @@ def growing_pieces(path: Path, about: Mapping[str, Any]) -> Generator[Pieces]:
     A record that was not written to its end is cut off.
 
     Args:
-        path: the file's path.
         about: all that the results depend on, as JSON has it.
 
     Raises:

@@ -53,7 +53,6 @@ def read_toml(path: Path | str, kind: type[T]) -> T:
     """Read a TOML file.
 
     Args:
-        path: the file.
         kind: the type of it.
 
     Raises:
@@ -124,8 +123,6 @@ def misplaced(path: Path, error: msgspec.ValidationError, kind: object) -> Usage
     """An error about a field of a file that has been read, with its line and column.
 
     Args:
-        path: the file's path.
-        error: msgspec's error.
         kind: the type that it should have been.
     """
     found = _PLACE.search(str(error))

@@ -63,7 +63,6 @@ class AuditedRun:
             worst: number of parties in the most damaging coalition with the aggregator.
             delta: the probability with which the tighter epsilon may not hold.
             replay: whether all parties are replayed, with the records of the simulation.
-            intervals: level and subject of the intervals.
 
         Raises:
             SurveyError: somebody named is not on the roster, or there is nothing to replay.

@@ -66,7 +66,6 @@ class Beside(NamedTuple):
         Args:
             name: name of the scenario.
             done: the result; only surveys have synthetic records and pages.
-            intervals: level and subject of the intervals.
 
         Yields:
             Each file, once it is written.
@@ -100,7 +99,6 @@ def write_synthetic(path: Path, estimate: Estimate, digest: bytes) -> None:
     """Write a synthetic record for each respondent, as CSV.
 
     Args:
-        path: the file.
         estimate: the estimate that they follow.
         digest: the canonical digest of the record. The draws follow from it alone, so whoever has
             the record can draw the same.

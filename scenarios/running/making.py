@@ -34,8 +34,6 @@ def make_variant(
     """A variant with these parameters.
 
     Args:
-        cls: the variant's class.
-        survey: the survey.
         given: parameters by name. Shorthands in ``MAKERS``, if the class has such a constructor and
             no such field, go to the constructor, together with its other keyword arguments.
         strict: whether a text is refused where a number is expected.

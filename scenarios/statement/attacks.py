@@ -33,8 +33,6 @@ def state_attack(name: str, found: Attack | ClientAttack, *, seconds: float) -> 
 
     Args:
         name: name of the attacked code, if it is not a variant.
-        found: the findings.
-        seconds: running time.
     """
     chance = f"probability of a false accusation at most {found.alpha:g}"
     chance += f"; delta {found.delta:g}" if found.delta else ""
@@ -126,9 +124,7 @@ def state_active(
 
     Args:
         name: the variant's name as given.
-        found: the findings.
         written: the files of the scripts; empty if there are none.
-        seconds: running time.
     """
     scripts, behaviours = count(found.tried, "script"), count(found.covered, "behaviour")
     charged = (

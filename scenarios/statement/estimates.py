@@ -94,13 +94,8 @@ def estimated(
     """Section on an estimate, with a panel for each attribute or mean, or two for keys.
 
     Args:
-        found: the estimate.
-        intervals: level and subject of the intervals.
-        title: the section's title.
-        projection: applied to the tables.
         truth: true records to show next to the estimate.
         notes: further sentences.
-        place: where a terminal shows the section.
     """
     made = _Panels(found, intervals, truth)
     if found.keyed is not None:
@@ -252,9 +247,6 @@ def reported_values(
     Args:
         reported: the estimate.
         given: the true answers, if known.
-        projection: applied to the tables.
-        intervals: level and subject of the intervals.
-        respondents: number of respondents.
     """
     marginals = reported.marginals(projection)
     pairs = reported.pairs(projection)
@@ -369,7 +361,6 @@ def interval_values(
 
     Args:
         estimate: the estimate, for the intervals of its means.
-        intervals: level and subject of the intervals.
         marginals: its tables of single attributes.
         pairs: its tables of pairs, if their intervals are wanted.
     """
@@ -408,7 +399,6 @@ def announced_values(
     """An announced analysis with its results.
 
     Args:
-        analysis: the announced analysis.
         tables: the announced tables from the result.
         estimate: the estimate; None without one.
     """

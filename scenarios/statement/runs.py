@@ -228,8 +228,6 @@ def run_values(
     """Content of ``result.json`` about a run, but for the scenario's name and parameters.
 
     Args:
-        finished: the run.
-        intervals: level and subject of the intervals.
         useful: the verdict on usefulness, if it is known; it is made otherwise.
     """
     outcome, ledger = finished.outcome, finished.outcome.ledger

@@ -42,8 +42,6 @@ def state_table(
 
     Args:
         columns: columns that identify rows, and ``FIGURES``.
-        intervals: level and subject of the intervals.
-        projection: applied to the tables.
         about: facts about all rows, by names in JSON.
         notes: further sentences.
         verdicts: on their usefulness.

@@ -204,7 +204,6 @@ async def answer_survey(
     counts (``Purse``). Notices of its role go to its folder and do not affect the return value.
 
     Args:
-        member: the party.
         answering: its records, budget and demands.
         host, port: the aggregator's address.
         repeat: the member whose report is given again: this one, or one of an earlier survey. None

@@ -28,7 +28,6 @@ def disclosures(
     """Members' keys, randomness and records.
 
     Args:
-        charter: the transcript's charter.
         seed: seed of a simulation's transcript.
         folders: folders of members of a real survey.
         records: ``PARTY=FILE``, or for a simulation one file with everybody's records.

@@ -71,7 +71,6 @@ def split_records(path: Path, plan: Plan, parties: int | None) -> dict[str, Reco
 
     Args:
         path: a CSV or Parquet file, or a folder of such files named after their parties.
-        plan: the survey's plan.
         parties: the number of parties for one file; None for a folder.
 
     Raises:
@@ -119,7 +118,6 @@ def rehearse(
     """Make keys, then hold the survey among processes.
 
     Args:
-        plan: the survey's plan.
         held: the records of each party.
         out: the folder for everything, new or empty.
         kill: ``party`` to kill and restart the first party that has received something;

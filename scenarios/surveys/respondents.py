@@ -74,7 +74,6 @@ def coding_for(survey: Survey, plan: Path | None) -> Coding:
     """Coding by which a party reads the table of its answers.
 
     Args:
-        survey: the survey.
         plan: the plan that says how; by default the cells are the categories.
 
     Raises:

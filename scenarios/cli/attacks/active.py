@@ -176,7 +176,6 @@ def replayed(text: str, path: Path, *, as_json: bool) -> int:
 
     Args:
         text: the variant as a person names it.
-        path: the file's path.
     """
     from protocol.attack.active.active import replay_script
     from protocol.attack.active.script import Script

@@ -75,7 +75,6 @@ class Coding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Coding of tables for a survey.
 
         Args:
-            survey: the survey.
             questions: a question for each attribute; by default cells are the categories.
             given: format of tables.
 
@@ -265,7 +264,6 @@ class _Coder(dict[Cell, int]):
         """Reason why a cell has no code, and which setting of the plan would give it one.
 
         Args:
-            cell: the cell.
             encoding: the text file's encoding; None for other tables.
         """
         text = self._text(cell)

@@ -19,7 +19,6 @@ def read_margins(path: Path, survey: Survey) -> tuple[Margin, ...]:
     these have, or as Parquet (``open_sheet``).
 
     Args:
-        path: the file.
         survey: the survey with these attributes.
 
     Raises:

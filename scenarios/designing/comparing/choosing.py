@@ -63,7 +63,6 @@ def chosen(
 
     Args:
         names: names from the command line.
-        wanted: the purpose.
         parameters: the plan's parameters; a user's own variant takes those that it has.
 
     Raises:

@@ -51,7 +51,6 @@ def association(
     """Section on the attributes that depend on each other, and its drawing; None without pairs.
 
     Args:
-        found: the estimate.
         intervals: level and subject of the percentages' intervals.
     """
     seen = None if found is None else glance(found)

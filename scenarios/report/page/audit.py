@@ -37,7 +37,6 @@ def audit_page(
     The same audit gives the same page. Lists are cut where they would make it long, and say so.
 
     Args:
-        judged: the audit.
         rounds: rounds from ``split_rounds``.
         steps: has taken the transcript's steps, if the page is to show them.
         said: the statement, if it is known already.

@@ -49,7 +49,6 @@ def replay(
 
     Args:
         found: has taken all steps of the transcript.
-        intervals: the estimates' intervals.
         passed: the aggregator's ledger, by signed messages.
     """
     standings = found.standings()

@@ -32,8 +32,6 @@ def run_page(name: str, finished: Finished, intervals: Intervals = USUAL) -> str
 
     Args:
         name: name of the scenario or the plan.
-        finished: the run.
-        intervals: level and subject of the intervals.
     """
     outcome = finished.outcome
     path = outcome.transcript.path

@@ -31,7 +31,6 @@ def plot_ratios(rows: Sequence[Row], picture: Picture, *, runs: int | None = Non
     Args:
         rows: rows of a reproduction.
         picture: names of its figures.
-        runs: number of repetitions.
 
     Raises:
         ValueError: nothing is printed, or only 0.

@@ -88,8 +88,6 @@ def plot_rows(
     Args:
         rows: rows of a reproduction, at least one.
         picture: choice of figures, and words for them.
-        runs: number of repetitions.
-        level: level of the intervals.
 
     Raises:
         ValueError: there are no rows, or ``x`` is not a number in any.

@@ -43,7 +43,6 @@ def statement_report(said: Statement, *, details: bool = True) -> Iterator[Rende
     """Results or findings first, then the verdicts and their basis.
 
     Args:
-        said: the statement.
         details: False to leave out what only bears out a verdict; all that is bad is left in, and a
             verdict that warns stands before the tables.
     """

@@ -241,7 +241,6 @@ def trail(account: Account, observer: str) -> Section:
 
     Args:
         account: the party's account.
-        observer: name of the observer.
     """
     party = cut(account.party)
     rows = tuple(

@@ -157,7 +157,6 @@ def integrity(judged: Judged, lead: str, replayed: str) -> Section:
     """Section on what the file proves and what it does not.
 
     Args:
-        judged: the audit.
         lead: the answer.
         replayed: the sentence on the parties whose words were replayed; empty if none were.
     """

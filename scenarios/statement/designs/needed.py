@@ -28,7 +28,6 @@ def state_needed(
     """Statement of the needs for an error.
 
     Args:
-        setup: the purpose.
         error: the error.
         level: the confidence level.
         needed: the results.

@@ -13,7 +13,6 @@ def privacy_sentence(candidate: Candidate, cost: float) -> str:
     """The verdict on privacy of a way to ask, with its assumption.
 
     Args:
-        candidate: the way.
         cost: a respondent's epsilon, as far as what it rests on holds.
     """
     word, changes = privacy_word(cost), f"odds about a person change by {odds(cost)} at most"

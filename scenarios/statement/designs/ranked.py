@@ -24,7 +24,6 @@ def state_designs(found: Designed, *, every: bool) -> Statement:
     """Statement of designs: recommendation, rankings at each epsilon, and common facts.
 
     Args:
-        found: the design.
         every: show all ways to set up a variant, not only its best.
     """
     setup, picks = found.setup, recommend(found.rows)

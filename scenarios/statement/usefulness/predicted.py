@@ -17,7 +17,6 @@ def predicted_verdict(
     All combinations of answers are taken to be equally likely.
 
     Args:
-        variant: the variant.
         respondents: number of respondents, at least 1.
         parties: number of parties that hold the respondents; None for one each.
 
@@ -36,7 +35,6 @@ def predicted_sentence(variant: Variant, respondents: int) -> str:
     """Sentences on the predicted usefulness; or the reason why it is unknown.
 
     Args:
-        variant: the variant.
         respondents: number of respondents, each with a party of her own.
     """
     try:

@@ -117,7 +117,6 @@ def judge_usefulness(
         estimate: the reported estimate.
         intervals, projection: those of the report.
         variant, respondents, parties: as for ``mended``.
-        tables: the announced tables.
     """
     of = margins_of(estimate, intervals.about, projection, tables)
     mending = mended(variant, of, respondents=respondents, parties=parties, about=intervals.about)
@@ -190,7 +189,6 @@ def mended(
     """Changes that would make estimates more useful; None if none has to, or none is known.
 
     Args:
-        variant: the variant.
         of: the margins of error.
         respondents: number of respondents that have answered.
         parties: number of parties that hold the respondents.

@@ -250,7 +250,6 @@ def make_keys(
     Whoever runs this holds all private keys until they are handed out.
 
     Args:
-        plan: the survey's plan.
         parties: their names.
         out: the folder for the members' folders, new or empty; they appear all at once.
         days: days for which certificates are valid.

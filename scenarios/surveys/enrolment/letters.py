@@ -195,7 +195,6 @@ def read_letter(path: Path, kind: type[S], most: int = LARGEST_LETTER) -> S:
     """Read an untrusted file.
 
     Args:
-        path: the file.
         kind: the expected kind.
         most: maximum size in bytes.
 
@@ -210,7 +209,6 @@ def received(path: Path, most: int) -> bytes:
     """Content of an untrusted file.
 
     Args:
-        path: the file.
         most: maximum size in bytes.
 
     Raises:

@@ -146,7 +146,6 @@ def make_links(
     Whoever runs this holds all respondents' keys until the links are handed out and deleted.
 
     Args:
-        plan: the survey's plan.
         places: on its roster.
         out: the folder for the aggregator's folder, the links and the parties' folders, new or
             empty; they appear all at once.

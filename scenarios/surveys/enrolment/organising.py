@@ -82,7 +82,6 @@ def invite(plan: Plan, parties: Sequence[str], folder: Path) -> Invitation:
     """Draw a one-time invitation for every party; the organiser keeps only their public keys.
 
     Args:
-        plan: the survey's plan.
         parties: names of the parties.
         folder: the organiser's folder, new or empty; all files appear in it at once.
 

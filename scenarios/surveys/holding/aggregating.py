@@ -58,7 +58,6 @@ def aggregate_survey(
     the same session and log.
 
     Args:
-        member: the aggregator.
         host, port: the address to listen at.
         joining: seconds to wait for parties to connect.
         listening: called with the address once the aggregator listens.

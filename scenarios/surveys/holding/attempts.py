@@ -374,7 +374,6 @@ def abandon_survey(member: Member, transcript: Path, *, lost: bool = False) -> A
     """Give up the attempt that has begun, with a signed entry at the end of its record.
 
     Args:
-        member: the aggregator.
         transcript: the intended name of the attempt's transcript.
         lost: give up without that entry if the record is missing or damaged.
 

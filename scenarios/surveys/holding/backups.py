@@ -66,7 +66,6 @@ def write_backup(member: Member, out: Path, file: Path) -> Backup:
     A survey that is held goes on meanwhile; what it acknowledges after this is not in the backup.
 
     Args:
-        member: the aggregator.
         out: the folder with its record.
         file: for the backup, readable by its owner alone; it holds private keys.
 

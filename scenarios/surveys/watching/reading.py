@@ -22,7 +22,6 @@ def reading(path: Path, *, times: int = 1, silent: bool = False) -> Generator[Tr
     """A transcript in an existing file.
 
     Args:
-        path: the file.
         times: number of reads.
         silent: show nothing.
 

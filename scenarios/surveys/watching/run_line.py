@@ -39,7 +39,6 @@ def following(
         watched: show how a run stands: on a terminal as it goes on, else by a line for each step on
             standard error.
         silent: show no line of progress; what is watched is shown.
-        intervals: the estimates' intervals.
     """
     if not watched and (silent or terminal() is None):
         yield None, Ongoing()

@@ -117,7 +117,6 @@ def cosign_checkpoint(transcript: Path, witnesses: Sequence[WitnessAt]) -> list[
 
     Args:
         transcript: a transcript that no other program is writing.
-        witnesses: the witnesses to ask.
 
     Returns:
         Each witness's answer, in order.
@@ -146,7 +145,6 @@ def ask_witnesses(
     Args:
         note: the checkpoint's note.
         hashes: leaf hashes of the log, for consistency proofs.
-        witnesses: the witnesses to ask.
         within: seconds for all of them.
 
     Returns:
@@ -193,7 +191,6 @@ def begin(
 
     Args:
         recorder: recorder of a survey that has not begun.
-        witnesses: the witnesses to ask.
         needed: the number of cosignatures needed.
         within: seconds for which witnesses are asked again; each is asked at least once.
         operation: reports progress.
@@ -289,7 +286,6 @@ def certifying(
     Args:
         charter: the session's charter.
         signer: the aggregator with its key.
-        witnesses: the witnesses to ask.
         durable: waits until the record is durable. An aggregator that forgot a certified statement
             would ask for another one in its place, and witnesses would refuse.
     """
@@ -352,7 +348,6 @@ def check_newest(recorder: Recorder, witnesses: Sequence[WitnessAt]) -> None:
 
     Args:
         recorder: recorder of a resumed survey; it is ``acknowledging``.
-        witnesses: the witnesses to ask.
 
     Raises:
         UsageError: a witness knows a newer or a different record; names the witness.

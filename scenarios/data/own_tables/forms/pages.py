@@ -100,7 +100,6 @@ def workbook_pages(path: Path, wanted: Iterable[str], rename: Rename) -> dict[st
     Formulas count with the values that were stored with them.
 
     Args:
-        path: the workbook's path.
         wanted: names of sheets, in lower case.
         rename: gives a column its usual name.
 

@@ -71,7 +71,6 @@ def redcap_dictionary(path: Path, limits: Limits, language: str | None = None) -
     """The form in a data dictionary.
 
     Args:
-        path: the CSV file's path.
         limits: to what is proposed.
         language: the tag of that of its labels.
 

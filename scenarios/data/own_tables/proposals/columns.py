@@ -174,7 +174,6 @@ def scale_decision(question: Question, ends: str, rows: int) -> Decision:
     """The decision about answers that seem to have an order.
 
     Args:
-        question: the proposed question.
         ends: the first answer to the last one.
         rows: number of rows with an answer.
     """
@@ -191,7 +190,6 @@ def worded(question: Question, ask: str, hint: str, labels: Mapping[str, str]) -
     """The words of a question; None where there are none.
 
     Args:
-        question: the proposed question.
         ask: text of the question.
         hint: explanation of the question.
         labels: labels of categories, as far as they have any.

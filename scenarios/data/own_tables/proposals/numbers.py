@@ -54,7 +54,6 @@ def propose_numbers(
     """The proposal for a column of numbers.
 
     Args:
-        name: the column's name.
         answers: in it.
         found: the number in each of its cells.
         limits: limits of the proposal.
