@@ -163,7 +163,6 @@ def tabulate_(options: TabulateOptions) -> None:
 
 
 def _projection(parameters: Any) -> Projection:
-    """Projection chosen by the scenario's own parameter."""
     asked: Any = getattr(parameters, "project", "none")
     if asked not in get_args(Projection):
         known = ", ".join(get_args(Projection))

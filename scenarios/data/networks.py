@@ -209,7 +209,6 @@ class Network(msgspec.Struct, frozen=True, dict=True):
         return np.array(table.transpose([scope.index(place) for place in asked]), order="C")
 
     def _ancestors(self, places: Iterable[int]) -> set[int]:
-        """The variables at some places, and all their ancestors."""
         found = set(places)
         # From the last to the first in the order, a child always comes before its parents.
         for place in reversed(self._order):

@@ -58,9 +58,11 @@ def expected(variant: Variant, names: Sequence[str], shares: Shares) -> Message 
         As ``Variant.estimate`` takes it; None if it cannot be said without a run.
     """
     match variant:
-        case Blockwise() if _own(variant, Blockwise, "answer", "pooled", "estimate"):
+        case Blockwise() if _inherits(variant, Blockwise, "answer", "pooled", "estimate"):
             return _pooled(variant, names, shares)
-        case oracle.FrequencyOracle() if _own(variant, oracle.FrequencyOracle, "answer", "pooled"):
+        case oracle.FrequencyOracle() if _inherits(
+            variant, oracle.FrequencyOracle, "answer", "pooled"
+        ):
             answers = shares.margin(variant.survey.names).reshape(-1)
             return oracle.Tallied(REPORTS, _tally(variant.randomizer, answers, REPORTS))
         case Spl() | Smp() | RsFd():
@@ -81,9 +83,9 @@ def expected_numbers(variant: Variant, shares: Shares) -> Message | None:
     None of a variant that estimates shares alone.
     """
     match variant:
-        case NumericMean() if _own(variant, NumericMean, "answer", "randomizers", "estimate"):
+        case NumericMean() if _inherits(variant, NumericMean, "answer", "randomizers", "estimate"):
             return _attribute_tallies(variant, shares)
-        case KeyValueCollection() if _own(variant, KeyValueCollection, "party", "estimate"):
+        case KeyValueCollection() if _inherits(variant, KeyValueCollection, "party", "estimate"):
             return _symbols(variant, shares)
         case _:
             return None
@@ -96,7 +98,7 @@ def is_of_all(variant: Variant) -> bool:
 
 def counts_truly(variant: Variant) -> TypeGuard[Counted]:
     """Check whether true answers are counted, exactly or with coins."""
-    return isinstance(variant, Counted) and _own(variant, Counted, "vector", "estimate_of")
+    return isinstance(variant, Counted) and _inherits(variant, Counted, "vector", "estimate_of")
 
 
 def expected_counts(
@@ -116,8 +118,7 @@ def expected_counts(
     return variant.estimate_of(tables, respondents, parties)
 
 
-def _own(variant: Variant, base: type[Variant], *methods: str) -> bool:
-    """Check that a variant inherits these methods unchanged."""
+def _inherits(variant: Variant, base: type[Variant], *methods: str) -> bool:
     return all(getattr(type(variant), name) is getattr(base, name) for name in methods)
 
 

@@ -253,14 +253,15 @@ class _Setting(NamedTuple):
         if not tables or self.now is None:
             return False
         beyond, now = self.beyond, self.now
-        for variant in self._ways(survey, epsilon, tables):
+        for variant in self._variants(survey, epsilon, tables):
             then = self.predicted(variant, tables)
             if then and all(beyond[key] * then[key] <= now[key] for key in then if key in beyond):
                 return True
         return False
 
-    def _ways(self, survey: Survey, epsilon: float, tables: tuple[Names, ...]) -> Iterator[Variant]:
-        """Variants that ask about these attributes at this epsilon."""
+    def _variants(
+        self, survey: Survey, epsilon: float, tables: tuple[Names, ...]
+    ) -> Iterator[Variant]:
         variant, parties = self.variant, self.parties
         with suppress(ValueError, ProtocolError):
             match variant:

@@ -259,7 +259,6 @@ def sampling_variances(names: Names, n: int, shares: Shares) -> Floats:
 
 
 def _variances(estimate: Estimate, names: Names, about: About) -> Floats | None:
-    """Variances of the cells of one table."""
     try:
         table = estimate.table(*names)
     except NoLikelihoodError:

@@ -143,11 +143,11 @@ def within_budget(seconds: float, megabytes: int, *, what: str = "") -> Generato
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         # One may be on its way, in another thread: by default it would end the program.
-        signal.signal(signal.SIGALRM, _late if handler is signal.SIG_DFL else handler)
+        signal.signal(signal.SIGALRM, _ignore_late_alarm if handler is signal.SIG_DFL else handler)
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
-def _late(number: int, frame: FrameType | None) -> None:
+def _ignore_late_alarm(number: int, frame: FrameType | None) -> None:
     """Ignore an alarm that goes off after its budget has ended."""
 
 

@@ -70,7 +70,7 @@ def read_toml(path: Path | str, kind: type[T]) -> T:
         found = detect_kind(path)
         if found is not None and found.what != "a plan":
             raise UsageError(f"{path}: {found.what}; expected a TOML file") from error
-        raise UsageError(f"{path}: {_in_words(path, str(error))}") from error
+        raise UsageError(f"{path}: {_decode_error_words(path, str(error))}") from error
     except RecursionError as error:
         raise UsageError(f"{path}: nested too deeply") from error
 
@@ -94,7 +94,7 @@ def _text_in(path: Path) -> str:
         raise UsageError(f"{path}: line {line}: is not in UTF-8; save the file in UTF-8") from error
 
 
-def _in_words(path: Path, said: str) -> str:
+def _decode_error_words(path: Path, said: str) -> str:
     """Error message for a file that is not TOML, with the line."""
     place = _LINE.search(said)
     lines = _text_in(path).splitlines()

@@ -100,7 +100,6 @@ def _parameters(experiment: Experiment[Any]) -> type[msgspec.Struct]:
 
 
 def _literal(values: Iterable[int | str]) -> Any:
-    """``Literal`` type of these values."""
     return operator.getitem(Literal, tuple(values))
 
 

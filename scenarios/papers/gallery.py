@@ -107,7 +107,6 @@ def page(folder: Path) -> str:
 
 
 def _headline(svg: str) -> str:
-    """The title in a picture."""
     found = re.search(r"<dc:title>(.*?)</dc:title>", svg, re.DOTALL)
     return html.unescape(found[1]) if found else ""
 

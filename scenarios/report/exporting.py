@@ -86,7 +86,6 @@ class _File:
             self.flush()
 
     def flush(self) -> None:
-        """Write the buffered rows."""
         if not self._held:
             return
         arrays = [

@@ -137,7 +137,7 @@ def _client_attacked(
     # Clients that draw from these two say the same for the same seed; others may not.
     random.seed(limits["seed"])
     np.random.seed(limits["seed"] & 0xFFFFFFFF)  # noqa: NPY002  # what others' clients draw from
-    return attack_client(client, _two(inputs), claims=claims, **limits)
+    return attack_client(client, _split_two(inputs), claims=claims, **limits)
 
 
 def _draws_attacked(
@@ -156,14 +156,13 @@ def _draws_attacked(
 
 
 def _codes(text: str) -> tuple[int, int]:
-    first, second = _two(text)
+    first, second = _split_two(text)
     if not isinstance(first, int) or not isinstance(second, int):
         raise UsageError(f"--inputs {shown(text)}: expected two codes of the randomizer's domain")
     return first, second
 
 
-def _two(text: str) -> tuple[object, object]:
-    """The two JSON values or plain words around a comma."""
+def _split_two(text: str) -> tuple[object, object]:
     try:
         values = json.loads(f"[{text}]")
     except ValueError:

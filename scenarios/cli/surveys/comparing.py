@@ -222,7 +222,6 @@ def compare(options: CompareOptions) -> None:
 
 
 def _about(variants: Sequence[Variant | None], settings: Mapping[str, object]) -> dict[str, Any]:
-    """Everything that the errors of the runs depend on."""
     asked = [
         None if variant is None else [variant.name, parameters_of(variant)] for variant in variants
     ]

@@ -48,8 +48,7 @@ _days = click.option(
 )
 
 
-def _parties(command: F) -> F:
-    """The options that name the parties."""
+def _party_options(command: F) -> F:
     options = (
         click.option(
             "--party",
@@ -101,7 +100,7 @@ def listed_in(names: Path) -> Sequence[str]:
 
 @click.command()
 @click.argument("plan", type=READ_PATH)
-@_parties
+@_party_options
 @click.option(
     "--out",
     type=NEW_FOLDER,
@@ -256,7 +255,7 @@ def accept(folder: Path, answer: Path, variant: str | None) -> int:
 
 @click.command()
 @click.argument("plan", type=READ_FILE)
-@_parties
+@_party_options
 @out_option("The folder for the members' folders, new or empty: keys are never overwritten.")
 @_days
 def keys(

@@ -226,7 +226,7 @@ def _asked(found: Estimate, options: EstimateOptions) -> Columns:
     if options.wanted:
         return _counted(found, options.wanted, intervals)
     if options.asked:
-        named = [_named(found.survey, text) for text in options.asked]
+        named = [_attributes_in(found.survey, text) for text in options.asked]
         tables = [found.table(*names, projection=project) for names in named]
         return _tables(tables, intervals)
     if found.attribute_means():
@@ -260,12 +260,12 @@ def _margins(found: Estimate, options: EstimateOptions, about: About) -> Sequenc
         where = _where(found.survey, options.wanted)
         return [margin_of_number(tuple(where), found.count(where), about, of="count")]
     if options.asked:
-        named = [_named(found.survey, text) for text in options.asked]
+        named = [_attributes_in(found.survey, text) for text in options.asked]
         return [margin_of_error(found.table(*names, projection=project), about) for names in named]
     return margins_of(found, about, project)
 
 
-def _named(survey: Survey, text: str, option: str = "--table") -> Sequence[str]:
+def _attributes_in(survey: Survey, text: str, option: str = "--table") -> Sequence[str]:
     """The attributes named in a text; a name may itself contain a comma."""
     whole = tidied(text)
     names = [whole] if whole in survey.names else [tidied(name) for name in text.split(",")]
@@ -295,7 +295,7 @@ def _tables(tables: Sequence[Table], intervals: Intervals) -> Columns:
 
 def _tests(found: Estimate, tested: Sequence[str]) -> Columns:
     """One row per pair, with Holm's correction over all pairs of the command."""
-    pairs = [_named(found.survey, text, "--independent") for text in tested]
+    pairs = [_attributes_in(found.survey, text, "--independent") for text in tested]
     for text, pair in zip(tested, pairs, strict=True):
         if len(pair) != 2:
             raise UsageError(f"--independent {shown(text)}: expected two attributes, A,B")

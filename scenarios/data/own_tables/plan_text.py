@@ -173,7 +173,6 @@ def _question(question: Question) -> Iterator[str]:
 
 
 def _texts(proposal: Proposal, title: str) -> Iterator[str]:
-    """The words of the questions, as people read them."""
     yield "[[texts]]                     # what people read; asks, consent and contact say who asks"
     if proposal.language == UNKNOWN:
         yield from _comment("decide: their language is not known; write its tag, such as en")

@@ -144,10 +144,10 @@ def propose(
         limits = Limits(bins, most, rare, ignore_case)
         path = Path(source) if isinstance(source, str | PathLike) else None
         if path is not None and is_form(path):
-            return _of_form(form_in(path, limits, language))
+            return _form_proposal(form_in(path, limits, language))
         sheet = open_sheet(source, Format(header=header is not False))
         if path is not None and is_form(path, sheet.names):
-            return _of_form(form_in(path, limits, language))
+            return _form_proposal(form_in(path, limits, language))
         if language is not None and not sheet.labels:
             raise UsageError(
                 f"{sheet.source}: language {language!r}: expected a form, or a file of SPSS or "
@@ -156,8 +156,7 @@ def propose(
         return _proposal(sheet, limits, header)._replace(language=language_tag(language))
 
 
-def _of_form(form: Form) -> Proposal:
-    """The proposal for a form, which has no answers yet."""
+def _form_proposal(form: Form) -> Proposal:
     _expect_questions(form.source, form.columns, "question")
     return Proposal(form.source, 0, Format(), form.columns, form.title, form.language)
 
@@ -261,7 +260,6 @@ def _guess_decimal(columns: Sequence[Answers]) -> str:
 def _labelled(
     name: str, answers: Answers, decimal: str, limits: Limits, labels: Labels | None
 ) -> Proposed:
-    """The proposal for a column, with its labels if it has any."""
     if labels is None:
         return _proposed(name, answers, decimal, limits)
     proposed = propose_labels(name, answers, labels, limits)

@@ -53,7 +53,6 @@ def statistics_sheet(path: Path) -> Sheet:
 
 
 def _read(path: Path, **given: Any) -> tuple[Mapping[str, list[Any]], Any]:
-    """Columns and metadata of a file."""
     try:
         import pyreadstat
     except ImportError as error:

@@ -136,7 +136,6 @@ def _found(asked: Asked[Any], of: Setting) -> Mapping[Method, Estimated]:
 
 
 def _frequencies(asked: Asked[Nothing]) -> dict[str, Any]:
-    """Squared errors of frequencies."""
     of = _setting(asked.cell)
     randomizer = PrivKV.with_budget(len(of.population.keys), epsilon=of.epsilon)
     errors: dict[str, Any] = {

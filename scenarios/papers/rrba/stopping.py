@@ -125,14 +125,18 @@ def _cells(source: Network) -> list[Cell]:
     ]
 
 
-def _of(asked: Asked[Any], name: str) -> Any:
+def _setting(asked: Asked[Any], name: str) -> Any:
     """Parameter of the cell, or else of the experiment."""
     return asked.cell.get(name) or getattr(asked.parameters, name)
 
 
 def _settled(asked: Asked[Any]) -> list[Sample]:
     """One value at every block size; by messages, the smallest block size until it stops."""
-    source, p, mix = network(_of(asked, "network"), asked.data), _of(asked, "p"), _of(asked, "mix")
+    source, p, mix = (
+        network(_setting(asked, "network"), asked.data),
+        _setting(asked, "p"),
+        _setting(asked, "mix"),
+    )
     cell, average = nearest_cell(source, asked.cell["listed"]), asked.reading == "reconstruction"
     if asked.live:
         return [_described(cell, SIZES[0], {"first": _stopped(asked, source, cell)})]
@@ -168,8 +172,8 @@ def _stopped(asked: Asked[Any], source: Network, cell: Cell) -> Floats:
         asked,
         source.sample(LIVE_BLOCKS * SIZES[0], stream).project([cell.attribute]),
         k=1,
-        p=_of(asked, "p"),
-        mix=_of(asked, "mix"),
+        p=_setting(asked, "p"),
+        mix=_setting(asked, "mix"),
         block=SIZES[0],
         stopping="printed",
         release="last-two",

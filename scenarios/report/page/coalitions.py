@@ -66,7 +66,7 @@ def masks(
         slot += 1
         x, y = centre + radius * math.cos(angle), centre + radius * math.sin(angle)
         places[name] = x, y
-        marks.append(_dot(x, y, 7, determined=group.determined, alone=len(group.parties) == 1))
+        marks.append(_mark(x, y, 7, determined=group.determined, alone=len(group.parties) == 1))
         if named:
             out = radius + 14
             tx, ty = centre + out * math.cos(angle), centre + out * math.sin(angle)
@@ -109,7 +109,7 @@ def around(key: str, insiders: Sequence[str], groups: Sequence[Component], *, mo
         room = min(_WIDTH * 0.11, 2.4 * radius / max(len(groups), 3))
         r = max(5.0, room * math.sqrt(size / largest))
         parts.append(element("line", x1=centre, y1=centre, x2=x, y2=y, class_="known"))
-        parts.append(_dot(x, y, r, determined=group.determined, alone=size == 1))
+        parts.append(_mark(x, y, r, determined=group.determined, alone=size == 1))
         if len(groups) <= 12:
             label = group.parties[0] if size == 1 else f"{size:,} parties"
             below = math.sin(angle) > -0.2
@@ -124,7 +124,7 @@ def around(key: str, insiders: Sequence[str], groups: Sequence[Component], *, mo
     return picture(key, known["title"], described, (_WIDTH, _WIDTH), parts, class_="graph")
 
 
-def _dot(x: float, y: float, r: float, *, determined: bool, alone: bool) -> Markup:
+def _mark(x: float, y: float, r: float, *, determined: bool, alone: bool) -> Markup:
     """A group or party; exposed ones are diamonds, to be told apart without colour."""
     if determined and alone:
         points = f"{x:.1f},{y - r - 2:.1f} {x + r + 2:.1f},{y:.1f} {x:.1f},{y + r + 2:.1f} "

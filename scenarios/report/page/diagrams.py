@@ -126,7 +126,7 @@ def _scale(verdict: Verdict) -> Ruler | None:
         ends = [*(grade.edge(worst.cells) for grade in GRADES), even_guess(worst.cells)]
         points = (f"{100 * end:.3g}" for end in ends[:-1])
         names = tuple(word for word in ORDER if word != "unknown")
-        at = _between(worst.margin, ends)
+        at = _place_among(worst.margin, ends)
         return Ruler(
             known["usefulness"],
             known["margins"][worst.of],
@@ -142,7 +142,7 @@ def _scale(verdict: Verdict) -> Ruler | None:
     return None
 
 
-def _between(margin: float, ends: Sequence[float]) -> float | None:
+def _place_among(margin: float, ends: Sequence[float]) -> float | None:
     """Place of a margin of error among steps with these ends; None if unknown."""
     if math.isnan(margin):
         return None
@@ -199,9 +199,9 @@ def intervals(
     """
     width, row = 360.0, 22.0
     # As much room as the longest words and the longest label take, so that a scale stays between.
-    right = _room([mark.words for mark in marks], 11.5, 40.0, 136.0) + 12
-    left = _room([mark.label for mark in marks], 12.5, 60.0, width - right - _SCALE) + 12
-    low, high, places = _whole(limits) if whole else axis(marks, limits)
+    right = _longest_width([mark.words for mark in marks], 11.5, 40.0, 136.0) + 12
+    left = _longest_width([mark.label for mark in marks], 12.5, 60.0, width - right - _SCALE) + 12
+    low, high, places = _unit_axis(limits) if whole else axis(marks, limits)
     plot = width - left - right
 
     def x(value: float) -> float:
@@ -237,7 +237,7 @@ def intervals(
     return picture(key, title, description, (width, bottom + 20), parts, class_="intervals")
 
 
-def _whole(limits: tuple[float, float]) -> tuple[float, float, tuple[float, ...]]:
+def _unit_axis(limits: tuple[float, float]) -> tuple[float, float, tuple[float, ...]]:
     """An axis between two limits, with ticks in tenths."""
     low, high = limits
     tenths = range(round(10 * low), round(10 * high) + 1)
@@ -277,8 +277,7 @@ def ticks(
     return parts
 
 
-def _room(texts: Sequence[str], size: float, least: float, most: float) -> float:
-    """Width of the longest text, within bounds."""
+def _longest_width(texts: Sequence[str], size: float, least: float, most: float) -> float:
     return min(max([least, *(text_width(shown, size) + 1 for shown in texts)]), most)
 
 

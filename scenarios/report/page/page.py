@@ -81,7 +81,7 @@ def statement_page(
             failed=bool(failed) and not opened,
             charts=charts,
             first=FIRST,
-            legend=legend(said.sections, disguised=_disguised(said)),
+            legend=legend(said.sections, disguised=_is_randomized(said)),
             scales=any(verdict.scale for verdict in said.verdicts),
             kind=kind,
             source=source,
@@ -110,7 +110,7 @@ def environment() -> Environment:
     return made
 
 
-def _disguised(said: Statement) -> bool:
+def _is_randomized(said: Statement) -> bool:
     """Check whether a finite, nonzero epsilon bounds what each person revealed."""
     verdicts = (each for each in said.verdicts if isinstance(each, PrivacyVerdict))
     return any(each.word != "unknown" and 0 < each.epsilon < math.inf for each in verdicts)

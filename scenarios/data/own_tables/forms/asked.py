@@ -131,7 +131,7 @@ class Asked(NamedTuple):
             group = Group(attributes=names, ask=self.ask or self.name, help=self.hint)
         said = f"{len(asked)} boxes, an attribute for each; an empty cell is a box not ticked"
         change = "Delete an attribute that you do not need: each takes its part of epsilon."
-        decisions = (Decision(Matter.ANSWERS, said, 0, change), *self._decisions())
+        decisions = (Decision(Matter.ANSWERS, said, 0, change), *self._general_decisions())
         return Proposed(self.name, asked, (), decisions, Words(wordings, group))
 
     def number(
@@ -215,10 +215,9 @@ class Asked(NamedTuple):
         decisions: Sequence[Decision],
     ) -> Proposed:
         words = worded(question, self.ask, self.hint, labels)
-        return Proposed(self.name, (question,), (), (*decisions, *self._decisions()), words)
+        return Proposed(self.name, (question,), (), (*decisions, *self._general_decisions()), words)
 
-    def _decisions(self) -> list[Decision]:
-        """Decisions that apply to every kind of answer."""
+    def _general_decisions(self) -> list[Decision]:
         found = []
         if self.condition:
             said = f"asked only if {shown(self.condition)}; a plan asks everybody"

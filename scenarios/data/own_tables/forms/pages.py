@@ -144,7 +144,7 @@ def _workbook_page(path: Path, sheet: Any, rename: Rename) -> Page:
     source = f"{path}, {name}"
     sheet.reset_dimensions()  # Some programs write others than those of the cells.
     cells = sheet.iter_rows(max_row=_MOST_ROWS, values_only=True)
-    rows = enumerate(([*map(_text, row[:_MOST_COLUMNS])] for row in cells), 1)
+    rows = enumerate(([*map(_cell_text, row[:_MOST_COLUMNS])] for row in cells), 1)
     for _, header in rows:
         if any(header):
             return _page(source, name, [rename(each) if each else "" for each in header], rows)
@@ -170,8 +170,7 @@ def _filled(places: Mapping[str, int], rows: Iterable[tuple[int, Sequence[str]]]
             yield Row(number, cells)
 
 
-def _text(value: object) -> str:
-    """The value of a cell as a person writes it."""
+def _cell_text(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):

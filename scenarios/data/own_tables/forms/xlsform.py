@@ -134,7 +134,7 @@ def xlsform(path: Path, limits: Limits, language: str | None = None) -> Form:
     lists = {} if choices is None else _lists(choices, spoken, settings)
     title = settings[0]("form_title") if settings else ""
     reader = _Reader(survey, choices, lists, spoken, limits)
-    usual = spoken or _default(settings)
+    usual = spoken or _default_language(settings)
     tag = tag_in(usual) if usual else language_tag(language)
     return Form(str(path), title, tag, tuple(reader.proposals()))
 
@@ -174,7 +174,7 @@ def _language(
     """
     named = [name for page in pages.values() for name in page.columns]
     there = [*dict.fromkeys(name[7:] for name in named if name.startswith("label::"))]
-    usual = _default(settings)
+    usual = _default_language(settings)
     if wanted is None:
         if usual in there:
             return usual
@@ -189,8 +189,7 @@ def _language(
     raise UsageError(f"{path}: no language {shown(wanted)}; it has {listed(there or [usual])}")
 
 
-def _default(settings: Sequence[Row]) -> str:
-    """The form's default language; empty if it has none."""
+def _default_language(settings: Sequence[Row]) -> str:
     return settings[0]("default_language") if settings else ""
 
 

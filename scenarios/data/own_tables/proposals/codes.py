@@ -37,13 +37,13 @@ def far_codes(counts: Counter[float]) -> list[float]:
     others = Counter({number: counts[number] for number in counts if number >= 0})
     is_scale = bool(below) and -below[0] == max(others, default=0)
     if len(others) > 1 and not is_scale and len(below) <= _MOST_BELOW and all(map(is_code, below)):
-        return [*below, *_above(others)]
+        return [*below, *_codes_at_end(others)]
     mirrored = Counter({-number: times for number, times in counts.items()})
-    low = [-number for number in _above(mirrored)]
-    return [*reversed(low), *_above(counts)]
+    low = [-number for number in _codes_at_end(mirrored)]
+    return [*reversed(low), *_codes_at_end(counts)]
 
 
-def _above(counts: Counter[float]) -> list[float]:
+def _codes_at_end(counts: Counter[float]) -> list[float]:
     """Codes at the upper end, in ascending order."""
     ordered = sorted(counts)
     start = len(ordered)

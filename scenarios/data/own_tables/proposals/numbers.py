@@ -154,12 +154,12 @@ def edges_between(counts: Counter[float], bins: int) -> tuple[float, ...]:
     for place, number in enumerate(ordered[1:], 1):
         below += counts[ordered[place - 1]]
         if below >= rows * (at + 1) / bins:
-            edges.append(_short(ordered[place - 1], number))
+            edges.append(_shortest_number(ordered[place - 1], number))
             at = math.floor(bins * below / rows)
     return tuple(edges[: bins - 1])
 
 
-def _short(low: float, high: float) -> float:
+def _shortest_number(low: float, high: float) -> float:
     """The number in ``(low, high]`` with the fewest digits."""
     for digits in range(-15, 16):
         rounded = round(high, digits)

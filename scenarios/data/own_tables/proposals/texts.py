@@ -49,7 +49,7 @@ def propose_texts(name: str, answers: Answers, limits: Limits) -> Proposed:
         said = f"{', '.join(own)} among texts: missing, it seems; taken for no answer"
         change = "If it is an answer, delete missing_cells, and add it to categories."
         decisions.append(Decision(Matter.ANSWERS, said, times, change))
-    if same := _same_but_for_case(counts):
+    if same := _respelt(counts):
         decisions.append(_case(same, counts, joined=limits.ignore_case))
         if limits.ignore_case:
             counts = Counter(counts)
@@ -82,7 +82,6 @@ def propose_texts(name: str, answers: Answers, limits: Limits) -> Proposed:
 
 
 def _why_left_out(name: str, counts: Mapping[str, int], limits: Limits) -> str | None:
-    """Reason to leave a column out; None if there is none."""
     rows, different = sum(counts.values()), len(counts)
     what = identifying(counts)
     if what is not None:
@@ -136,7 +135,7 @@ def _case(same: list[list[str]], counts: Mapping[str, int], *, joined: bool) -> 
     return Decision(Matter.ANSWERS, said, rows, change)
 
 
-def _same_but_for_case(counts: Mapping[str, int]) -> list[list[str]]:
+def _respelt(counts: Mapping[str, int]) -> list[list[str]]:
     """Groups of texts that differ only in case or blanks, the most frequent first."""
     groups: dict[str, list[str]] = {}
     for text in sorted(counts, key=lambda text: (-counts[text], text)):
