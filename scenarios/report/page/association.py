@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -327,31 +327,8 @@ def _mosaic(table: Table, shown: Sequence[Sequence[Shown]], scores: Floats, key:
         for share, figure, score, category in zip(
             row, figures, line, table.categories[1], strict=True
         ):
-            part = float(share / band) if band > 0 else 0.0
-            wide = (width - left) * part
-            if wide > 0.5 and high > 0.5:
-                parts.append(
-                    element(
-                        "rect",
-                        x=x,
-                        y=y,
-                        width=max(wide - 1.5, 0.5),
-                        height=high,
-                        class_=_tone(float(score)),
-                    )
-                )
-                said = f"{signed(100 * figure.value, 0)} %" if math.isfinite(figure.value) else ""
-                if said and high >= 14 and wide >= text_width(said, 11.5) + 6:
-                    whole = f"{category} {said}"
-                    fits = wide >= text_width(whole, 11.5) + 6
-                    parts.append(
-                        text(
-                            x + wide / 2 - 0.75,
-                            y + high / 2 + 4,
-                            whole if fits else said,
-                            f"middle words{' light' if abs(score) >= SCORES[1] else ''}",
-                        )
-                    )
+            wide = (width - left) * (float(share / band) if band > 0 else 0.0)
+            parts += _tile((x, y), (wide, high), category, figure, float(score))
             x += wide
         y += high + gap
     first, second = map(cut, table.names)
@@ -360,6 +337,25 @@ def _mosaic(table: Table, shown: Sequence[Sequence[Shown]], scores: Floats, key:
         known[name].format(first=first, second=second) for name in ("title", "described")
     )
     return picture(key, title, described, (width, height + 2), parts, class_="mosaic")
+
+
+def _tile(
+    at: tuple[float, float], size: tuple[float, float], category: str, figure: Shown, score: float
+) -> Iterator[Markup]:
+    """A cell of a mosaic, labelled as far as there is room."""
+    (x, y), (wide, high) = at, size
+    if wide <= 0.5 or high <= 0.5:
+        return
+    inner = max(wide - 1.5, 0.5)
+    yield element("rect", x=x, y=y, width=inner, height=high, class_=_tone(score))
+    if not math.isfinite(figure.value) or high < 14:
+        return
+    percent = f"{signed(100 * figure.value, 0)} %"
+    whole = f"{category} {percent}"
+    label = next((each for each in (whole, percent) if text_width(each, 11.5) + 6 <= wide), "")
+    if label:
+        class_ = f"middle words{' light' if abs(score) >= SCORES[1] else ''}"
+        yield text(x + wide / 2 - 0.75, y + high / 2 + 4, label, class_)
 
 
 def _tone(score: float) -> str:
@@ -383,15 +379,7 @@ def _rows(table: Table, shown: Sequence[Sequence[Shown]], intervals: Intervals, 
     first, second = map(cut, table.names)
     rows = []
     for name, row in zip(table.categories[0], shown, strict=True):
-        cells = [
-            NONE
-            if not math.isfinite(figure.value)
-            else plain(figure.value)
-            if figure.exact
-            else f"{plain(figure.value)} {bracketed(figure, plain)}"
-            for figure in row
-        ]
-        rows.append((cut(name, 24), *cells))
+        rows.append((cut(name, 24), *(_percentage(figure, plain) for figure in row)))
     exact = all(figure.exact for row in shown for figure in row)
     return Grid(
         key=key,
@@ -400,6 +388,13 @@ def _rows(table: Table, shown: Sequence[Sequence[Shown]], intervals: Intervals, 
         columns=(first, *(f"#{cut(name, 24)}" for name in table.categories[1])),
         rows=tuple(rows),
     )
+
+
+def _percentage(figure: Shown, plain: Callable[[float], str]) -> str:
+    if not math.isfinite(figure.value):
+        return NONE
+    value = plain(figure.value)
+    return value if figure.exact else f"{value} {bracketed(figure, plain)}"
 
 
 def row_percentages(table: Table, intervals: Intervals) -> Sequence[Sequence[Shown]]:

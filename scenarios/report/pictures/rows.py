@@ -190,10 +190,11 @@ def _points(
     measured = [name for name in figures if name not in picture.computed]
     together = bool(picture.axis) or not measured
     paneled = len(others) > 1 or (together and len(figures) > 1)
-    line_of, last = {}, ""
+    # A closed form belongs to the measured figure before it.
+    lines, last = {}, ""
     for name in figures:
         last = name if name not in picture.computed or not measured else last
-        line_of[name] = last
+        lines[name] = last
     points = []
     for row in rows:
         if not _is_number(row.settings.get(along)):
@@ -202,18 +203,18 @@ def _points(
         panel = settings_words(picture, row, of_row[:paneled])
         series = settings_words(picture, row, of_row[paneled:])
         for found in row.figures():
-            if found.name not in line_of:
+            if found.name not in lines:
                 continue
-            own = (
-                [series, named(picture, found.name)] if together and len(figures) > 1 else [series]
-            )
-            line = picture.axis if together else named(picture, line_of[found.name])
+            words = [series]
+            if together and len(figures) > 1:
+                words.append(named(picture, found.name))
+            line = picture.axis if together else named(picture, lines[found.name])
             points.append(
                 _Point(
                     float(row.settings[along]),
                     panel,
                     line or named(picture, ""),
-                    ", ".join(filter(None, own)),
+                    ", ".join(filter(None, words)),
                     found,
                     found.name in picture.computed,
                 )
@@ -351,20 +352,17 @@ def set_ends(set_scale: Any, set_limits: Any, found: Sequence[Compared], z: floa
     if not values.size:
         return
     low, high = float(values.min()), float(values.max())
-    ends = [
-        (f.measured - z * (f.standard_error or 0.0), f.measured + z * (f.standard_error or 0.0))
-        for f in found
-        if math.isfinite(f.measured) and not f.unknown
-    ]
     positive = values[values > 0]
     if low >= 0 and positive.size and high >= _LOGARITHMIC * float(positive.min()):
         set_scale("log")
         low = max(float(positive.min()), high * 10.0**-_DECADES)
         set_limits(low / 1.6, high * 1.6)
         return
+    known = [(f.measured, z * (f.standard_error or 0.0)) for f in found if not f.unknown]
+    known = [(value, whisker) for value, whisker in known if math.isfinite(value)]
     span = (high - low) or abs(high) or 1.0
-    least = max(min([low, *(end for end, _ in ends)]), low - span)
-    most = min(max([high, *(end for _, end in ends)]), high + span)
+    least = max(min([low, *(value - whisker for value, whisker in known)]), low - span)
+    most = min(max([high, *(value + whisker for value, whisker in known)]), high + span)
     room = 0.06 * ((most - least) or 1.0)
     bottom = least - room
     if low >= 0 and bottom < 0:
