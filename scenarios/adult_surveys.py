@@ -183,7 +183,7 @@ def run_clusters(parameters: Clustering, context: Context) -> Finished:
             variant = with_coins(exact, parameters, parties)
         elif parameters.epsilon is not None or parameters.delta is not None:
             raise UsageError("parameters 'epsilon' and 'delta': expected noise=coins besides")
-    # They vanish before their reports by cluster, and not before what is learned from.
+    # They vanish after the reports that dependences are learned from.
     rules = (crash(parameters.drop, kind=Report.kind()),) if parameters.drop else ()
     outcome = context.simulate(variant, records, parties=parameters.parties, rules=rules)
     negotiated = variant.negotiated(outcome.result)

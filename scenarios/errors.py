@@ -58,7 +58,7 @@ def _escaped(character: str) -> str:
 
 def say(text: str) -> None:
     """Print a line on standard error; a closed standard error is ignored."""
-    # The terminal or whoever reads a pipe may be gone.
+    # The terminal or the reader of a pipe may be gone.
     with suppress(OSError):
         sys.stderr.write(f"{printable(text)}\n")
         sys.stderr.flush()

@@ -65,7 +65,7 @@ async def dial(
             try:
                 raw = wire = await trio.open_tcp_stream(host, port)
             except (OSError, UnicodeError) as error:
-                # A host of several addresses has one error for all of them.
+                # A host with several addresses has one error for all of them.
                 [*_, last] = getattr(error.__cause__, "exceptions", ()) or (error,)
                 raise ConnectionError(plain_reason(last)) from error
             if tls is not None:
@@ -109,7 +109,7 @@ async def resolve_addresses(host: str, port: int, *, within: float) -> Sequence[
         raise ConnectionError("the name was not looked up in time: check the network") from error
     except (OSError, UnicodeError) as error:
         raise ConnectionError(plain_reason(error)) from error
-    # An IPv6 address of one network alone has the number of this machine's interface to it.
+    # A link-local IPv6 address includes the interface number.
     names = (
         f"{address[0]}%{address[3]}" if len(address) > 3 and address[3] else str(address[0])
         for *_, address in found
@@ -233,7 +233,7 @@ async def say(connection: Connection, step: handshake.Hello | handshake.Proof) -
     try:
         await connection.send([handshake.encode(step)])
     except trio.BrokenResourceError:
-        # The hub has turned away; what it said last tells more than that it did.
+        # The hub has hung up; its last message tells more than that.
         handshake.decode(handshake.Welcome, await connection.receive())
         raise
 
@@ -344,7 +344,7 @@ def _error_class(error: Exception) -> type[ConnectionError]:
     """Class of the error to raise; ``ConnectionError`` itself means that a retry may help."""
     cause = error.__cause__
     if isinstance(cause, ssl.SSLCertVerificationError):
-        # A signature that does not hold may have been garbled on the way.
+        # A broken signature may be a transmission error.
         broken = cause.verify_code == _BROKEN_SIGNATURE
         return ConnectionError if broken else StrangerError
     if isinstance(error, RemoteProtocolError):

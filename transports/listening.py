@@ -83,7 +83,7 @@ class ListeningHub(MemoryHub, ABC):
         super().__init__(switch)
         self.refused: Counter[str] = Counter()
         self.admission = Admission(
-            # Members who come all at once are not strangers to each other.
+            # Members may all connect at once.
             most=max(switch.limits.unfinished, len(switch.exchange.charter.roster)),
             each=max(switch.limits.unfinished_each, len(switch.exchange.charter.roster)),
             trusted=trusted,
@@ -122,7 +122,7 @@ class ListeningHub(MemoryHub, ABC):
         entered: Caller | None = None
         try:
             with trio.fail_after(limits.handshake):
-                # Whoever has not said a word costs no more than a socket.
+                # A silent caller costs only a socket.
                 await trio.lowlevel.wait_readable(raw.socket)
                 secured: Secured | None = None
                 if self._tls is not None:

@@ -174,7 +174,7 @@ class MailboxLink(Link, Generic[T]):
         if len(self.mail):
             await trio.lowlevel.checkpoint()
         try:
-            # Whoever else reads this link may have taken it all meanwhile.
+            # Another reader of this link may have taken everything meanwhile.
             await self.mail.wait()
         except trio.EndOfChannel:
             self._check()

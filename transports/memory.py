@@ -42,7 +42,7 @@ class MemoryLink(MailboxLink[Delivery]):
             raise
 
     async def __aexit__(self, *error: object) -> None:
-        # Without the turn that ``aclose`` gives to others: thousands of parties end at once.
+        # Without the checkpoint of ``aclose``, as thousands of parties end at once.
         self.close()
 
     def close(self) -> None:

@@ -159,7 +159,7 @@ class Switch:
             now = self.now
             try:
                 if member != AGGREGATOR:
-                    # What is taken at once has consecutive numbers.
+                    # Envelopes taken together have consecutive numbers.
                     space = min(space, self._allowance - first.seq)
                 if space <= 0:
                     reason = f"more than {self._allowance} envelopes of one party"
@@ -173,7 +173,7 @@ class Switch:
                 raise
             deliveries = ruling.deliveries
             if deliveries:
-                # Mostly there is nothing to put in order, and the mailbox is at hand.
+                # In most cases there is nothing to sort, and the mailbox exists.
                 due = deliveries[0].due <= now and not self._delayed
                 if due and port is not None and deliveries[0].envelope is first:
                     port.put(*deliveries)
@@ -216,7 +216,7 @@ class Switch:
                 if scope.cancelled_caught and still:
                     self.detach(reluctant, "does not read its mail")
         finally:
-            # What was relayed may not have taken the room that was waited for.
+            # The relayed envelopes may not have used the room.
             if waited is not None:
                 waited.pass_on()
 
@@ -272,7 +272,7 @@ class Switch:
     def _dispatch(self, deliveries: Sequence[Delivery], now: float) -> None:
         """Deliver messages to one recipient that are due at the same time."""
         if self._delayed:
-            # What is due by now goes first: nothing that is sent now may overtake it.
+            # Due envelopes go first, so that no new one overtakes them.
             self._deliver_due(now)
         if deliveries[0].due <= now:
             self._put(deliveries)

@@ -211,7 +211,7 @@ class _Party(Caller):
                 size += len(payload)
                 return size >= most
 
-            # Said to be delivered before it is written: an answer must not come before its cause.
+            # Recorded as delivered before it is written: an answer must not precede its cause.
             self._switch.taken(port.take_until(enough))
             await connection.send(payloads)
 

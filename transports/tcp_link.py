@@ -36,7 +36,7 @@ class TcpLink(Link):
     async def send_many(self, envelopes: Sequence[Envelope]) -> None:
         self._check()
         try:
-            # Without the checkpoint that waiting costs: the write has one.
+            # Without a checkpoint, as the write has one.
             self._sending.acquire_nowait()
         except trio.WouldBlock:
             await self._sending.acquire()

@@ -268,7 +268,7 @@ async def _check_many(open_hub: OpenHub) -> None:
                 inbox[me] = await _receive(link, got_all[me])
                 if len(inbox) == len(members):
                     heard.set()
-                # Nobody leaves before the last: notices would come between the parcels.
+                # Nobody leaves early, or notices would come between the parcels.
                 await heard.wait()
 
         async def speak(me: PartyId, link: Link) -> None:

@@ -23,7 +23,7 @@ def server_context(*, authority: Path, certificate: Path, key: Path) -> ssl.SSLC
         OSError: a file is missing, or is not what it should be.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    # Sessions are never resumed: a ticket would be one more secret, and one more write per party.
+    # Sessions are never resumed: a ticket would be another secret and another write per party.
     context.num_tickets = 0
     return _strict(context, authority, certificate, key)
 

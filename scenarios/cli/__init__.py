@@ -135,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _run(arguments: Sequence[str] | None) -> None:
     if sys.platform == "win32":
-        # Locks and modes of files would silently do nothing.
+        # Locks and file modes would silently have no effect.
         _complain(
             "Windows is not supported: it lacks the file locks and file modes that protect keys "
             "and records; use Linux, macOS or WSL"
@@ -189,7 +189,7 @@ def _run(arguments: Sequence[str] | None) -> None:
         _complain(str(error))
         sys.exit(1)
     except BrokenPipeError:
-        # Whoever read the output has stopped; the interpreter would complain at its end.
+        # The reader of the output is gone; otherwise the interpreter would complain at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except MemoryError:

@@ -66,7 +66,7 @@ class LazyGroup(click.Group):
         name = args[0]
         if not name.startswith("-") and name not in self._places and not ctx.resilient_parsing:
             hint = did_you_mean(name, self._places) or "; 'sottovoce --help' lists all"
-            # Another file may hide the package, which is said before anything of it is imported.
+            # Another file may hide the package: checked before any import of it.
             from protocol.errors import UsageError
 
             raise UsageError(f"no command {name!r}{hint}")
@@ -76,7 +76,7 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
-            # Of an interrupt itself, click prints an empty line.
+            # On an interrupt, click itself prints an empty line.
             raise click.exceptions.Abort(*error.args) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

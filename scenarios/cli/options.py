@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from protocol.transcript.cosignatures import Cosigned
     from scenarios.statement.statement import Statement
 
-# Only between values does a text of JSON have a line break.
+# Line breaks in JSON occur only between values.
 _NUMBERS = re.compile(r"(?<=\[)\n *((?:[-+.\deE]+|null)(?:,\n *(?:[-+.\deE]+|null))*)\n *(?=\])")
 _BREAK = re.compile(r"\n *")
 
@@ -257,7 +257,7 @@ def clear(out: Path, *, force: bool, before: Callable[[], object] = lambda: None
     Raises:
         UsageError: it holds the record of a real survey, or another program writes there.
     """
-    # Imported late: commands of parties need nothing that reads whole records.
+    # Imported late: commands of parties never read whole records.
     from parties.keeping.record_names import TRANSCRIPT
     from parties.keeping.records import make_way
 
@@ -294,7 +294,7 @@ def print_report(parts: Iterable[RenderableType], *, soft_wrap: bool = True) -> 
 
     console = Console(soft_wrap=soft_wrap)
     if console.is_terminal:
-        # Left to itself it would break words.
+        # By default it would break words.
         console.soft_wrap = False
         parts = map(wrapped, parts)
     with console.capture() as rendered:

@@ -159,7 +159,7 @@ def _are_same(one: Path, other: Path) -> bool:
     try:
         return os.path.samefile(one, other)
     except (OSError, ValueError):
-        # What cannot be resolved cannot be written either.
+        # A path that cannot be resolved cannot be written either.
         return os.path.realpath(one) == os.path.realpath(other)
 
 

@@ -246,7 +246,7 @@ def run(options: RunOptions) -> None:
     )
     with (
         going_on_from(pieces),
-        # With --workers the engine has the parties of one run after the other.
+        # With --workers, the engine holds the parties of the runs.
         Sweep(
             options.engine.open if options.workers is None else Here, path=pieces, about=about
         ) as sweep,

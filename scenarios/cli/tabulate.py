@@ -194,7 +194,7 @@ def _check_heard(
             continue
         if scenario.configure(rest) == scenario.configure(given):
             continue
-        # What it is by default may follow from others.
+        # Its default may depend on other parameters.
         if not any(is_heard({**rest, name: near}) for near in _near(value)):
             raise UsageError(
                 f"parameter {name!r} has no effect on people by law: what they are asked and whom "

@@ -72,7 +72,7 @@ def correlated_counts(n: int, *, d: int, v: float) -> NDArray[np.int64]:
         raise ValueError(f"n = {n}: expected at least 1 respondent")
     expected = n * correlated_distribution(d, v=v).reshape(-1)
     counts = np.floor(expected).astype(np.int64)
-    # Remainders that differ by rounding errors alone, as across the diagonal, count as equal.
+    # Remainders that differ only by rounding, as across the diagonal, count as equal.
     lost = np.round(expected - counts, 9)
     counts[np.argsort(-lost, kind="stable")[: n - int(counts.sum())]] += 1
     return counts.reshape(d, d)

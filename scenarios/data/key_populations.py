@@ -117,7 +117,7 @@ def _held(survey: Survey, shares: Floats, n: int, stream: Stream) -> Records:
         words = stream.words(n)
         column = levels[:, key]
         for level in reversed(range(len(bounds))):
-            # Words end below 2**64, so what is certain fails for one word.
+            # Words end below 2**64, so a certain event fails for one word.
             reached = np.uint64(min(int(bounds[level] * WORDS), WORDS - 1))
             np.copyto(column, level + 1, where=words < reached)
     return Records(survey, levels)

@@ -88,7 +88,7 @@ class Network(msgspec.Struct, frozen=True, dict=True):
     variables: tuple[Variable, ...]
 
     def __post_init__(self) -> None:
-        # Refused at once, not when somebody samples.
+        # Refused here, before any sampling.
         _ = self.survey, self._order
         for variable, parents in zip(self.variables, self._parents, strict=True):
             wanted = math.prod(self.survey.sizes[place] for place in parents)

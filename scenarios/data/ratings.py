@@ -204,7 +204,7 @@ def downloaded() -> bytes:
         if hashlib.sha256(content).hexdigest() == SHA256:
             return content
     content = _unpacked(_fetched(advice))
-    # The checksum is of what is in the archive, which does not change if it is packed anew.
+    # The checksum is of the content, which repacking does not change.
     if hashlib.sha256(content).hexdigest() != SHA256:
         raise DatasetError(f"{URL} has other ratings than expected (SHA-256); {advice}")
     try:

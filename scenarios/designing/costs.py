@@ -164,7 +164,7 @@ def _report_event(variant: Variant, shares: Shares) -> PrivacyEvent | None:
         return variant.contribution_event
     if not isinstance(variant, OneReport):
         return None
-    # Of so many respondents, so that each thing that a report can be about is among them.
+    # So many respondents that every kind of report occurs.
     stream = Stream(bytes(32)).derive("told")
     variant = msgspec.structs.replace(variant, max_records=_JUDGED)
     report = variant.answer(shares.records(_JUDGED), variant.question(), stream)

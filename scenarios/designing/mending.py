@@ -204,7 +204,7 @@ class _Setting(NamedTuple):
         if isinstance(variant, Counted) and variant.layout.cells > MOST_CELLS:
             return None
         if isinstance(variant, NumericMean | KeyValueCollection):
-            # As its parameter has it, which the true one does not exceed.
+            # The parameter is an upper bound of the true cost.
             return variant.epsilon
         most = variant.most()
         if isinstance(variant, Counted) and variant.sums.noise is not None:

@@ -223,7 +223,7 @@ def _of_case(
                 estimate = _estimate(variant, names, shares)
             squares = None if estimate is None else _variances(estimate, names, about)
             if squares is not None:
-                # The variance of n times as many reports is the nth part.
+                # With n times as many reports the variance is 1/n.
                 squares = squares * (REPORTS / n)
         if squares is None:
             return None
@@ -269,7 +269,7 @@ def _variances(estimate: Estimate, names: Names, about: About) -> Floats | None:
     errors = given if about == "respondents" else sampled
     if given is None or sampled is None or errors is None:
         return None
-    # Of so many reports an error is unknown only where it is that of rounding.
+    # With so many reports, an unknown error means rounding error.
     squares: Floats = np.nan_to_num(errors) ** 2
     alike = np.array_equal(given, sampled, equal_nan=True) and not np.isnan(errors).all()
     if alike and squares.size <= MOST_COVARIANCE_CELLS:

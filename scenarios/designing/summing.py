@@ -19,7 +19,7 @@ from scenarios.wording.formatting import epsilon as figure
 EXACT = "No epsilon bounds what exact sums tell of a respondent."
 """Sentence on counts without coins."""
 
-# A figure is near enough to what is allowed from this part of it on.
+# Share of the allowed figure from which the search stops.
 _NEAR = 0.97
 _AIMED = 0.985
 _TRIES = 12
@@ -113,7 +113,7 @@ def keep_in_sum(
     honest = some.sums.promised(parties)
     shift = 2 * sum(randomizer.size for randomizer in some.randomizers) / honest
     best: PairRR | None = None
-    # Known to be little enough, and too much.
+    # Bounds of the search: small enough, and too large.
     low, high = 0.0, 1.0
     square = (_AIMED * _normal(epsilon, delta)) ** 2
     # The squared shift of all tables in deviations is shift * p**2 / (1 - p).

@@ -113,7 +113,7 @@ def split_runs(
 ) -> list[Piece]:
     """The runs of a variant in pieces of work."""
     if by_law:
-        # So large that it need not be changed for each run.
+        # Large enough for all runs.
         variant = replace(variant, max_records=PART)
     step = max(1, round(len(seeds) / JUDGED))
     runs = [(seed, number % step == 0) for number, seed in enumerate(seeds)]

@@ -91,7 +91,7 @@ def within_budget(seconds: float, megabytes: int, *, what: str = "") -> Generato
     if threading.current_thread() is not threading.main_thread() or before is None or inside:
         yield
         return
-    import resource  # Where there is /proc, there is this.
+    import resource  # Systems with /proc have this module.
 
     time_hint, memory_hint = (
         ("", "")
@@ -108,7 +108,7 @@ def within_budget(seconds: float, megabytes: int, *, what: str = "") -> Generato
     quiet = 0.0
 
     def look(number: int, frame: FrameType | None) -> None:
-        # Raised while the block is entered or left, it would go past the ``except`` below.
+        # Raised while the block is entered or left, it would escape the ``except`` below.
         nonlocal quiet
         time_now, over = time.monotonic(), ""
         if time_now < quiet or frame is None or frame.f_code.co_filename in _AROUND:
@@ -133,7 +133,7 @@ def within_budget(seconds: float, megabytes: int, *, what: str = "") -> Generato
         try:
             yield
         finally:
-            # A signal that has come already is still to be heard.
+            # A pending signal still has to be delivered.
             quiet = math.inf
             signal.setitimer(signal.ITIMER_REAL, 0)
     except _OverBudget as over:
@@ -142,7 +142,7 @@ def within_budget(seconds: float, megabytes: int, *, what: str = "") -> Generato
         raise CannotFinishError(out_of_memory) from None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        # One may be on its way, in another thread: by default it would end the program.
+        # A signal may be pending in another thread; by default it would end the program.
         signal.signal(signal.SIGALRM, _ignore_late_alarm if handler is signal.SIG_DFL else handler)
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 

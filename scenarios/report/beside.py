@@ -107,7 +107,7 @@ def write_synthetic(path: Path, estimate: Estimate, digest: bytes) -> None:
         UsageError: records cannot be drawn from such an estimate.
         OSError: the file cannot be written.
     """
-    # Imported late: few results have such files beside them.
+    # Imported late: few results have such files.
     from scenarios.files.comma_separated import records_text, write_csv
 
     records = _synthetic(estimate, Stream(digest).derive("synthetic"))

@@ -240,14 +240,14 @@ class _Rows:
         self._rounds = RoundCounter(roster)
         self._charging = charging
         self._signed = signed
-        # Of thousands of messages that tell the same, the accountant has one loss.
+        # Thousands of equal events share one loss.
         self._losses: dict[int, tuple[Loss, Row]] = {}
 
     def rows(self, step: Step) -> Iterator[tuple[str, Row]]:
         entry, e = step.entry, step.envelope
         about = (step.number, entry.at / 1e6, self._rounds.number)
         match entry:
-            # What is malformed, `verify` names.
+            # `verify` reports malformed entries.
             case Sent() if e is not None:
                 said = (e.kind, len(entry.envelope), e.body)
                 yield "sent", (*about, e.sender, e.recipient, _integer(e.seq), *said)

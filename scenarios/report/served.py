@@ -143,7 +143,7 @@ def _fetched(url: str) -> Page:
 
     async def fetch() -> Page:
         with trio.move_on_after(WITHIN):
-            # The thread of a server that is late is left behind; it holds up nothing.
+            # The thread of a slow server is abandoned.
             return await trio.to_thread.run_sync(
                 lambda: _get(secure, host, port, path), abandon_on_cancel=True
             )

@@ -34,7 +34,7 @@ def scenarios_in(module: types.ModuleType) -> tuple[Scenario[Any], ...]:
     Raises:
         UsageError: it does not define any.
     """
-    # Imported late: whoever takes part in a survey looks for variants alone.
+    # Imported late: members of surveys only need variants.
     from scenarios.running.scenario import Scenario
 
     found = getattr(module, "SCENARIOS", None)
@@ -130,7 +130,7 @@ def variant_class(header: Header, named: str | None) -> type[Variant]:
         UsageError: there is none, or a file is named for a built-in variant.
         OtherCodeError: another file is named than the session binds.
     """
-    # What a transcript says is looked up, never loaded.
+    # Names in a transcript are looked up, never loaded.
     if named is None:
         return built_in_variant(header.variant)
     path, _ = split_path(named)

@@ -158,12 +158,12 @@ class Outcome(msgspec.Struct, Generic[V_co], frozen=True, kw_only=True, dict=Tru
     def trouble(self) -> dict[str, int]:
         """The number of parties that did not end well, by reason."""
         completeness = self.completeness
-        # The worst that is known of a party wins.
+        # The worst known ending of a party counts.
         became = {
             name: "its answer was not counted" for c in completeness.closings for name in c.missing
         }
         became |= {name: ending for name, ending in self.endings.items() if ending != DONE}
-        # Of a lost worker the record knows that it was lost, an ending also why.
+        # The record shows that a worker was lost, an ending also why.
         became |= {
             name: reason
             for name, reason in completeness.departed.items()

@@ -312,7 +312,7 @@ class Scenario(Generic[P]):
             value = given.get(name)
             hint = number_hint(str(value), whole="whole number" in why)
             if isinstance(value, str):
-                # A text is what a number is read from here.
+                # Numbers are read from texts here.
                 why = why.removesuffix(", not a text")
             if allowed := choices(types.get(name)):
                 why = f"expected {allowed}"
@@ -323,7 +323,7 @@ class Scenario(Generic[P]):
             ) from error
         for info in msgspec.structs.fields(self.parameters):
             value, name = getattr(parameters, info.name), info.encode_name
-            # A result is JSON, which has no such number, and no path has such a text.
+            # JSON has no such numbers, and paths no such texts.
             if isinstance(value, float) and not math.isfinite(value):
                 raise UsageError(f"parameter {name!r} = {given.get(name)!r}: not a finite number")
             if isinstance(value, str) and "\0" in value:

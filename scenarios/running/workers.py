@@ -231,7 +231,7 @@ async def run_in_workers(
                 await watched.all_back.wait()
     failure = aggregator.failure
     if failure is not None and not isinstance(failure, QuorumError):
-        # For want of a quorum the endings say it.
+        # Without a quorum, the endings give the reasons.
         for why in watched.lost.values():
             failure.add_note(why)
     return finished_run(aggregator, watched.endings(exchange.departed))
@@ -288,7 +288,7 @@ class _Watched:
 
         def submit() -> None:
             for task in tasks:
-                # Its parties have spoken: another worker could not say the same again.
+                # Its parties have sent messages that another worker could not repeat.
                 self._engine.submit(task.shard.number, run_shard, task, again=False)
 
         await trio.to_thread.run_sync(submit)

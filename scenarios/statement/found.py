@@ -82,7 +82,7 @@ def _shares(panel: Panel) -> tuple[str, ...]:
     telling = [i for i in _order(cells) if not cells[i].high - cells[i].low >= VAGUE]
     if not telling:
         return cut(panel.name), "nothing can be said: intervals span almost all of 0 to 100 %"
-    # Nothing is gained by "and 1 more" in the place of that one.
+    # "and 1 more" would take as much room as the one.
     most = LARGEST + 1 if len(cells) == LARGEST + 1 else LARGEST
     figure = in_percent([cells[i] for i in telling[:most]])
     said = [f"{cut(panel.labels[i], 24)} {_share(cells[i], figure)}" for i in telling[:most]]

@@ -125,7 +125,7 @@ def _cells(figure: Compared) -> tuple[str, ...]:
     return (
         _number(figure.measured) + (MARK if figure.differs else " "),
         "unknown" if figure.unknown else "" if error is None else _number(error, digits=2),
-        # As the paper has it, with all of its digits.
+        # Printed figures keep all of their digits.
         "" if printed is None else f"{printed:.7g}",
         "" if ratio is None else _number(ratio, digits=3),
     )

@@ -47,7 +47,7 @@ def state_table(
         verdicts: on their usefulness.
     """
     figures = interval_figures(columns["value"], Interval(columns["low"], columns["high"]))
-    # Of people one decimal is enough.
+    # One decimal is enough for people.
     digits = decimals(figures, least=1 if max(abs(cell.value) for cell in figures) > 1 else 4)
     named = [name for name in columns if name not in FIGURES]
     texts = zip(*(columns[name].tolist() for name in named), strict=True)

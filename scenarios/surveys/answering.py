@@ -303,7 +303,7 @@ async def _answered(
         except ConnectionError as error:
             sitting.lost = error
         finally:
-            # After the link is closed, and always: others must not see whether there was one.
+            # Always, and after the link is closed: others must not see whether there are notices.
             sitting.note()
         where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         return sitting.settle(receipt, stopped, earlier, where)

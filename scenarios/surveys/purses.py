@@ -172,7 +172,7 @@ def merge_into(folder: Path, sources: Sequence[Path], member_in: Callable[[Path]
                 raise UsageError(f"{source}: is the aggregator's, which pays for nobody")
             recalled += recalled_in(member)
             continue
-        # Whoever has kept it may have put anything into it.
+        # Its content is untrusted.
         with within_usual_budget(source / PAID):
             other = purse_in(source)
         if other is None:

@@ -32,7 +32,7 @@ class Respondents(NamedTuple):
     ids: list[str] | None
 
     def __repr__(self) -> str:
-        return f"<Respondents: {len(self.records)}>"  # What they say stays here.
+        return f"<Respondents: {len(self.records)}>"  # Answers are not shown.
 
 
 def read_respondents(path: Path, coding: Coding, column: str | None = None) -> Respondents:
@@ -102,7 +102,7 @@ def _differing(one: Survey, other: Survey) -> str:
 
 
 def _ids(path: Path, column: str, cells: list[str]) -> list[str]:
-    # However they were typed: one id in two encodings is one person.
+    # One id in two Unicode forms is one person.
     ids = [unicodedata.normalize("NFC", cell.strip()) for cell in cells]
     first: dict[str, int] = {}
     for row, each in enumerate(ids, 1):

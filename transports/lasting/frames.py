@@ -92,7 +92,7 @@ def read_frame(payload: bytes) -> Frame | Envelope:
     try:
         frame: Frame = _frames.decode(payload)
     except (msgspec.MsgspecError, RecursionError):
-        # The cause would quote what the other end has sent.
+        # The cause would quote the other end's input.
         raise RemoteProtocolError(f"malformed frame of {len(payload)} B", field="link") from None
     return frame
 

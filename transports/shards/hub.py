@@ -123,7 +123,7 @@ class _Worker(Caller):
         self._enough = max(1, self._room // 2)
         self._members: dict[int, _Member] = {}
         self._entered = False
-        # Members with something to be written to them; None for the end of all.
+        # Members with something to write; None to end.
         self._ready: Mailbox[_Member | None] = Mailbox(0)
         self._waiting: trio.Nursery
         self._parked = 0
@@ -196,7 +196,7 @@ class _Worker(Caller):
         if member is None:
             if not self.shard.first <= place <= self.shard.last:
                 raise RemoteProtocolError(f"{place} is not of this shard", field="place")
-            return  # Its link has ended; this was under way.
+            return  # Its link has ended meanwhile.
         content = payload[PLACE_BYTES:]
         if len(content) == COUNT_BYTES:
             member.room = min(self._room, member.room + int.from_bytes(content, "big"))
@@ -309,7 +309,7 @@ class _Worker(Caller):
             member.room -= 1
             return size >= most or not member.room
 
-        # Said to be delivered before it is written: an answer must not come before its cause.
+        # Recorded as delivered before it is written: an answer must not precede its cause.
         self._switch.taken(port.take_until(enough))
         if member.room and len(port):
             member.is_ready()

@@ -26,7 +26,7 @@ class Failures:
     """Recent failures by address; successes do not count."""
 
     def __init__(self) -> None:
-        # By address, when its failures are all forgotten.
+        # By address: the time at which its failures are forgotten.
         self._until: OrderedDict[str, float] = OrderedDict()
 
     def __repr__(self) -> str:

@@ -138,7 +138,7 @@ async def serve(
             refused(incoming.address, error.response.status, str(error))
             return await connection.send(error.response)
         if incoming.evicted:
-            return False  # Another has got its place.
+            return False  # Another connection has taken its place.
         incoming.heard = True
         incoming.stand(Standing.ANSWERED)
         try:
@@ -199,7 +199,7 @@ class _Connection:
             status, reason = error.error_status_hint, "malformed request"
             if status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
                 reason = f"headers of more than {self._limits.head} bytes"
-            # Its traceback refers to itself, and to all that this connection holds.
+            # Its traceback would keep everything that this connection holds.
             raise _refused(status, reason) from error.with_traceback(None)
         return handler, msgspec.structs.replace(request, body=body)
 
@@ -244,7 +244,7 @@ class _Connection:
             h11.Response(status_code=status, reason=reason, headers=[*headers.items()])
         )
         body = memoryview(b"" if self._head_only else response.body)
-        # Piece by piece: TLS keeps two copies of what is sent at once, for each client.
+        # In pieces: TLS keeps two copies of every write, for each client.
         for start in range(0, len(body), _WRITE):
             await self._stream.send_all(sent + body[start : start + _WRITE])
             sent = b""

@@ -134,7 +134,7 @@ def _client_attacked(
 ) -> ClientAttack:
     from protocol.attack.client import attack_client
 
-    # Clients that draw from these two say the same for the same seed; others may not.
+    # Clients that draw only from these two are reproducible by the seed.
     random.seed(limits["seed"])
     np.random.seed(limits["seed"] & 0xFFFFFFFF)  # noqa: NPY002  # what others' clients draw from
     return attack_client(client, _split_two(inputs), claims=claims, **limits)

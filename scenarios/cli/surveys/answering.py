@@ -39,7 +39,7 @@ def member_in(folder: Path, variant: str | None) -> Member:
         CannotFinishError: it asks for more time or memory than is allowed.
         UsageError: it does not fit.
     """
-    # Whoever made the folder may have put anything into it.
+    # The folder's content is untrusted.
     with within_usual_budget(folder / CHARTER, folder / ROSTER):
         return read_member(folder, variant)
 

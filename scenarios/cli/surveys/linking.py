@@ -214,7 +214,7 @@ def _places(options: LinksOptions) -> Places:
 
 
 def _take(made: Path, folder: Path) -> None:
-    # Whoever made the folder may have put anything into it.
+    # The folder's content is untrusted.
     with within_usual_budget(made / CHARTER, made / ROSTER):
         charter = take(made, folder).charter
         facts = [*what_is_asked(charter.variant, charter.analysis)]

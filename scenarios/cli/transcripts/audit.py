@@ -248,7 +248,7 @@ def audit(options: AuditOptions) -> int:
 
         print_json(statement_values(said))
     else:
-        # Whoever asks for a figure at a delta wants to read it.
+        # A requested figure at a delta is always shown.
         print_statement(said, details=options.details or is_given("--delta", "--pld"))
         if html is not None:
             alone = ", which only its owner may read" if options.replay else ""

@@ -190,7 +190,7 @@ def refused(audited: Audit, path: Path) -> int:
         ),
         err=True,
     )
-    # Its result cannot be read, so even a sound record fails.
+    # An unreadable result fails even if the record is sound.
     return code or 1
 
 

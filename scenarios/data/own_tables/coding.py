@@ -176,7 +176,7 @@ class _Coder(dict[Cell, int]):
         self._order = question.order
         self._ticked = None if question.ticked is None else self._comparable(question.ticked)
         self._exact = {} if question.edges or question.ticked is not None else codes
-        # Their places among the categories, whatever comes between them.
+        # Their places among the categories, which need not be adjacent.
         self._whether = [codes[each] for each in attribute.categories if each != attribute.missing]
         self._alike = {}
         if question.ignore_case:
@@ -257,7 +257,7 @@ class _Coder(dict[Cell, int]):
     def _is_missing(self, cell: str) -> bool:
         if self._ticked is not None and not cell:
             return cell in self._own_missing
-        # A category may be called like a cell of the table that stands for no answer.
+        # A category may have the name of a cell for no answer.
         return cell in self._own_missing or (cell in self._missing and cell not in self._exact)
 
     def why(self, cell: Cell, encoding: str | None = None) -> str:

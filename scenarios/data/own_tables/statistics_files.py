@@ -75,7 +75,7 @@ def _read(path: Path, **given: Any) -> tuple[Mapping[str, list[Any]], Any]:
 
 def _labels(name: str, meta: Any) -> Labels:
     is_text = meta.readstat_variable_types.get(name) == "string"
-    # Beside numbers, Stata has labels for its kinds of no answer, which are letters.
+    # Stata labels its letters for missing values, too.
     labels = meta.variable_value_labels.get(name, {})
     values = {value: labels[value] for value in labels if isinstance(value, str) == is_text}
     ordered = [*values] if is_text else sorted(values)

@@ -421,7 +421,7 @@ def row_percentages(table: Table, intervals: Intervals) -> Sequence[Sequence[Sho
         spread = covariance[i, :, i, :]
         variance = np.einsum("ab,bc,ac->a", slope, spread, slope)
         if spread.any():
-            # Of what has an error, none is 0.
+            # Cells with an error never have a variance of 0.
             variance = standard_errors(variance, slope**2 @ spread.diagonal(), 0.0) ** 2
         ends = score_interval(parts, Variance(variance), z, least=0.0, most=1.0)
         found.append(interval_figures(parts, ends))

@@ -34,7 +34,7 @@ def graph(found: CoalitionFinding, key: str) -> dict[str, object]:
         drawing = around(key, insiders, groups[:DRAWN], more=max(len(groups) - DRAWN, 0))
         legend = known["groups"]["legend"]
     else:
-        return {}  # The lead says it all.
+        return {}  # The lead is enough.
     return {"pictures": (drawing,), "legend": f"{legend} {known['shapes']}"}
 
 

@@ -75,7 +75,7 @@ def qr_codes() -> Callable[[str], Markup]:
 
     def draw(text: str) -> Markup:
         code = segno.make_qr(text, error="m", boost_error=False)
-        # Of the text it has only the picture: nothing in it has to be escaped.
+        # It is a picture of the text, so nothing has to be escaped.
         return Markup(
             code.svg_inline(border=_QUIET_ZONE, omitsize=True, svgclass=None, lineclass=None)
         )

@@ -81,7 +81,7 @@ def replay(
         notes=tuple(notes),
     )
     steps = [_step(number, standing, short) for number, standing in enumerate(standings, 1)]
-    # Of steps with an estimate the last one is with all attributes.
+    # The last step with an estimate has all attributes.
     widest = max(standings, key=lambda standing: standing.more)
     what = "keys" if widest.keys else "attributes"
     return section, {

@@ -152,7 +152,7 @@ def _arrow(flow: Flow, xs: Sequence[float], y: float) -> list[Markup]:
     lost = " lost" if flow.lost > 0 else ""
     below = f"{flow.messages:,} · {size(flow.bytes)}" + (f", {flow.lost:,} lost" if lost else "")
     if start == end:
-        # Among themselves: out and back on the one side that has room.
+        # Messages within one side: out and back on the side with room.
         out = 26.0 if start < xs[-1] else -26.0
         path = f"M{start:.1f} {y - 7:.1f}h{out:.0f}v12h{-out + math.copysign(6, out):.0f}"
         head = start, y + 5, -math.copysign(1, out)

@@ -20,7 +20,7 @@ def element(name: str, *children: object, **attributes: object) -> Markup:
         for key, value in attributes.items()
         if value is not None
     )
-    # A name never comes from a file, values and children are escaped.
+    # Names never come from files; values and children are escaped.
     inner = Markup("").join(
         child if isinstance(child, Markup) else escape(printable(str(child))) for child in children
     )

@@ -57,7 +57,7 @@ def rendered(plot: Plot, ending: str) -> bytes:
     kind = ending.lower().removeprefix(".")
     undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     figure = drawn(plot)
-    # Whoever cannot see the picture is told its title.
+    # The title is for screen readers.
     titles = [figure.get_suptitle(), *(axes.get_title() for axes in figure.axes)]
     title = next(filter(None, titles), "").replace(r"\$", "$").replace("\n", " ")
     content = io.BytesIO()

@@ -448,7 +448,7 @@ def _draw_figures(figure: Figure, rows: Sequence[Row], picture: Picture, notes: 
             _draw_series(axes, own, place, notes.z, aside._replace(share=share))
         set_ends(axes.set_yscale, axes.set_ylim, [p.found for p in tile.points], notes.z)
         if axes.get_yscale() == "linear":
-            # Ticks that followed the height would change after the layout.
+            # A fixed number, as the layout would otherwise change the ticks.
             axes.locator_params(axis="y", nbins=5)
     for axes in grid[len(tiles) :]:
         axes.set_visible(False)
@@ -503,7 +503,7 @@ def _table(rows: Sequence[Row], picture: Picture, unit: str) -> Table:
         ([r for r in rows if _figure_names([r]) == _figure_names([o])] for o in rows), key=len
     )
     names = _figure_names(alike)
-    # A word that all names begin with is said once.
+    # A word that all names begin with is used once.
     starts = {name.partition(" ")[0] if " " in name else "" for name in names}
     start = starts.pop() if len(starts) == 1 else ""
     varying = _varying(alike)

@@ -27,7 +27,7 @@ class ChecksMeanwhile:
         self._engine: Engine | None = None
         self._alone = False
         self._waiting: list[Signed] = []
-        # Of each batch what was claimed or, once that is known, what holds.
+        # For each batch: its signatures, or its results once known.
         self._claimed: dict[int, list[Signed]] = {}
         self._found: dict[int, list[bool]] = {}
 

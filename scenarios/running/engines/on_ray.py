@@ -68,7 +68,7 @@ class OnRay(WorkersEngine):
             self._start(jobs)
         elif self._connected:
             self._connect(str(address))
-        # Ray itself holds back what its processors have no room for.
+        # Ray itself queues tasks beyond its processors.
         self._most = jobs if jobs is not None and self._folder is None else sys.maxsize
         self.jobs = jobs or max(1, int(ray.cluster_resources().get("CPU", 1)))
         self.window = 2 * self.jobs
@@ -181,7 +181,7 @@ class OnRay(WorkersEngine):
     def _initialize(self, printing: Callable[..., None], **options: Any) -> None:
         from ray._private import worker
 
-        # What Ray says of its workers it prints on stdout, which is the command's.
+        # Ray prints about its workers on stdout, which belongs to the command.
         self._printing = worker.print_to_stdstream
         worker.print_to_stdstream = printing
         with warnings.catch_warnings():
@@ -233,7 +233,7 @@ def _settings() -> Generator[None]:
     from ray._private import ray_constants
 
     wanted = {
-        # By default Ray gives each task one thread; sums of floats depend on how many there are.
+        # By default Ray gives each task one thread; sums of floats depend on the number of threads.
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(processors())),
         "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path)),
         "RAY_AUTH_MODE": "token",

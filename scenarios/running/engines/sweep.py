@@ -109,7 +109,7 @@ class Sweep:
                     yield place, result
                 else:
                     pieces.add((number, place), kernel, result)
-                    # As it is read, so that a sweep that was ended midway has the same result.
+                    # In stored form, so that a resumed sweep has the same result.
                     yield place, pieces.taken((number, place), kernel)
 
     def finish(self) -> None:

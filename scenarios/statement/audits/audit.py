@@ -69,7 +69,7 @@ def statement(judged: Judged) -> AuditStatement:
         ledger(judged, answers["Privacy"]),
         claims(judged, answers["Claims"]),
     ]
-    # Why nothing bounds a figure is said once.
+    # The reason for an unbounded figure is given once.
     told, partial = audit.ledger.unbounded, audit.partial
     if (known := judged.coalition) is not None:
         notes = judged.coalition_notes
@@ -135,7 +135,7 @@ def facts(judged: Judged, rounds: Sequence[Round]) -> tuple[Fact, ...]:
     complete = audit.completeness
     octets = sum(flow.bytes for round_ in rounds for flow in round_.flows)
     messages = sum(flow.messages for round_ in rounds for flow in round_.flows)
-    # Of all who hold no records, whoever was asked about.
+    # Always about the aggregator and all services.
     beside = None if audit.partial else bounded_beside_sums(audit.passed, judged.alone)
     loss = audit.passed.record_epsilon if beside is None else beside
     bound = "at least" if audit.partial else "no bound holds" if isinf(loss) else "at most, pure"
@@ -207,13 +207,13 @@ def _of_the_record(audit: Audit) -> tuple[str, tuple[str, ...]]:
     elif audit.verdict == "sound":
         says = "The record is whole, and the published result follows from it."
     elif audit.verdict == "unchecked":
-        # Why, the check of the result says.
+        # The check of the result gives the reason.
         who = "nobody can check it" if audit.trial else "that takes the aggregator's folder"
         return f"The record is intact. Nothing of its result was checked: {who}.", ()
     elif audit.verdict == "incomplete":
         return cut_short(audit.verification), ()
     elif (why := changed(audit.verification)) is not None:
-        # Whatever else is wrong may follow from that.
+        # Other findings may follow from this one.
         more = f"{count(wrong, 'check fails', 'checks fail')} because of it, or as well."
         return why, (more,) if wrong > 1 else ()
     elif wrong:

@@ -172,7 +172,7 @@ def bounded_beside_sums(ledger: Ledger, known: CoalitionFinding | None) -> float
         known: the observer's knowledge of secure sums; None if unknown.
     """
     if known is None or not known.whole or ledger.unsigned:
-        return None  # More may have been told than is on record.
+        return None  # More may have been revealed than is on record.
     if ledger.observer != str(known.coalition) or not has_exact_sums(ledger):
         return None
     loss = beside_sums(ledger).record
@@ -202,7 +202,7 @@ def unsigned(judged: Judged) -> Answer | None:
 def at_delta(judged: Judged) -> Answer | None:
     """An exact accountant's figure for the respondent with the largest loss."""
     if judged.no_delta:
-        # Where nothing bounds it, nobody expects a tighter bound.
+        # An unbounded loss needs no tighter bound.
         unbounded = math.isinf(judged.audit.ledger.record_epsilon)
         return None if unbounded else ("care", f"{upper(judged.no_delta)}.")
     worst = judged.worst_respondent

@@ -137,7 +137,7 @@ def active_notes(worst: WorstCoalition, withstands: Withstood | None) -> tuple[s
         return (passive,)
     figure = conspiracy_sentences(withstands)[0].removesuffix(".")
     notes = [passive, f"whatever the aggregator does, {figure[:1].lower()}{figure[1:]}"]
-    # Those who were searched for are chosen after the neighbours were drawn.
+    # The worst coalition is chosen after the neighbours were drawn.
     size = len(worst.coalition.members) - 1
     if size > withstands.adaptive:
         parties = count(size, "party", "parties")

@@ -87,7 +87,7 @@ def _groups(key: str, caption: str, accounts: Iterable[Account]) -> Grid:
     groups: dict[tuple[object, ...], list[Account]] = {}
     shown = functools.cache(epsilon)
     for account in accounts:
-        # As it is shown: what was asked, and where it stands in a trail, may differ.
+        # Accounts that look the same: questions and order may differ.
         costs = tuple((charge.kind, shown(charge.loss.record)) for charge in account.trail)
         groups.setdefault((shown(account.loss.record), costs), []).append(account)
     ranked = sorted(groups.values(), key=lambda alike: (-alike[0].loss.record, -len(alike)))

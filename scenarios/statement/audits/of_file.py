@@ -55,7 +55,7 @@ def cut_short(verification: Verification) -> str:
 
 def _by_itself(verification: Verification) -> bool:
     """True if the only faults are differences from a given checkpoint or digest."""
-    # Cosignatures are of the checkpoint that was given, too, and are answered by themselves.
+    # Cosignatures of the given checkpoint have a check of their own.
     about = {fault.rule for fault in verification.faults}
     return about <= {"published", "digest"} and not verification.faults_left_out
 

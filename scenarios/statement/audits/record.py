@@ -72,7 +72,7 @@ def _found(key: str, caption: str, found: Sequence[Finding]) -> Iterator[Grid]:
         for each in found[:FINDINGS]
     ]
     if rows:
-        # A column that says nothing of anything is left out.
+        # Empty columns are left out.
         kept = [i for i in range(3) if i == 0 or any(row[i] != NONE for row in rows)]
         yield Grid(
             key=key,
@@ -183,10 +183,10 @@ def integrity(judged: Judged, lead: str, replayed: str) -> Section:
         )
     ]
     grids.append(_wording(judged.audit.charter.variant.survey))
-    # Those that do not follow first.
+    # Messages that do not follow come first.
     grids.append(_replays(sorted(replays, key=lambda replay: replay.follows is not False)))
     notes = tuple(f"{upper(cut(note, 600))}." for note in _notes(judged))
-    # On what was not disclosed the first ones only say how it could be.
+    # Notes on undisclosed records only explain how to disclose them.
     told = notes if audit.disclosed else notes[len(judged.notes) :]
     if any(how in ("folder", "link") for how, _ in header.enrolled or ()):
         told = (*told, f"How parties got their keys: {_enrolled(header)}.")

@@ -159,7 +159,7 @@ def put_files(
     for name, content in files.items():
         if (folder / name).exists() and (folder / name).read_bytes() != content:
             raise UsageError(f"{folder / name}: {otherwise.format(name)}")
-    # The key is read where it is: if this program is killed, no copy of it is left.
+    # The key is read in place: a killed program leaves no copy of it.
     with tempfile.TemporaryDirectory() as made:
         new = Path(made)
         for name, content in files.items():
@@ -168,7 +168,7 @@ def put_files(
             check(new)
         except UsageError as error:
             raise UsageError(f"{source}: {str(error).replace(f'{new}{os.sep}', '')}") from error
-    # The charter comes last: only with it is the folder a member's.
+    # The charter comes last, as it completes a member's folder.
     for name in sorted(files, key=lambda name: name == CHARTER):
         if not (folder / name).exists():
             write_once(folder / name, files[name])

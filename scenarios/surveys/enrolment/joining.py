@@ -101,7 +101,7 @@ def join(path: Path, folder: Path, own: str | None) -> Joined:
             for name in files:
                 with (new / "folder" / name).open("rb") as file:
                     os.fsync(file.fileno())
-            # Once the request is handed in, the place is lost with this key.
+            # Once the request is handed in, losing this key loses the place.
             sync_folder(new / "folder")
             # An empty folder is replaced.
             os.rename(new / "folder", folder)

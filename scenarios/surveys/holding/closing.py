@@ -11,7 +11,7 @@ from protocol.messages import CLOSED_EARLY, LINK_CLOSED, OUT_OF_TIME, PartyId
 from protocol.session.charter import Charter
 from transports.switch import Switch
 
-_LOOK = 1.0  # Seconds between two looks at the clock, which may be set, and stops in sleep.
+_LOOK = 1.0  # Seconds between two looks at the clock, which may be reset, and stops in sleep.
 
 
 def seconds_left(charter: Charter) -> float | None:

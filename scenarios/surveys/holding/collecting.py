@@ -27,7 +27,7 @@ from scenarios.surveys.operating.signals import heeding
 from scenarios.wording.formatting import some
 from transports.web.gateway import Gateway, OnRecord, Page
 
-_NAMED = 20  # How many parties are named.
+_NAMED = 20  # Maximum number of named parties.
 
 
 def check_collected(member: Member) -> None:
@@ -98,7 +98,7 @@ def collect_survey(
     All else is as for ``aggregate_survey``.
     """
     check_collected(member)
-    serving.context()  # What does not fit is said before anything begins.
+    serving.context()  # A mismatch is reported before anything begins.
     opening["operation"] = operation = opening.get("operation") or Operation()
     said = OnRecord(linked(member.charter))
     operation.follow_too(said.take)

@@ -108,7 +108,7 @@ class Serving(NamedTuple):
     def _load(self, context: ssl.SSLContext) -> None:
         assert self.certificate is not None, "there is one to load"
         try:
-            # A certificate that its key does not fit would take the place of one that does.
+            # A mismatched certificate must not replace a good one.
             for each in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), context):
                 # Nobody may be there to type a password.
                 each.load_cert_chain(self.certificate, self.key, password="")

@@ -56,9 +56,9 @@ GRAIN = 60.0
 SPARE = f"{WITHDRAWN}: a spare place that was not handed out"
 """The reason for the departure of a spare place that has not answered when the survey closes."""
 
-_PATIENCE = 60.0  # Seconds until what could not be read is tried again.
-_LOOK = 1.0  # Seconds between two looks at what the organiser withdraws.
-_PARTING = 1.0  # Seconds for acknowledgements that are under way when the survey has ended.
+_PATIENCE = 60.0  # Seconds before another attempt to read.
+_LOOK = 1.0  # Seconds between two looks for withdrawals.
+_PARTING = 1.0  # Seconds for the last acknowledgements.
 
 
 def waits(variant: Variant) -> bool:
@@ -217,7 +217,7 @@ class _Waiting:
         if pages is None:
             attempt.begin()
             return address or ""
-        # Until it is opened, the gateway asks for patience.
+        # Until it is opened, the gateway asks clients to wait.
         page = await stack.enter_async_context(pages.serving.served(pages.gateway))
         self._go_on_without(linked(attempt.charter), switch)
         attempt.begin()

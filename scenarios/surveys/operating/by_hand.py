@@ -81,7 +81,7 @@ def acts_in(folder: Path) -> list[Act]:
 
 
 def _user() -> str:
-    import pwd  # Here, so that the command line can still start on Windows and say what it lacks.
+    import pwd  # Imported here: Windows lacks it, and must still get an error message.
 
     number = os.getuid()
     try:

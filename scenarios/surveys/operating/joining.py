@@ -44,7 +44,7 @@ async def joining_file(
 
     async def look() -> None:
         while True:
-            # Not once it is moved, with its folder, say: nobody has ended anything then.
+            # A moved file, as with its folder, ends nothing.
             if not os.fstat(descriptor).st_nlink:
                 end()
                 return

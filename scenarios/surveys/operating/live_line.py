@@ -80,7 +80,7 @@ class _Line:
             self._writing.release()
 
     def _write(self, text: str) -> None:
-        # The terminal may be gone, and the survey is not.
+        # The survey goes on without its terminal.
         with suppress(OSError):
             self._terminal.write(text)
             self._terminal.flush()

@@ -97,7 +97,7 @@ class Operation:
                     if isinstance(door, LastingHub):
                         await door.acknowledged()
             if self.progress.phase is Phase.ENDING:
-                # Nothing is left to ask: it ends as it would, only sooner.
+                # Nothing is left to ask: the survey ends as usual, only sooner.
                 soon = trio.current_time() + DRAINING
                 self._lingering.deadline = min(self._lingering.deadline, soon)
                 return

@@ -26,7 +26,7 @@ def notify(event: str, fields: Mapping[str, Field]) -> None:
         address = f"\0{address[1:]}"
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-            # A manager that does not read must not hold up the survey.
+            # A manager that does not read must not block the survey.
             manager.setblocking(False)
             manager.connect(address)
             manager.send(said.encode())

@@ -33,7 +33,7 @@ class Ongoing:
 
     def share(self, share: float, said: str) -> None:
         """Report the done share of this stage, with words."""
-        # A stage may be carried out in several turns, and the bar does not go back.
+        # A stage may run in several turns, and the bar never goes back.
         self._most = max(self._most, self._before + share * (1 - 1e-9))
         self._tell(said)
 

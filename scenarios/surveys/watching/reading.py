@@ -38,7 +38,7 @@ def reading(path: Path, *, times: int = 1, silent: bool = False) -> Generator[Tr
 
         def progress(octets: int) -> None:
             nonlocal read
-            # The bytes that come now are yet to be judged.
+            # The bytes read now are not judged yet.
             bar.share(min(read / whole, 1.0), f"{size(read)} of {size(whole)}")
             read += octets
 

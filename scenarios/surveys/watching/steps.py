@@ -74,7 +74,7 @@ class Lines:
             sys.stderr.write(printable(said) + "\n")
             sys.stderr.flush()
         except OSError:
-            # Nobody reads it any more, or there is no room: the run goes on.
+            # The run goes on without a reader.
             self._steps, self._failed = None, True
 
 

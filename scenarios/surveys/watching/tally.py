@@ -120,7 +120,7 @@ class Tally:
         self.done: set[PartyId] = set()
         self.departed: dict[PartyId, str] = {}
         self.ended = 0
-        # Of messages, closings alone are read.
+        # Closings are the only messages that are decoded.
         self._walk = Walk(Codec((), members=len(roster)), bodies=False)
 
     def take(self, entry: Entry) -> Ended | None:

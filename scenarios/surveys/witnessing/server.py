@@ -51,7 +51,7 @@ async def serve(
         OSError: the address cannot be listened at.
     """
     strangers, requests = Strangers(), Strangers()
-    # What was told last of a log or a key: anybody can send again what was cosigned.
+    # Last report about a log or a key: anybody can repeat a cosigned request.
     told: dict[bytes, bytes] = {}
 
     def say(address: str, status: int, reason: str, *, new: bool = False) -> None:

@@ -110,7 +110,7 @@ def workbook_pages(path: Path, wanted: Iterable[str], rename: Rename) -> dict[st
     """
     openpyxl = _load_openpyxl(path)
     try:
-        # Of what a workbook has beside cells, such as rules for them, openpyxl warns.
+        # openpyxl warns of parts other than cells, such as validation rules.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             book = openpyxl.load_workbook(path, read_only=True, data_only=True, keep_links=False)
@@ -142,7 +142,7 @@ def _load_openpyxl(path: Path) -> Any:
 def _workbook_page(path: Path, sheet: Any, rename: Rename) -> Page:
     name = f"sheet {sheet.title!r}"
     source = f"{path}, {name}"
-    sheet.reset_dimensions()  # Some programs write others than those of the cells.
+    sheet.reset_dimensions()  # Some programs write wrong dimensions.
     cells = sheet.iter_rows(max_row=_MOST_ROWS, values_only=True)
     rows = enumerate(([*map(_cell_text, row[:_MOST_COLUMNS])] for row in cells), 1)
     for _, header in rows:

@@ -307,7 +307,7 @@ class _Reader:
         if not name:
             raise self._page.error(row, "name", "is empty")
         if name.casefold() in self._named:
-            # Groups may have questions of one name, which data have with those of the groups.
+            # Groups may share names of questions; data then prefix the names of the groups.
             name = "/".join((*(each("name") for each in self._groups), name))
         if name.casefold() in self._named:
             raise self._page.error(row, "name", f"{shown(name)} is there twice")

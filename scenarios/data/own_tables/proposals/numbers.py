@@ -41,7 +41,7 @@ def read_numbers(counts: Mapping[str, int], decimal: str) -> dict[str, float] | 
     found: dict[str, float] = {}
     for cell in counts:
         number = number_in(cell, decimal)
-        # What begins with a 0 is a code, such as that of a place.
+        # Numbers with a leading 0 are codes, such as postcodes.
         if number is None or _CODE.match(cell):
             return None
         found[cell] = number

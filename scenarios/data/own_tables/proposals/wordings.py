@@ -99,7 +99,7 @@ def ordered_scale(answers: Sequence[str]) -> list[str] | None:
             return sorted(answers, key=lambda answer: places[keys[answer]])
     numbers = {answer: re.match(r"[<>≥≤]?\s*([0-9]{1,9})\b", answer) for answer in answers}
     begins = {answer: int(found[1]) for answer, found in numbers.items() if found is not None}
-    # Digits alone are here only with a 0 before them: codes, such as those of places.
+    # Here, digits have a leading 0: they are codes, such as postcodes.
     if len({*begins.values()}) == len(answers) == len(begins) and not all(
         map(str.isdigit, answers)
     ):
@@ -121,7 +121,7 @@ def identifying(counts: Mapping[str, int]) -> str | None:
     """The kind of identifier in most cells; None for other cells."""
     total = sum(counts.values())
     for what, pattern in _CELLS.items():
-        # Longer cells are no addresses, and a pattern may take long for them.
+        # Longer cells are not addresses, and could slow down the pattern.
         times = sum(
             rows
             for cell, rows in counts.items()
