@@ -155,8 +155,8 @@ async def end(wire: trio.abc.Stream) -> None:
 def _empty(wire: trio.abc.Stream) -> None:
     """Release what a closed TLS stream holds.
 
-    Trio's refers to itself. What OpenSSL keeps for it, 36 kB, would stay until Python looks through
-    all objects, which it does the more rarely the more there are.
+    Trio's TLS stream refers to itself, so OpenSSL's 36 kB would stay until a garbage collection,
+    which is rarer the more objects there are.
     """
     if isinstance(wire, trio.SSLStream):
         vars(wire).clear()

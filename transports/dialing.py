@@ -129,9 +129,9 @@ by an error of that to stay away."""
 async def race(addresses: Sequence[str], contend: Contend) -> Connection:
     """Connect by whichever address lets this party in first.
 
-    The next one is tried when one has failed, and after ``BESIDE`` seconds in which none has
-    challenged this party; beside the only one, the same again. Whoever is challenged first goes on
-    alone: a party that proves itself twice would replace itself.
+    The next address is tried after a failure, and after ``BESIDE`` seconds without a challenge; a
+    single address is tried again. The first attempt to be challenged goes on alone, as a party that
+    authenticates twice would replace itself.
 
     Raises:
         TurnedAwayError: one of them has turned this party away.

@@ -1,8 +1,8 @@
 """Seeded faults: rules that decide the fate of every envelope.
 
-A decision depends on the seed, the rule and the envelope's sender, recipient and number alone, so
-it is the same on every transport. The first rule that has something to say decides; with no rules a
-run is the run without faults.
+A decision depends only on the seed, the rule, and the envelope's sender, recipient and number, so
+it is the same on every transport. The first matching rule decides; without rules there are no
+faults.
 """
 
 from __future__ import annotations

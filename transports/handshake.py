@@ -6,9 +6,9 @@
 3. The party: ``Proof``, its signature over the same, if it takes part in that attempt.
 4. The hub: ``Welcome``, or at any point ``Refusal`` with the reason.
 
-An attempt that is said in one handshake proves nothing in another: each has two fresh nonces.
+An attempt in one handshake proves nothing in another, as both nonces are fresh.
 
-Both signatures are by the identity keys of the roster, over everything said so far.
+Both signatures are by the identity keys of the roster, over everything sent so far.
 """
 
 from __future__ import annotations

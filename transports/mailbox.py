@@ -20,8 +20,8 @@ class Mailbox(Generic[T]):
     ``put`` never waits: writers look at ``space`` first and wait for ``room``. So one item too many
     (a duplicate, a notice) is never a reason to lose something.
 
-    There are as many as parties: what holds those who wait is there from the first of them on, and
-    items are in a list, for a deque takes 600 bytes, and a broadcast puts an item into each.
+    There is one per party: so waiting state is created on demand, and items are in a list, as a
+    deque takes 600 bytes and a broadcast puts an item into each.
 
     Args:
         capacity: number of items at which it is full.

@@ -31,7 +31,7 @@ def server_context(*, authority: Path, certificate: Path, key: Path) -> ssl.SSLC
 def public_context() -> ssl.SSLContext:
     """A server's context for anybody, without its certificate, which is loaded later.
 
-    Sessions are never resumed: no visit is told to be by whom another was, and nothing is kept.
+    Sessions are never resumed: visits cannot be linked, and no state is kept.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.num_tickets = 0

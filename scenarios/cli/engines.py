@@ -1,6 +1,6 @@
 """Common parts of commands that simulate with an engine: options, progress, ends midway.
 
-Those that hold real surveys have no engine.
+Commands that hold real surveys have no engine.
 """
 
 from __future__ import annotations

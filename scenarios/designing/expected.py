@@ -1,9 +1,8 @@
 """The result that a variant is expected to publish if the answers have assumed shares.
 
-A variant's estimator says how large its errors are, so an error is predicted by handing it the
-expected counts. These are whole numbers: of very many reports, so that rounding them is nothing.
-Coins beside counts are as many however many respondents there are, so they have an estimate of
-their own.
+A variant's estimator computes its own errors, so an error is predicted from the expected counts.
+These are whole numbers of very many reports, such that rounding does not matter. The number of
+coins in counts does not depend on the number of respondents, so they have an estimate of their own.
 """
 
 from __future__ import annotations

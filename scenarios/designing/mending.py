@@ -43,7 +43,7 @@ Margins = Mapping[tuple[Names, Subject], float]
 class Mending(NamedTuple):
     """Changes that take all that is wanted to a step of the scale, one at a time.
 
-    Each is None if it is unknown, or no such change is enough.
+    A change is None if it is unknown, or not enough.
 
     Args:
         to: the step.
@@ -78,9 +78,8 @@ def mending(
 ) -> Mending | None:
     """Changes with which estimates would reach the next step of the scale.
 
-    Errors fall with the root of the number of respondents who are randomized. Other changes are
-    predicted by the variant's own formulas, for answers that are all equally likely, as a ratio to
-    what these say of the survey as it was.
+    Errors fall with the root of the number of randomized respondents. For other changes, the
+    variant's own formulas give the ratio to the survey as it was, with all answers equally likely.
 
     Args:
         of: the margins of error of what is wanted.
@@ -119,8 +118,8 @@ def _is_foreseen(of: Iterable[MarginOfError], now: Margins | None) -> bool:
     """Check whether no mean is known less well than answers that are equally likely would let it
     be.
 
-    Few may hold a key, and what more it takes then does not follow from an interval that is cut off
-    at the ends of the range.
+    Few respondents may hold a key. Then its interval is cut off at the ends of the range, and gives
+    no information on what more it would take.
     """
     return now is not None and all(
         one.margin <= now.get((one.names, one.of), 0.0) for one in of if one.word == "none"
@@ -148,8 +147,8 @@ class _Setting(NamedTuple):
     def beyond(self) -> dict[tuple[Names, Subject], float]:
         """Margins as multiples of the largest one wanted.
 
-        An interval of which no more is known ends where the truth cannot be: then the prediction
-        counts, if it is larger.
+        An interval without information ends at the limits of the range; then a larger prediction
+        counts instead.
         """
         now = self.now or {}
         return {
@@ -176,8 +175,8 @@ class _Setting(NamedTuple):
     def _with_coins(self) -> float | None:
         """Factor by which coins increase the number of respondents needed.
 
-        There are as many coins however many respondents there are, so what they add to an error
-        falls with that number, and what sampling adds with its root.
+        The number of coins does not depend on the number of respondents. So their part of an error
+        falls with that number, and the part of sampling with its root.
         """
         beyond = self.beyond
         if self.about == "respondents":
@@ -227,7 +226,7 @@ class _Setting(NamedTuple):
     def to_drop(self) -> tuple[str, ...] | None:
         """The fewest attributes to drop; None if dropping does not help, or if that is unknown.
 
-        Those go first of which nothing is wanted.
+        Attributes outside the wanted tables are dropped first.
         """
         spent, survey = self.spent, self.variant.survey
         if spent is None:

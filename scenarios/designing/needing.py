@@ -26,8 +26,7 @@ _STEPS = 500
 class Needed(NamedTuple):
     """Needs of one way to ask for keeping the promise.
 
-    The promise is about every cell of the target by itself: with probability ``level`` its
-    estimate is within the error of the true share.
+    Each cell of the target is within the error of the true share with probability ``level``.
 
     Args:
         candidate: the way, with the parameters for ``epsilon``.
@@ -43,7 +42,7 @@ class Needed(NamedTuple):
 def half_width(setup: Setup, variant: Variant, level: float) -> float | None:
     """Half of the normal interval of the cell with the largest error.
 
-    None without a closed form, or where the result says nothing of one of the target's tables.
+    None without a closed form, or if the variant does not estimate one of the target's tables.
     """
     try:
         found = predicted(
@@ -103,7 +102,7 @@ def coins_needed(
 ) -> Needed | None:
     """Respondents that counts with coins need; None if no number is enough.
 
-    There are as many coins however many respondents there are, so the number is searched.
+    The number of coins does not depend on the number of respondents, so a search finds the number.
 
     Args:
         setup: the purpose, for any number of respondents; equal numbers of parties and respondents

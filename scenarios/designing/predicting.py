@@ -129,7 +129,8 @@ def predicted_margins(
 ) -> tuple[MarginOfError, ...]:
     """The margins of error that estimates are predicted to have, all answers equally likely.
 
-    Unlike those of a result they are not cut off where the truth cannot be, and may be above 1.
+    In contrast to those of a result, they are not cut off at the limits of the range, and may
+    exceed 1.
 
     Args:
         variant: with its parameters.

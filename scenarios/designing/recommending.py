@@ -46,8 +46,8 @@ class Recommendation(NamedTuple):
 def recommend(rows: Iterable[Row]) -> Recommendation:
     """Pick one way to ask from all, and two alternatives.
 
-    A way that rests on the honesty of others is never recommended, nor the most private: its
-    epsilon cannot be compared with one that holds whoever conspires.
+    A way that rests on honest others is never recommended, and never called the most private, as
+    its epsilon is not comparable with one that holds whoever conspires.
 
     Args:
         rows: the ways, at one epsilon or several, in any order.

@@ -32,9 +32,9 @@ PARTIES = 4
 class Simulation:
     """A variant's simulated runs, which can be continued.
 
-    The runs have the seeds 1, 2, ..., so how many there are is all that a result depends on. Errors
-    are taken to fall with the root of the number of respondents, if there are more than ``PEOPLE``
-    (``LIVE_PEOPLE`` where nobody answers by herself).
+    The runs have the seeds 1, 2, ..., so a result depends only on their number. With more than
+    ``PEOPLE`` respondents (``LIVE_PEOPLE`` where nobody answers by herself), errors are scaled by
+    the root of their number.
 
     Args:
         variant: with its parameters.

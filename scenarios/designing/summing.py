@@ -99,7 +99,7 @@ def keep_in_sum(
 ) -> PairRR:
     """The reports with about the largest keep probability that cost no more in their sum.
 
-    The losses are nearly normal, so the first guess is near; what is certified decides.
+    As losses are nearly normal, the first guess is close; a certified bound decides.
 
     Args:
         make: makes a variant from a keep probability.

@@ -1,6 +1,7 @@
 """Limits of time and memory for commands that read untrusted files.
 
-It is kept in this process. A child would cost its start, and the way back of what it has read.
+The limits apply to this process. A child process would cost its start and the transfer of its
+results.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The file of a tabulation under way: the cohorts that are done and their sum, replaced as a whole.
 
-A driver that dies leaves the last one, and the same command goes on from there.
+After a driver's death, the same command resumes from the last file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """File of an unfinished sweep, with the results of its finished pieces.
 
-A sweep that is ended midway, however that happens, leaves it, and the same command does only the
-rest. Nothing in it is ever run: what is read is data of the types that a kernel says it returns.
+After a sweep that ended early for any reason, the same command does only the rest. Reading the file
+never runs code: it holds data of the types in the kernels' annotations.
 """
 
 from __future__ import annotations

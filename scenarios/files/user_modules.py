@@ -38,7 +38,8 @@ def user_module(stem: str, path: str, source: bytes) -> UserModule:
 def run_module(wanted: UserModule, *, alone: bool = False) -> ModuleType:
     """Run a file as a module.
 
-    What it imports is looked for in its folder too, but last: no file there hides another module.
+    Its imports are also searched in its folder, but last, so that no file there hides another
+    module.
 
     Args:
         wanted: the file.

@@ -1,6 +1,6 @@
 """Picture of one respondent: her answers, her report, and the conclusions from all reports.
 
-Every figure in it is that of the record, but for what records beside it say is true.
+All figures are those of the record, apart from the answers, which come from a file of records.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ def record_rows(
 ) -> Iterator[tuple[str, Row]]:
     """The rows of all tables, each with the table's name, as far as the transcript can be read.
 
-    Next to nothing of them is kept, but what is under way.
+    Rows are not kept in memory, apart from pending ones.
 
     Args:
         transcript: the transcript; it is verified first, for the ledger.

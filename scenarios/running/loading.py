@@ -124,7 +124,7 @@ def variant_in(module: types.ModuleType, name: str) -> type[Variant]:
 def variant_class(header: Header, named: str | None) -> type[Variant]:
     """The class of a transcript's variant: the one that was named, or else the built-in one.
 
-    A file is run only if it is the one that the session binds, or if it binds none.
+    A file is run only if the session binds that file, or none.
 
     Raises:
         UsageError: there is none, or a file is named for a built-in variant.

@@ -1,7 +1,7 @@
 """Parameters of scenarios, from the fields of variants and the arguments of functions.
 
-A parameter is declared once, where it is used: its name, type and default are those of a field or
-an argument, and its help is the first sentence on it in the docstring there.
+A parameter is declared once, where it is used: name, type and default come from a field or an
+argument, and help from the first sentence on it in the docstring.
 """
 
 from __future__ import annotations

@@ -40,8 +40,7 @@ class Errors(NamedTuple):
 def set_size(cells: int, sigma: float, *, loosely: bool = False) -> int:
     """Number of combinations in a set of coverage ``sigma``, at least 1.
 
-    It is ``round(sigma cells)``, with halves to the even neighbour as Python rounds; ``loosely``
-    it is rounded up.
+    It is ``round(sigma cells)``, rounding halves to even; with ``loosely`` it is rounded up.
     """
     return math.ceil(sigma * cells - 1e-9) if loosely else max(1, round(sigma * cells))
 
@@ -51,7 +50,7 @@ def draw_pairs(
 ) -> NDArray[np.int64]:
     """Two distinct attributes each, every pair as likely, the first one first; shape (count, 2).
 
-    ``loosely`` they are drawn with replacement, so that both may be the same.
+    With ``loosely`` they are drawn with replacement, so that both may be equal.
     """
     if loosely:
         return np.sort(generator.integers(attributes, size=(count, 2)), axis=1)

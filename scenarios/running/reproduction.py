@@ -177,8 +177,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 class Picture(msgspec.Struct, frozen=True, kw_only=True):
     """Picture of the rows, with its words; ``scenarios.report.pictures`` draws it.
 
-    Rows with a setting ``figure``, of which there are several in a paper, have panels for each of
-    its values, unless ``x`` is set.
+    Rows with a setting ``figure`` have panels for each of its values, unless ``x`` is set.
 
     Args:
         title: the finding, as a sentence; by default how many figures agree with the printed ones.

@@ -41,8 +41,8 @@ def coverage(complete: Completeness, codec: Codec) -> tuple[Coverage, ...]:
 def found(estimate: Estimate | None, section: Section) -> Grid | None:
     """The largest shares of the first attributes, or the means, with intervals.
 
-    Shares go by the lower end of their interval, so that noise alone puts none first. Of one that
-    is out of range only the interval is shown.
+    Shares are sorted by the lower ends of their intervals, so that noise alone puts none first. A
+    share out of range is shown by its interval only.
 
     Args:
         estimate: the published estimate; None without one.

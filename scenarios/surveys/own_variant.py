@@ -40,8 +40,8 @@ class Pin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def own_variant(text: str, pin: Pin | None = None) -> tuple[type[Variant], Pin]:
     """The class in a user's own file, ``PATH.py:Class``, with its pin.
 
-    The file stands alone: what its import statements name is this program's, numpy's or Python's,
-    and nothing beside it is looked for. It is a program all the same: whoever runs it has read it.
+    The file may import only this program, numpy and the standard library, and nothing from its
+    folder. It is a program all the same: users must have read it before they run it.
 
     Args:
         text: the file and the class.

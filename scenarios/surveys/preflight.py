@@ -72,7 +72,7 @@ def preflight(
 ) -> Iterator[Known]:
     """Facts on a plan, or on a member's folder.
 
-    Nothing is drawn, written or sent; an address is connected to, and nothing is said there.
+    Nothing is drawn, written or sent; an address is only connected to.
 
     Args:
         path: the plan, or the folder.

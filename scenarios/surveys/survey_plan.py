@@ -253,7 +253,7 @@ def _check_names(path: Path, common: Mapping[str, object], further: Mapping[str,
 def read_plan(path: Path | str) -> Plan:
     """Read a plan.
 
-    A variant ``FILE.py:Class`` is looked for beside the plan, and run.
+    A variant ``FILE.py:Class`` is loaded from the plan's folder, and run.
 
     Raises:
         UsageError: the file is not valid TOML, or not a plan; names the field.

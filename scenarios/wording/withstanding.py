@@ -40,7 +40,7 @@ _SIZES = (6, 12, 50, 250)
 def conspiracy_sentences(found: Withstood) -> tuple[str, ...]:
     """Sentences on colluders and their knowledge, missing parties, and unchecked totals.
 
-    The first sentence says too how many witnesses have to be honest for that, if any certify the
+    The first sentence includes the number of witnesses that must be honest, if any certify the
     survivors.
     """
     who, learn = _of(found.colluders, found.parties), "they learn"

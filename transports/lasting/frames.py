@@ -37,10 +37,10 @@ class Received(Frame, frozen=True):
 class Accepted(Frame, frozen=True):
     """Numbers of accepted envelopes of the party, and of deliveries to it.
 
-    To a party that holds a checkpoint of its record it shows ``log``: the last checkpoint on its
-    disk, and that this extends the other one. What does not prove that is shown all the same: the
-    hub's record is older, and both sides keep the two checkpoints. Of a record that was restored
-    it shows the entry that says so (``restored``).
+    A party with a checkpoint also receives ``log``: the last checkpoint on the hub's disk, with a
+    proof that it extends the party's. Without such a proof it is sent all the same: the hub's
+    record is older, and both sides keep the two checkpoints. A restored record sends the entry that
+    says so (``restored``).
     """
 
     envelopes: Count

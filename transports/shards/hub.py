@@ -1,7 +1,7 @@
 """The hub's end of shards: many parties over one connection, without a task for each.
 
-Each envelope is relayed as if it had come over its party's own link. Whoever writes to a member
-without room waits by itself: the others of its shard do not.
+Each envelope is relayed as if it had come over its party's own link. A sender to a member without
+room waits alone: others of its shard do not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Agreement of the two ends of a shard's connection: members, the handshake, the frames.
 
 The handshake is that of ``transports.handshake``, with the shard's key in place of identity keys: a
-worker proves that it was handed the shard, and the hub that it is the hub that did.
+worker proves that it was given the shard, and the hub that it gave it.
 
 After it, a frame is a member's place on the roster, in 4 bytes, and
 
@@ -9,7 +9,7 @@ After it, a frame is a member's place on the roster, in 4 bytes, and
 - a number in 4 bytes: there is room for so many more envelopes of that member, or
 - nothing: that member's link has ended.
 
-The aggregator is in no shard: its place with nothing says that all links at this end are over.
+The aggregator is in no shard: its place without content means that all links at this end are over.
 """
 
 from __future__ import annotations

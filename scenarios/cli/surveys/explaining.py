@@ -229,7 +229,7 @@ def _concluded(
 ) -> tuple[tuple[Conclusion, ...], bool]:
     """Conclusions from a report, and whether they cover all attributes together.
 
-    Where these have too many combinations, each block tells about its own attributes alone.
+    With too many combinations, each block gives conclusions about its own attributes only.
 
     Raises:
         UsageError: a block has too many combinations.

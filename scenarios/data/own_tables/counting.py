@@ -19,8 +19,7 @@ _SAMPLE = 50
 def counted(sheet: Sheet) -> Iterator[tuple[str, Counter[Cell]]]:
     """Count each cell, column by column.
 
-    The table is read once, and once more for columns whose distinct cells are too many to be
-    counted beside the others.
+    The table is read once, and again for columns with too many distinct cells.
 
     Yields:
         The name of a column and its cells as they are written. The counter may be changed.

@@ -52,7 +52,7 @@ def open_sheet(source: Source, given: Format | None = None) -> Sheet:
 def reading(source: Source) -> AbstractContextManager[object]:
     """Limit the block's time and memory by the length of a table's file.
 
-    What a file of Parquet, SPSS or Stata unpacks to does not follow from its length.
+    The unpacked size of a Parquet, SPSS or Stata file does not follow from its length.
 
     Raises:
         CannotFinishError: it takes more time or memory.

@@ -1,6 +1,6 @@
 """A first plan for a user's own table: its columns as attributes.
 
-Whatever is proposed follows from the answers in the table, so it tells about them.
+The proposal depends on the answers in the table, so it reveals something about them.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Proposal(NamedTuple):
     def decisions(self) -> list[str]:
         """Decisions for a person, one per line, those that concern most rows first.
 
-        Columns of which the same is to be decided share a line.
+        Columns with equal decisions share a line.
         """
         columns: dict[tuple[Matter, str], list[str]] = {}
         rows: Counter[tuple[Matter, str]] = Counter()
@@ -115,8 +115,8 @@ def propose(
 ) -> Proposal:
     """Propose attributes for the columns of a table, or for the questions of a form.
 
-    What is proposed for a table is made from the answers in it, so it reveals something of them.
-    ``plan_text`` writes it down for a person to read and edit.
+    A proposal for a table depends on its answers, so it reveals something about them. ``plan_text``
+    writes it for a person to read and edit.
 
     Args:
         source: the path of a table, a file of CSV, Parquet, SPSS or Stata; that of a form, an
@@ -245,8 +245,7 @@ def _is_answer(name: str, answers: Answers, decimal: str) -> bool:
 def _guess_decimal(columns: Sequence[Answers]) -> str:
     """A comma if more columns are numbers with it than with a point.
 
-    Of numbers whose points all set thousands apart, in a table without commas between its fields,
-    it is the comma as well.
+    A comma also if all points separate thousands, in a table without commas between its fields.
     """
 
     def numbers(decimal: str) -> list[Answers]:

@@ -95,7 +95,7 @@ class Measured(NamedTuple):
     def apart(self) -> float | None:
         """Excess of measured over predicted in Monte Carlo errors; None if unknown.
 
-        Logarithms are compared: those of squares over few runs are less skewed.
+        It compares logarithms, as squares over few runs are more skewed.
         """
         if self.raw is None or self.predicted is None:
             return None
@@ -172,7 +172,7 @@ def compare(
 ) -> Comparison:
     """Measure the errors of variants, in runs on known records.
 
-    What is the same at several epsilons, such as exact sums, is run once.
+    A candidate that is the same at several epsilons, such as an exact sum, is run once.
 
     Args:
         compared: variants with their parameters.

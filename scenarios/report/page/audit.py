@@ -34,7 +34,7 @@ def audit_page(
 ) -> str:
     """An audit as a page: verdicts, problems and privacy losses; all else is folded.
 
-    The same audit gives the same page. Lists are cut where they would make it long, and say so.
+    Equal audits give equal pages. Long lists are cut, with a remark.
 
     Args:
         rounds: rounds from ``split_rounds``.

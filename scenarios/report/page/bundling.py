@@ -16,7 +16,7 @@ _LEFT = re.compile(r"^(import|export)\b.*$", re.MULTILINE)
 def verifier() -> Traversable:
     """The folder of the second verifier's modules.
 
-    A wheel has a copy of it beside this file; a checkout has it in ``docs``.
+    A wheel has a copy next to this file; a checkout has it in ``docs``.
     """
     beside = files("scenarios.report.page") / "verifier"
     return beside if beside.is_dir() else Path(__file__).parents[3] / "docs" / "verifier"

@@ -1,8 +1,8 @@
 """The page on which people answer: one file for all surveys.
 
-Its script checks what is asked, draws, signs and checks the receipt with the modules of the second
-verifier (``docs/verifier``), which shares no code with this program, and with modules of its own.
-Its words stand in the page as JSON, in all languages.
+Its script checks the question, randomizes, signs, and checks the receipt. It uses the modules of
+the second verifier (``docs/verifier``), which shares no code with this program, and modules of its
+own. Its words are in the page as JSON, in all languages.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Common parts of all pages: self-contained HTML, without anything to fetch.
 
-Every text from a transcript is escaped twice over: what is not printable by ``printable``, and what
-means something in HTML by the templates' environment.
+Every text from a transcript is escaped twice: control characters by ``printable``, and HTML by the
+templates' environment.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ _FIRST, _LAST = ("findings", "ledger", "claims"), ("members",)
 def run_page(name: str, finished: Finished, intervals: Intervals = USUAL) -> str:
     """A run as a page: verdicts and charts first, then their basis, folded.
 
-    Its record is judged as in an audit, and what that says is on the page.
+    The record is judged as in an audit, with its findings on the page.
 
     Args:
         name: name of the scenario or the plan.

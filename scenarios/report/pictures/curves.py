@@ -50,7 +50,8 @@ def plot_curves(
 ) -> Plot:
     """All curves on one pair of logarithmic axes, each named at its right end.
 
-    What is 0 or unknown has no place on such an axis: a curve with nothing else is named above.
+    Errors of 0 and unknown errors have no place on such an axis: a curve without others is only
+    named above.
 
     Args:
         curves: in the order of their colours.

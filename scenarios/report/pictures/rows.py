@@ -344,8 +344,7 @@ def _set_scales(
 def set_ends(set_scale: Any, set_limits: Any, found: Sequence[Compared], z: float) -> None:
     """Set the scale and the ends of an axis for some figures.
 
-    A whisker may leave the axis: one that is much longer than the figures lie apart would
-    otherwise hide all else.
+    A whisker may leave the axis if it is much longer than the distances of the figures.
     """
     values = _finite([v for f in found for v in (f.measured, f.printed)])
     values = values[np.isfinite(values)]

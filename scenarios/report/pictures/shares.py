@@ -52,7 +52,7 @@ _VANISHES = 0.012
 def plot_finished(finished: Finished, intervals: Intervals = USUAL) -> Plot:
     """Estimated shares or means with intervals, next to the true ones.
 
-    Where intervals of shares are too short to be seen, estimates less the truth stand beside them.
+    If intervals of shares are too short to see, a second column has the estimates minus the truth.
     """
 
     def plot(figure: Figure) -> None:

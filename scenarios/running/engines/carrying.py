@@ -54,7 +54,7 @@ class _Packer(pickle.Pickler):
 def own_files(value: object) -> tuple[UserModule, ...]:
     """The user's files that functions and classes in a value come from.
 
-    Of a value that cannot be pickled, those that are met before that shows.
+    If a value cannot be pickled, the files found before the failure.
     """
     packer = _Packer(io.BytesIO())
     with contextlib.suppress(UsageError, pickle.PicklingError, AttributeError, TypeError):

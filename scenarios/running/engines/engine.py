@@ -1,9 +1,9 @@
 """The seam between work and workers: submit, drain, close, with a bounded window.
 
-A kernel is a function at the top of a module that takes one picklable value and returns another.
-What it returns must follow from the value alone, so that it does not matter where it runs, when, or
-how often. Engines carry out simulations, and on this machine checks of what everybody may see: what
-is handed to them is pickled, and an engine on a network runs whatever it is handed.
+A kernel is a function at the top of a module from one picklable value to another. Its result must
+depend on that value only, so that it does not matter where, when or how often it runs. Engines
+carry out simulations, and on this machine also checks of public data: tasks are pickled, and an
+engine on a network runs any task that it receives.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class Engine(ABC):
     def drain(self) -> list[tuple[int, Any]]:
         """Wait until a task is done; returns all that are, as (key, result), in any order.
 
-        Empty if none is under way. What was done beside a task that failed is handed back first,
-        and the failure raised by the next call.
+        Empty if no task is running. Results next to a failed task come first; the next call raises
+        the failure.
 
         Raises:
             EngineError: workers die again and again, or cannot be reached.

@@ -1,6 +1,6 @@
 """The engine of Ray, on this machine or on a cluster.
 
-Ray runs whatever it is handed, and trusts its whole network: it carries simulations only.
+Ray runs any task that it receives, and trusts its whole network: it is used for simulations only.
 """
 
 from __future__ import annotations
@@ -44,9 +44,8 @@ DEATHS: Mapping[type[Exception], str] = {
 class OnRay(WorkersEngine):
     """Runs each task in a Ray worker; Ray is started if it is not running.
 
-    What is started here listens on this machine alone, asks whoever connects for a token, and
-    keeps its files in a folder of its own. A cluster, and what the caller has started, is left as
-    it is.
+    A Ray started here listens on this machine only, requires a token, and keeps its files in a
+    folder of its own. A cluster, or a Ray that the caller has started, is left running.
 
     Args:
         jobs: number of concurrent tasks, by default one for each processor.

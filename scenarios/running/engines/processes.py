@@ -1,7 +1,6 @@
 """The engine of processes on this machine, each with a link of its own.
 
-A link says whose task a dead worker had, so only that one is done again, by a new worker; the
-others work on.
+A dead worker's link identifies its task, so only that task is repeated, by a new worker.
 """
 
 from __future__ import annotations

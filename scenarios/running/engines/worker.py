@@ -1,7 +1,7 @@
 """A worker process: runs the tasks that arrive over a link, and ends with the link.
 
-``processes`` runs this file by its path, with a link's file descriptor. What the driver can import
-comes first over the link, so everything of the project is imported after that.
+``processes`` runs this file by its path, with a link's file descriptor. The driver's import path
+arrives first over the link, so the project is imported only after that.
 """
 
 from __future__ import annotations

@@ -274,7 +274,7 @@ def worst_conspired(judged: Judged) -> Answer | None:
 def known(finding: CoalitionFinding, *, partial: bool = False) -> Answer:
     """Conclusions of a coalition from secure sums, by adding and subtracting.
 
-    What follows from numbers being small comes on top.
+    Limits that make the numbers small apply in addition.
 
     Args:
         partial: the record could not be read whole, so they may know more.

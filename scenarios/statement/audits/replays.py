@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 def records_unproved(audit: Audit) -> str:
     """Sentence on other records that would agree as well; empty if no party's messages follow.
 
-    A randomizer that keeps or else redraws does not look at the answer where it redraws, so that is
-    how often a false answer passes. Of others it is said in words alone.
+    A keep randomizer ignores the answer when it redraws, so a false answer passes with that
+    probability. For other randomizers there is no number.
     """
     members = {replay.member for replay in audit.replays if replay.follows}
     if not members:

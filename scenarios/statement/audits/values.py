@@ -202,8 +202,8 @@ def _audit_values(judged: Judged) -> dict[str, Any]:
 def coalition_values(finding: CoalitionFinding, *, notes: Iterable[str] = ()) -> dict[str, Any]:
     """Values of a coalition's knowledge.
 
-    Long lists are cut: of a set ``LISTED_NAMES`` names are given beside its size, of sets
-    ``LISTED_SETS`` beside their number.
+    Long lists are cut to ``LISTED_NAMES`` names of a set and ``LISTED_SETS`` sets; their full
+    numbers are given.
 
     Args:
         notes: cautions about the request.

@@ -202,7 +202,7 @@ def appearing_in(out: Path, *, sync: bool = False) -> Generator[Path]:
 def remove_unfinished(out: Path) -> None:
     """Remove leftovers of a killed ``appearing_in``, which may contain a key.
 
-    The caller makes sure that nobody else is at it.
+    The caller makes sure that no other program uses the folder.
 
     Raises:
         OSError: it cannot be removed.
@@ -247,7 +247,7 @@ def make_keys(
 ) -> Charter:
     """Make every member's private folder, keys included, for a rehearsal or a trial.
 
-    Whoever runs this holds all private keys until they are handed out.
+    The caller holds all private keys until they are handed out.
 
     Args:
         parties: their names.

@@ -63,7 +63,7 @@ class Joined(NamedTuple):
 def join(path: Path, folder: Path, own: str | None) -> Joined:
     """Make a party's keys in its folder, and the request to be admitted with them.
 
-    Done again with the same invitation and folder, it makes nothing new.
+    Repeating it with the same invitation and folder changes nothing.
 
     Args:
         path: the invitation's path.
@@ -127,7 +127,7 @@ class Accepted(NamedTuple):
 def accept(folder: Path, path: Path, own: str | None) -> Accepted:
     """Take the organiser's answer: an admission is put into the folder.
 
-    Done again with the same admission, it changes nothing.
+    Repeating it with the same admission changes nothing.
 
     Args:
         folder: the party's.

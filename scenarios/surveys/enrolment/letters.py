@@ -1,8 +1,7 @@
 """Letters between organiser and parties until the roster is sealed, by mail or any other way.
 
-An invitation holds a secret key, and whoever signs a request with it takes the invited place. Two
-requests with different keys that one invitation has signed prove by themselves that it was used
-twice.
+An invitation contains a secret key that signs a request for the invited place. Two requests with
+different keys, signed by one invitation, prove that it was used twice.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ def make_links(
 ) -> tuple[Charter, Sequence[Link]]:
     """Draw a key for every place, seal the roster, and write a link for each.
 
-    Whoever runs this holds all respondents' keys until the links are handed out and deleted.
+    The caller holds all respondents' keys until the links are handed out and deleted.
 
     Args:
         places: on its roster.
@@ -233,7 +233,7 @@ def make_key(folder: Path) -> Identity:
 def take(made: Path, folder: Path) -> Member:
     """Put an aggregator's folder made by somebody else next to the organiser's key.
 
-    Done again with the same folder, it changes nothing.
+    Repeating it with the same folder changes nothing.
 
     Args:
         made: the folder that was received.

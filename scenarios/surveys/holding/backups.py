@@ -63,7 +63,7 @@ class Backup(NamedTuple):
 def write_backup(member: Member, out: Path, file: Path) -> Backup:
     """Write a backup of an aggregator, whether it runs or not.
 
-    A survey that is held goes on meanwhile; what it acknowledges after this is not in the backup.
+    A running survey goes on meanwhile; later acknowledgements are not in the backup.
 
     Args:
         out: the folder with its record.

@@ -26,7 +26,7 @@ async def await_all(
 ) -> None:
     """Wait for all parties to show their checkpoints before anything else is asked.
 
-    The wait that is open begins anew, so that what the record lacks can be said again.
+    The open wait begins again, so that parties can repeat what the record lacks.
 
     Args:
         machine: the aggregator's.
@@ -46,7 +46,7 @@ async def await_all(
 class Owing:
     """The aggregator's link of a restored record, which leaves out no party that it owes.
 
-    It owes it to parties that hold receipts of what the record lacks.
+    It owes a place in the record to parties that hold receipts of missing messages.
 
     Args:
         link: the aggregator's own.

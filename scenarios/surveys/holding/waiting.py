@@ -104,7 +104,7 @@ def await_answers(
 ) -> Outcome[Variant]:
     """Hold such a survey: ask, take answers until it closes, publish, and record.
 
-    Nobody need be there at once: the question waits for each.
+    The question waits for each party separately.
 
     Args:
         member: the aggregator, of a survey that ``waits``.
@@ -266,8 +266,8 @@ class _Waiting:
     def _go_on_without(self, parties: Sequence[PartyId], switch: Switch) -> None:
         """Record the parties that a restored record goes on without.
 
-        Whoever comes back says what it holds, until the survey closes. A page does not, so that is
-        everybody with a link whose last words the record lacks, before anybody is heard.
+        Parties over TLS show their checkpoints when they reconnect. Pages do not, so the record
+        names every place with a link and without a last message, before it goes on.
 
         Raises:
             UsageError: as ``Attempt.go_on_without``.

@@ -1,6 +1,6 @@
 """The file that is there while a survey waits for people: deleting it ends the wait.
 
-It lies in the aggregator's folder, so whoever may not write there cannot end anything.
+The file is in the aggregator's folder, so only users who may write there can end the joining.
 """
 
 from __future__ import annotations

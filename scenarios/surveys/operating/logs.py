@@ -48,9 +48,9 @@ class JsonFormatter(logging.Formatter):
 def json_log(where: str) -> Generator[Tell]:
     """Log events to a file, at its end, or to standard error, while the block runs.
 
-    A log that cannot be written ends nothing; that is said once. One that takes nothing, a pipe
-    that nobody reads, say, holds up a thread, and neither the survey nor the end of the program.
-    It loses lines, and an event ``lost`` with their number follows if it takes some again.
+    A log that cannot be written is reported once, and the survey goes on. A log that blocks, such
+    as a pipe without a reader, blocks only its thread. It loses lines; an event ``lost`` with their
+    number follows once it accepts lines again.
 
     Args:
         where: the file's name, or ``-`` for standard error.

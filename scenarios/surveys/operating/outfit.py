@@ -27,7 +27,7 @@ def operating(
 ) -> Generator[tuple[Operation, str]]:
     """Operate the survey of a folder: signals stop it, and ``close_joining`` finds it.
 
-    A service manager is told when it is ready. On a terminal, a line says how it goes.
+    A service manager is notified of readiness. A terminal shows the progress in a line.
 
     Args:
         folder: the aggregator's.

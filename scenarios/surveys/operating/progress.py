@@ -192,7 +192,7 @@ class Progress:
     async def tell_changes(self) -> None:
         """Report changed counts, at most once a second, until cancelled.
 
-        What strangers do is summed up at most once a minute.
+        Activity of strangers is summed up at most once a minute.
         """
         before: Mapping[str, Field] = {}
         due = trio.current_time() + SUMMED_SECONDS

@@ -17,7 +17,7 @@ _SAID = {"listening": "READY=1", "stopping": "STOPPING=1"}
 def notify(event: str, fields: Mapping[str, Field]) -> None:
     """Notify a service manager of an event, if there is one.
 
-    One that cannot be reached at once is left alone: it has its own deadline.
+    A manager that cannot be reached at once is ignored: it has its own deadline.
     """
     said, address = _SAID.get(event), os.environ.get(NOTIFY_SOCKET)
     if said is None or not address:

@@ -131,7 +131,8 @@ def _no_dates(dated: Counter[datetime.date]) -> set[datetime.date]:
 def cut_dates(dated: Counter[datetime.date], most: int) -> tuple[Unit, list[int]] | None:
     """The shortest unit that needs at most so many ranges, and the starts of the ranges.
 
-    Where even years are too many, they are ranges of about as many rows. None if all is one month.
+    If even years are too many, they are joined into ranges with about equally many rows. None if
+    all dates are in one month.
     """
     counts, unit = Counter[int](), UNITS[0]
     for longer in UNITS:

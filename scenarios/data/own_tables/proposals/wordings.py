@@ -89,7 +89,7 @@ _WORDS = 3
 def ordered_scale(answers: Sequence[str]) -> list[str] | None:
     """Answers of an ordered scale, in order; None if no order is known.
 
-    It is one of the usual wordings, or answers that begin with numbers, such as ``25 to 34``.
+    Known are the usual wordings, and answers that begin with numbers, such as ``25 to 34``.
     """
     if len(answers) < 3:
         return None
