@@ -30,7 +30,7 @@ from protocol.variants.sums.tallies import Counted, Tallied
 from scenarios.data.town import TOWN, town, town_distribution, town_population
 from scenarios.designing.assumed import Shares
 from scenarios.designing.candidates import Candidate, Wanted, variant_candidates
-from scenarios.designing.predicting import NotEstimatedError, predicted
+from scenarios.designing.predicting import NotEstimatedError, predict
 from scenarios.designing.summing import rests_on
 from scenarios.designing.targets import Target, parse_target
 from scenarios.running.parameters import Positive, parameters_checked, settable
@@ -167,13 +167,13 @@ def _predicted(variant: Variant | None, n: int, tables: Target, about: About) ->
     if variant is None:
         return math.nan
     try:
-        found = predicted(variant, n, tables, Town(), about=about)
+        found = predict(variant, n, tables, Town(), about=about)
     except (NotEstimatedError, ProtocolError):
         return math.nan
     return math.nan if found is None else found.rmse
 
 
-def drawn(variant: Variant, records: Records, *, parties: int, seed: int) -> Estimate:
+def draw_estimate(variant: Variant, records: Records, *, parties: int, seed: int) -> Estimate:
     """The estimate of a survey in which everybody answers, drawn by its law without messages.
 
     Args:
@@ -194,7 +194,7 @@ def measure_errors(case: Case, tables: Target, *, runs: int, stream: Stream) -> 
         own = stream.derive(str(run))
         records = population.draw(case.n, own.derive("people"))
         [seed] = own.derive("seed").integers(2**63, 1).tolist()
-        estimate = drawn(case.variant, records, parties=case.n, seed=seed)
+        estimate = draw_estimate(case.variant, records, parties=case.n, seed=seed)
         off: list[list[Floats]] = [[], []]
         for names in tables.tables:
             shares = estimate.table(*names).values

@@ -24,7 +24,7 @@ from scenarios.designing.costs import (
     survives_dropouts,
     trust_in,
 )
-from scenarios.designing.predicting import NotEstimatedError, Prediction, predicted
+from scenarios.designing.predicting import NotEstimatedError, Prediction, predict
 from scenarios.designing.simulating import MOST_RUNS, RUNS, Simulation
 from scenarios.designing.targets import Target
 from scenarios.running.making import ANSWERED_BY_PAGES
@@ -154,7 +154,7 @@ Maker = Callable[[Wanted], Candidate]
 """Function that sets up a user's own variant."""
 
 
-def designed(
+def rank_designs(
     setup: Setup,
     epsilons: Sequence[float],
     *,
@@ -267,7 +267,7 @@ def predict_error(setup: Setup, variant: Variant) -> tuple[Prediction, Simulatio
         ProtocolError, ValueError: the variant cannot be run in this setup.
     """
     target, shares, n = setup.target, setup.shares, setup.answering
-    found = predicted(variant, n, target, shares, about=setup.about, parties=setup.staying)
+    found = predict(variant, n, target, shares, about=setup.about, parties=setup.staying)
     if found is not None:
         return found, None
     simulation = Simulation(variant, n, target, shares, setup.about)

@@ -90,7 +90,7 @@ def expected_numbers(variant: Variant, shares: Shares) -> Message | None:
             return None
 
 
-def is_of_all(variant: Variant) -> bool:
+def is_same_for_all(variant: Variant) -> bool:
     """Check whether expected reports are the same for every table."""
     return isinstance(variant, AttributeOracles | Tallied | RRBA | oracle.FrequencyOracle)
 

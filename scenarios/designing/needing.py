@@ -13,7 +13,7 @@ from protocol.session.variant import Variant
 from protocol.variants.sums.tallies import Counted
 from scenarios.designing.candidates import Candidate, Wanted, variant_candidates
 from scenarios.designing.designing import Setup
-from scenarios.designing.predicting import LEAST, NotEstimatedError, count_choices, predicted
+from scenarios.designing.predicting import LEAST, NotEstimatedError, count_choices, predict
 
 LEAST_EPSILON, MOST_EPSILON = 2**-10, 32.0
 """Between which epsilons one is looked for."""
@@ -45,7 +45,7 @@ def half_width(setup: Setup, variant: Variant, level: float) -> float | None:
     None without a closed form, or if the variant does not estimate one of the target's tables.
     """
     try:
-        found = predicted(
+        found = predict(
             variant,
             setup.answering,
             setup.target,
@@ -81,7 +81,7 @@ def respondents_needed(
     return Needed(candidate, epsilon, math.ceil(answering / (1 - setup.dropout)))
 
 
-def sized(setup: Setup, cls: type[Variant], needed: Needed) -> Needed:
+def resize(setup: Setup, cls: type[Variant], needed: Needed) -> Needed:
     """The same way to ask, set up for one party per respondent.
 
     Args:

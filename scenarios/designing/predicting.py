@@ -28,7 +28,7 @@ from scenarios.designing.expected import (
     expected,
     expected_counts,
     expected_numbers,
-    is_of_all,
+    is_same_for_all,
 )
 from scenarios.designing.targets import Names, Target, count_cells
 
@@ -84,7 +84,7 @@ class Prediction(NamedTuple):
         )
 
 
-def predicted(
+def predict(
     variant: Variant,
     n: int,
     target: Target,
@@ -152,7 +152,7 @@ def predicted_margins(
             return tuple(_of_numbers(variant.estimate(result), about, math.sqrt(REPORTS / n)))
         names = tuple(tables or ((name,) for name in survey.names))
         target = Target("these", names)
-        known = predicted(variant, n, target, Uniform(survey), about=about, parties=parties)
+        known = predict(variant, n, target, Uniform(survey), about=about, parties=parties)
     except NotEstimatedError:
         raise
     except (ProtocolError, ValueError) as error:
@@ -220,7 +220,7 @@ def _of_case(
             if squares is not None and about == "population":
                 squares = squares.reshape(-1) + sampling_variances(names, n, shares).reshape(-1)
         else:
-            if estimate is None or not is_of_all(variant):
+            if estimate is None or not is_same_for_all(variant):
                 estimate = _estimate(variant, names, shares)
             squares = None if estimate is None else _variances(estimate, names, about)
             if squares is not None:

@@ -73,7 +73,7 @@ def picture(done: Reproduced) -> Plot:
     return result_plot(done.reproduction, done)
 
 
-def drawn(done: Reproduced) -> bytes:
+def draw(done: Reproduced) -> bytes:
     """Its picture as SVG, with letters as text: that is shorter, and can be searched."""
     from matplotlib import rc_context
 
@@ -118,7 +118,7 @@ def main(arguments: Sequence[str]) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     for scenario in reproductions():
         print(scenario.name, file=sys.stderr)
-        (folder / f"{scenario.name}.svg").write_bytes(drawn(run(scenario)))
+        (folder / f"{scenario.name}.svg").write_bytes(draw(run(scenario)))
     folder.with_suffix(".md").write_text(page(folder), encoding="utf-8")
     return 0
 

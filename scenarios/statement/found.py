@@ -38,7 +38,7 @@ def coverage(complete: Completeness, codec: Codec) -> tuple[Coverage, ...]:
     return tuple(found)
 
 
-def found(estimate: Estimate | None, section: Section) -> Grid | None:
+def found_grid(estimate: Estimate | None, section: Section) -> Grid | None:
     """The largest shares of the first attributes, or the means, with intervals.
 
     Shares are sorted by the lower ends of their intervals, so that noise alone puts none first. A

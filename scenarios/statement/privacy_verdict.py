@@ -317,9 +317,9 @@ def _in_sums(
     crowd, coins = _crowd(ledger, found), _has_coins(ledger)
     if alone is None and (crowd is not None or coins):
         # Imported late: most surveys need neither sums nor coalitions.
-        from scenarios.wording.withstanding import named, together
+        from scenarios.wording.withstanding import coalition_name, together
 
-        observer, against, who = named(found.coalition), together(found.coalition), "they"
+        observer, against, who = coalition_name(found.coalition), together(found.coalition), "they"
     if crowd is not None:
         says = _by_crowd(found, crowd, alone=bool(alone), who=who)
         pair = alone is not None and crowd == 2

@@ -65,7 +65,7 @@ from scenarios.surveys.endings import (
     TURNED_AWAY,
     UNREACHABLE,
     Ending,
-    is_of_machine,
+    is_local_failure,
 )
 from scenarios.surveys.members import tls_context
 from scenarios.surveys.operating.signals import heeding
@@ -232,7 +232,7 @@ async def answer_survey(
             heeds_signals=heeds_signals,
         )
     except OSError as error:
-        if not is_of_machine(error):
+        if not is_local_failure(error):
             raise
         where = f"{error.filename}: " if error.filename else ""
         why = f"{where}{reason(error)}"

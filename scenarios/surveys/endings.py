@@ -123,6 +123,6 @@ _OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 _OF_SYSTEM = (errno.EMFILE, errno.ENFILE, errno.ENOLCK)
 
 
-def is_of_machine(error: OSError) -> bool:
+def is_local_failure(error: OSError) -> bool:
     """Return whether a disk is full or fails, or the system is out of something."""
     return error.errno in (*_OF_DISKS, *_OF_SYSTEM)

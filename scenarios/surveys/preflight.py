@@ -118,7 +118,7 @@ def preflight(
             raise UsageError(f"{path}: a plan itself; --plan is for a member's folder")
         read = read_plan(path)
         asked, analysis, coding = read.variant, read.analysis, read.coding
-    yield from what_is_asked(asked, analysis, parties)
+    yield from survey_facts(asked, analysis, parties)
     yield from _closed(asked)
     people: Respondents | None = None
     if records is not None:
@@ -163,7 +163,7 @@ def _predicted(
         yield Known("usefulness", f"predicted for {of}: {said}")
 
 
-def what_is_asked(
+def survey_facts(
     variant: Variant, analysis: Analysis | None, parties: int | None = None
 ) -> Iterator[Known]:
     """Facts on a survey: its questions, wording, end, variant, cost, sum, announced analysis.

@@ -203,7 +203,7 @@ def _of(some: int, parties: int) -> str:
     return f"{some:,} of {count(parties, 'party', 'parties')}"
 
 
-def named(conspiring: Coalition) -> str:
+def coalition_name(conspiring: Coalition) -> str:
     """The members, taps and keys of a coalition, the first few of each."""
     members, taps, keys = conspiring.members, conspiring.taps, conspiring.keys
     parts = [some(map(cut, members), len(members), 8) or "no member"]

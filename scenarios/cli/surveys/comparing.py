@@ -149,7 +149,7 @@ def compare(options: CompareOptions) -> None:
     own variant is run only if --variant names it.
     """
     from scenarios.designing.candidates import Wanted
-    from scenarios.designing.comparing.choosing import chosen, named
+    from scenarios.designing.comparing.choosing import choose_candidates, parse_name
     from scenarios.designing.comparing.comparison import Compared
     from scenarios.designing.comparing.comparison import compare as compared
     from scenarios.designing.targets import parse_target
@@ -163,14 +163,14 @@ def compare(options: CompareOptions) -> None:
     asked.check_unweighted("compare")
     survey = asked.survey
     tables = parse_target(survey, options.target)
-    meant = [named(name) for name in options.names]
+    meant = [parse_name(name) for name in options.names]
     held = asked.coding.records(options.records)
     dealt = options.dealt(len(held))
     what = [
         Compared(epsilon, each)
         for epsilon in options.epsilons
         for wanted in (Wanted(survey, epsilon, tables, dealt, dropout, options.delta),)
-        for each in chosen(meant, wanted, asked.parameters)
+        for each in choose_candidates(meant, wanted, asked.parameters)
     ]
     settings = {
         "plan": survey.digest.hex(),

@@ -20,14 +20,14 @@ from scenarios.cli.paths import READ_FILE, TEXT_WITH_FILE, WRITTEN_FILE
 from scenarios.cli.values import frozen_options, option, shared, takes
 from scenarios.designing.assumed import Assumption, Given, Shares, Uniform, Worst
 from scenarios.designing.candidates import Wanted, own_candidate
-from scenarios.designing.designing import Designed, Maker, Row, Setup, designed
+from scenarios.designing.designing import Designed, Maker, Row, Setup, rank_designs
 from scenarios.designing.needing import (
     Needed,
     coins_needed,
     epsilon_needed,
     list_ways,
+    resize,
     respondents_needed,
-    sized,
 )
 from scenarios.designing.recommending import recommend
 from scenarios.designing.simulating import MOST_RUNS
@@ -234,7 +234,7 @@ def _design(
     from scenarios.surveys.watching.bars import ongoing
 
     with ongoing("design", silent=options.as_json) as progress:
-        found = designed(setup, epsilons, own=own, progress=progress)
+        found = rank_designs(setup, epsilons, own=own, progress=progress)
     if options.out is not None:
         picks = recommend(found.rows)
         rows = ({**row_values(row), "picked": " ".join(picks.named(row))} for row in found.rows)
@@ -326,5 +326,5 @@ def _needed(
     for epsilon in epsilons:
         each = [respondents_needed(setup, way, epsilon, error, level) for way in ways(epsilon)]
         best = min(filter(None, each), key=lambda one: one.respondents, default=None)
-        found += [] if best is None else [sized(setup, cls, best)]
+        found += [] if best is None else [resize(setup, cls, best)]
     return found

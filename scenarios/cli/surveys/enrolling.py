@@ -31,7 +31,7 @@ from scenarios.surveys.enrolment.organising import (
 from scenarios.surveys.enrolment.organising import admit as admitted_by
 from scenarios.surveys.enrolment.organising import invite as invited_by
 from scenarios.surveys.enrolment.organising import seal as sealed_by
-from scenarios.surveys.preflight import Known, what_is_asked
+from scenarios.surveys.preflight import Known, survey_facts
 from scenarios.surveys.survey_plan import read_plan
 from scenarios.wording.announced import described
 from scenarios.wording.formatting import count as counted
@@ -149,7 +149,7 @@ def join(invitation: Path, variant: str | None, out: Path) -> None:
     with within_usual_budget(invitation):
         joined = joined_by(invitation, out, variant)
         agreed = joined.invitation.agreed
-        facts = [*what_is_asked(joined.variant, agreed.analysis)]
+        facts = [*survey_facts(joined.variant, agreed.analysis)]
     print_facts(
         [
             Known("member", f"{joined.invitation.party}, once admitted."),

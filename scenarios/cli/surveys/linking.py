@@ -41,7 +41,7 @@ from scenarios.surveys.enrolment.linking import (
 )
 from scenarios.surveys.holding.waiting import waits
 from scenarios.surveys.members import CHARTER, ROSTER
-from scenarios.surveys.preflight import Known, what_is_asked
+from scenarios.surveys.preflight import Known, survey_facts
 from scenarios.surveys.survey_plan import read_plan
 from scenarios.wording.announced import described
 from scenarios.wording.formatting import count as counted
@@ -217,7 +217,7 @@ def _take(made: Path, folder: Path) -> None:
     # The folder's content is untrusted.
     with within_usual_budget(made / CHARTER, made / ROSTER):
         charter = take(made, folder).charter
-        facts = [*what_is_asked(charter.variant, charter.analysis)]
+        facts = [*survey_facts(charter.variant, charter.analysis)]
     parties = counted(len(charter.roster) - 1, "party", "parties")
     print_facts([Known("member", f"{AGGREGATOR}, in a survey of {parties}."), *facts])
     click.echo("whoever made the links can answer in anybody's place until they are deleted there")

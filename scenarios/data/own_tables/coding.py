@@ -19,7 +19,7 @@ from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey, listed, shown
 from scenarios.data.own_tables.dates import date_in
 from scenarios.data.own_tables.opening import open_sheet, reading
-from scenarios.data.own_tables.question import Question, alike, edge_number
+from scenarios.data.own_tables.question import Question, edge_number, normalize
 from scenarios.data.own_tables.sheets import Format, Source, tidied
 from scenarios.files.collecting import collector_paused
 from scenarios.wording.hints import did_you_mean
@@ -180,7 +180,7 @@ class _Coder(dict[Cell, int]):
         self._whether = [codes[each] for each in attribute.categories if each != attribute.missing]
         self._alike = {}
         if question.ignore_case:
-            self._alike = {alike(category): code for category, code in self._exact.items()}
+            self._alike = {normalize(category): code for category, code in self._exact.items()}
 
     def codes(self, cells: Sequence[Cell]) -> NDArray[np.int64]:
         if self._edges and self._order is None:
@@ -236,7 +236,7 @@ class _Coder(dict[Cell, int]):
             return self._whether[self._ticked in self._listed(cell)]
         code = self._exact.get(cell)
         if code is None and self._alike:
-            code = self._alike.get(alike(cell))
+            code = self._alike.get(normalize(cell))
         return self._else if code is None else code
 
     def _number(self, cell: str) -> float | None:
@@ -252,7 +252,7 @@ class _Coder(dict[Cell, int]):
         return {self._comparable(part) for part in cell.split(separator)}
 
     def _comparable(self, answer: str) -> str:
-        return alike(answer) if self._question.ignore_case else tidied(answer)
+        return normalize(answer) if self._question.ignore_case else tidied(answer)
 
     def _is_missing(self, cell: str) -> bool:
         if self._ticked is not None and not cell:
@@ -283,8 +283,8 @@ class _Coder(dict[Cell, int]):
                 f"{said}. Read as UTF-8 it is {shown(meant)}: the file does not seem to be in "
                 f'{encoding}, set encoding = "utf-8" in [records]'
             )
-        same = [category for category in categories if alike(category) == alike(text)]
-        if len(same) == 1 and len(set(map(alike, categories))) == len(categories):
+        same = [category for category in categories if normalize(category) == normalize(text)]
+        if len(same) == 1 and len(set(map(normalize, categories))) == len(categories):
             return f"{said}. With ignore_case = true in its [[attributes]] it is {shown(same[0])}"
         return said
 

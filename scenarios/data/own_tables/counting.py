@@ -16,7 +16,7 @@ _SAMPLE = 50
 """Number of blocks in a sample."""
 
 
-def counted(sheet: Sheet) -> Iterator[tuple[str, Counter[Cell]]]:
+def count_answers(sheet: Sheet) -> Iterator[tuple[str, Counter[Cell]]]:
     """Count each cell, column by column.
 
     The table is read once, and again for columns with too many distinct cells.

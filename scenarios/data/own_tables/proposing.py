@@ -17,7 +17,7 @@ from protocol.errors import SurveyError, UsageError
 from protocol.surveys.dataframes import text_of
 from protocol.surveys.survey import Attribute, listed
 from scenarios.data.own_tables.coding import number_in
-from scenarios.data.own_tables.counting import counted, sampled
+from scenarios.data.own_tables.counting import count_answers, sampled
 from scenarios.data.own_tables.forms.form import UNKNOWN, Form, language_tag
 from scenarios.data.own_tables.forms.reading import form_in, is_form
 from scenarios.data.own_tables.opening import open_sheet, reading
@@ -178,7 +178,7 @@ def _proposal(sheet: Sheet, limits: Limits, header: bool | None) -> Proposal:
         decimal = _guess_decimal([_merged(counter) for counter in sampled(sheet)])
     rows, missing, alike_names = 0, set[str](), []
     proposed: dict[str, Proposed] = {}
-    for name, counter in counted(sheet):
+    for name, counter in count_answers(sheet):
         rows = counter.total()
         answers = _merged(counter, decimal)
         missing |= answers.missing.keys() - {""}

@@ -156,7 +156,7 @@ def edge_number(edge: float | datetime.date) -> float:
     return edge.toordinal() if isinstance(edge, datetime.date) else edge
 
 
-def alike(text: str) -> str:
+def normalize(text: str) -> str:
     """Common form of texts that differ by case and blanks alone."""
     return "".join(text.split()).casefold()
 
@@ -164,7 +164,7 @@ def alike(text: str) -> str:
 def _check_apart(name: str, categories: Sequence[str]) -> None:
     first: dict[str, str] = {}
     for category in categories:
-        other = first.setdefault(alike(category), category)
+        other = first.setdefault(normalize(category), category)
         if other != category:
             raise SurveyError(
                 f"ignore_case: categories {shown(other)} and {shown(category)} differ by case or "

@@ -35,7 +35,7 @@ class Named(NamedTuple):
         return split_path(self.given)[0] is not None
 
 
-def named(text: str) -> Named:
+def parse_name(text: str) -> Named:
     """Resolve a name: ``spl``, one way such as ``smp:oue``, an oracle for ``spl``, or
     ``PATH.py:Class``.
 
@@ -56,7 +56,7 @@ def named(text: str) -> Named:
     return Named(text, BUILT_IN[family], whole if colon else "")
 
 
-def chosen(
+def choose_candidates(
     names: Sequence[Named], wanted: Wanted, parameters: Mapping[str, Any]
 ) -> tuple[Candidate, ...]:
     """Candidates to be compared at one epsilon, each once.

@@ -17,7 +17,7 @@ from protocol.simulation.mapping import Map, one_by_one
 from protocol.surveys.records import Records
 from scenarios.designing.assumed import Given
 from scenarios.designing.candidates import Candidate
-from scenarios.designing.predicting import NotEstimatedError, predicted
+from scenarios.designing.predicting import NotEstimatedError, predict
 from scenarios.designing.summing import AmongHonest
 from scenarios.designing.targets import Target
 from scenarios.designing.trying import (
@@ -238,7 +238,7 @@ def _planned(
     stays = 1 - setup.dropout
     answered, staying = (max(1, round(stays * each)) for each in (len(records), setup.parties))
     try:
-        prediction = predicted(variant, answered, target, Given(records), parties=staying)
+        prediction = predict(variant, answered, target, Given(records), parties=staying)
     except NotEstimatedError as error:
         return _Case(variant=variant, why=str(error))
     expected = None if prediction is None else prediction.rmse

@@ -8,7 +8,7 @@ from dataclasses import replace
 from scenarios.report.page.association import association
 from scenarios.report.page.coalitions import graph
 from scenarios.report.page.page import statement_page
-from scenarios.report.page.panels import learned
+from scenarios.report.page.panels import learned_chart
 from scenarios.report.page.replay import replay
 from scenarios.report.page.rounds import traffic
 from scenarios.report.page.terms import terms
@@ -46,7 +46,7 @@ def audit_page(
     together = association(judged.estimate, judged.intervals)
     audit, who = judged.audit, conspiring(judged.observer)
     doubted = any(each.about == "Privacy" and each.state == "open" for each in stated.verdicts)
-    extras = {exchanged.key: flows, "learned": learned(audit.ledger, who, least=doubted)}
+    extras = {exchanged.key: flows, "learned": learned_chart(audit.ledger, who, least=doubted)}
     if together is not None:
         extras["association"] = together[1]
     if judged.coalition is not None:

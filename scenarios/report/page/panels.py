@@ -67,7 +67,7 @@ def legend(sections: Iterable[Section], *, disguised: bool) -> list[tuple[str, s
     return marks
 
 
-def learned(ledger: Ledger, who: str, *, least: bool) -> dict[str, object]:
+def learned_chart(ledger: Ledger, who: str, *, least: bool) -> dict[str, object]:
     """Chart of privacy losses: the certainty about an answer that was a 50:50 guess before.
 
     Args:

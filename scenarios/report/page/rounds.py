@@ -13,7 +13,7 @@ from protocol.messages import AGGREGATOR, RECORD
 from scenarios.report.page.svg import element, picture, text
 from scenarios.report.page.words import words
 from scenarios.statement.statement import Bar, Cell, Grid, Section
-from scenarios.surveys.watching.rounds import Flow, Round, added, alike_stretches
+from scenarios.surveys.watching.rounds import Flow, Round, alike_stretches, sum_flows
 from scenarios.wording.formatting import NONE, count, cut, rest, size
 
 STEPS, TAIL, ARROWS, FLOWS, NOTES = 14, 3, 12, 60, 20
@@ -41,7 +41,7 @@ def traffic(audit: Audit, rounds: Sequence[Round]) -> tuple[Section, dict[str, o
     alike: dict[tuple[str, int, int], list[Flow]] = {}
     for flow in (flow for round_ in rounds for flow in round_.flows):
         alike.setdefault((flow.kind, *_ends(flow)), []).append(flow)
-    flows = sorted(map(added, alike.values()), key=lambda flow: -flow.bytes)
+    flows = sorted(map(sum_flows, alike.values()), key=lambda flow: -flow.bytes)
     messages = sum(flow.messages for flow in flows)
     octets = sum(flow.bytes for flow in flows)
     lead = f"{count(messages, 'message')}, {size(octets)}, in {count(len(rounds), 'round')}."

@@ -34,7 +34,7 @@ def check_plot(path: Path) -> None:
         raise UsageError(f"--plot needs matplotlib: {install_command('plots')}") from error
 
 
-def drawn(plot: Plot) -> Figure:
+def draw_figure(plot: Plot) -> Figure:
     """A picture as a figure of matplotlib, in the style of all pictures."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -56,7 +56,7 @@ def rendered(plot: Plot, ending: str) -> bytes:
 
     kind = ending.lower().removeprefix(".")
     undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    figure = drawn(plot)
+    figure = draw_figure(plot)
     # The title is for screen readers.
     titles = [figure.get_suptitle(), *(axes.get_title() for axes in figure.axes)]
     title = next(filter(None, titles), "").replace(r"\$", "$").replace("\n", " ")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from protocol.estimators.inference.intervals import level_text
 from protocol.estimators.inference.laws import LEVEL, critical
 from scenarios.report.pictures.drawing import Plot
-from scenarios.report.pictures.rows import finding, named
+from scenarios.report.pictures.rows import display_name, finding
 from scenarios.report.pictures.style import COLOURS, GREY, frame, style
 from scenarios.running.reproduction import Compared, Picture, Row
 from scenarios.wording.formatting import count
@@ -108,7 +108,7 @@ def _marks(
     for place in range(len(names)):
         colour, marker = style(place)
         marks.append({"color": colour, "marker": marker})
-    labels = [named(picture, name) for name in names]
+    labels = [display_name(picture, name) for name in names]
     if any(one.differs for one in found):
         marks.append({"color": GREY, "marker": "o", "markerfacecolor": "white"})
         labels.append("hollow: differs by more than chance and rounding")

@@ -156,7 +156,7 @@ class _Notes(NamedTuple):
 # Words
 
 
-def named(picture: Picture, name: str, otherwise: str = "measured figure") -> str:
+def display_name(picture: Picture, name: str, otherwise: str = "measured figure") -> str:
     """Name of a setting, a figure or a value."""
     return picture.names.get(name) or name.replace("_", " ") or otherwise
 
@@ -172,7 +172,7 @@ def settings_words(picture: Picture, row: Row, names: Sequence[str]) -> str:
         if own is not None or not _is_number(row.settings[name]):
             parts.append(own or value)
         else:
-            parts.append(f"{named(picture, name)} = {value}")
+            parts.append(f"{display_name(picture, name)} = {value}")
     return ", ".join(parts)
 
 
@@ -207,13 +207,13 @@ def _points(
                 continue
             words = [series]
             if together and len(figures) > 1:
-                words.append(named(picture, found.name))
-            line = picture.axis if together else named(picture, lines[found.name])
+                words.append(display_name(picture, found.name))
+            line = picture.axis if together else display_name(picture, lines[found.name])
             points.append(
                 _Point(
                     float(row.settings[along]),
                     panel,
-                    line or named(picture, ""),
+                    line or display_name(picture, ""),
                     ", ".join(filter(None, words)),
                     found,
                     found.name in picture.computed,
@@ -246,7 +246,7 @@ def _draw_curves(
         if not i:
             axes.set_title(literal(cut(panel, 40)))
         if i == len(lines) - 1:
-            axes.set_xlabel(literal(named(picture, along)))
+            axes.set_xlabel(literal(display_name(picture, along)))
         if not j:
             axes.set_ylabel("\n".join(map(literal, _halved(line))))
     _set_scales(grid, xs, points, lines, notes.z)
@@ -489,7 +489,7 @@ def _tiles(rows: Sequence[Row], picture: Picture, everything: Sequence[Row]) -> 
     return [
         _Tile(
             ", ".join(filter(None, (title, panel))),
-            named(picture, along),
+            display_name(picture, along),
             [point for point in points if (point.panel, point.line) == (panel, line)],
         )
         for panel, line in dict.fromkeys((point.panel, point.line) for point in points)
@@ -509,10 +509,10 @@ def _table(rows: Sequence[Row], picture: Picture, unit: str) -> Table:
     return Table(
         rows=tuple(settings_words(picture, row, varying) for row in alike),
         columns=tuple(name.removeprefix(start).strip() for name in names),
-        along=named(picture, start, "figure"),
-        across=", ".join(named(picture, name) for name in varying),
+        along=display_name(picture, start, "figure"),
+        across=", ".join(display_name(picture, name) for name in varying),
         values=np.stack([_finite([f.measured for f in row.figures()]) for row in alike]),
-        unit=unit or named(picture, ""),
+        unit=unit or display_name(picture, ""),
     )
 
 
@@ -544,7 +544,7 @@ def _draw_lines(
         found = [(i, f) for i, row in enumerate(drawn) for f in row.figures() if f.name == name]
         everything += [f for _, f in found]
         draw_compared(axes, found, notes.z)
-        axes.set_xlabel("\n".join(map(literal, _halved(named(picture, name)))))
+        axes.set_xlabel("\n".join(map(literal, _halved(display_name(picture, name)))))
         axes.grid(axis="y", visible=False)
     keys = [cut(settings_words(picture, row, varying), 60) for row in drawn]
     panels[0].set_yticks(range(len(drawn)), list(map(literal, keys)))

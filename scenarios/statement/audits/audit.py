@@ -21,7 +21,7 @@ from scenarios.statement.audits.record import findings, integrity, members
 from scenarios.statement.audits.spot import spot
 from scenarios.statement.audits.values import audit_values
 from scenarios.statement.estimates import announced, estimated
-from scenarios.statement.found import coverage, found
+from scenarios.statement.found import coverage, found_grid
 from scenarios.statement.privacy_verdict import PrivacyVerdict, on_privacy
 from scenarios.statement.statement import Check, Fact, Section, Statement, Verdict
 from scenarios.statement.usefulness.verdict import (
@@ -98,7 +98,7 @@ def statement(judged: Judged) -> AuditStatement:
         sections.append(trail(judged.account, together(judged.observer)))
     sections.append(integrity(judged, answers["The record"], answers.get("Replayed words", "")))
     return AuditStatement(
-        found=found(judged.estimate, estimates),
+        found=found_grid(judged.estimate, estimates),
         verdicts=(
             on_record(audit.verdict, *_of_the_record(audit)),
             on_privacy(

@@ -26,7 +26,7 @@ from scenarios.wording.formatting import (
     some,
     upper,
 )
-from scenarios.wording.withstanding import conspiracy_sentences, named
+from scenarios.wording.withstanding import coalition_name, conspiracy_sentences
 
 if TYPE_CHECKING:
     from protocol.sharing.graph import Withstood
@@ -56,7 +56,7 @@ def coalition(
         unbounded: why no epsilon bounds something, where a reader is told elsewhere.
         partial: the record could not be read whole, so they may know more.
     """
-    said = [f"in it: {named(finding.coalition)}", *notes]
+    said = [f"in it: {coalition_name(finding.coalition)}", *notes]
     for place, each in enumerate(finding.sums[:SUMS], 1):
         which = f"of sum {place:,} " if len(finding.sums) > 1 else ""
         said += [which + note for note in _of_sum(each)]
@@ -225,7 +225,7 @@ def _sets(found: CoalitionFinding, key: str) -> Iterator[Grid]:
 def linkage(found: Linkage, lead: str) -> Section:
     """Section on linkable reports of one respondent, and the loss from asking again."""
     repeats = [again for group in found.groups for again in group.repeated]
-    groups = alike(found.groups)
+    groups = group_alike(found.groups)
     grid = Grid(
         key="linked",
         caption="Messages that bear their sender's name, and those hidden in a secure sum",
@@ -249,7 +249,7 @@ def linkage(found: Linkage, lead: str) -> Section:
     )
 
 
-def alike(groups: Iterable[Linked]) -> list[Linked]:
+def group_alike(groups: Iterable[Linked]) -> list[Linked]:
     """Groups of equal coalitions, the largest first, names in order."""
     merged: dict[tuple[tuple[str, ...], tuple[str, ...], tuple[Repeated, ...]], list[PartyId]] = {}
     for group in groups:

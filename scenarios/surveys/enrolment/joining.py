@@ -24,8 +24,8 @@ from scenarios.surveys.enrolment.letters import (
     Invitation,
     Refusal,
     Request,
+    encode_letter,
     read_letter,
-    written,
 )
 from scenarios.surveys.members import (
     AUTHORITY,
@@ -90,8 +90,8 @@ def join(path: Path, folder: Path, own: str | None) -> Joined:
     identity = Identity(invitation.party, os.urandom(SECRET_BYTES))
     files = {
         KEY: private_pem(identity.private_key),
-        INVITATION: written(invitation),
-        REQUEST: written(invitation.request(identity)),
+        INVITATION: encode_letter(invitation),
+        REQUEST: encode_letter(invitation.request(identity)),
     }
     make_folder(folder.parent)
     with naming(folder):

@@ -201,10 +201,10 @@ def read_letter(path: Path, kind: type[S], most: int = LARGEST_LETTER) -> S:
         UsageError: it is too long, malformed, or of another kind.
         OSError: it cannot be read.
     """
-    return decoded(received(path, most), kind, path)
+    return decoded(read_untrusted(path, most), kind, path)
 
 
-def received(path: Path, most: int) -> bytes:
+def read_untrusted(path: Path, most: int) -> bytes:
     """Content of an untrusted file.
 
     Args:
@@ -224,6 +224,6 @@ def received(path: Path, most: int) -> bytes:
     return content
 
 
-def written(letter: msgspec.Struct) -> bytes:
+def encode_letter(letter: msgspec.Struct) -> bytes:
     """A letter as a file."""
     return msgspec.json.format(msgspec.json.encode(letter), indent=1) + b"\n"

@@ -38,7 +38,7 @@ from scenarios.surveys.enrolment.folders import (
     write_folder,
     write_private,
 )
-from scenarios.surveys.enrolment.letters import received
+from scenarios.surveys.enrolment.letters import read_untrusted
 from scenarios.surveys.members import (
     AUTHORITY,
     CERTIFICATE,
@@ -248,7 +248,7 @@ def take(made: Path, folder: Path) -> Member:
     expect_file(key, "links --key")
     key_secret(key.read_bytes(), key)
     names = (AUTHORITY, CERTIFICATE, ROSTER, SPARES, CHARTER)
-    files = {name: received(made / name, _LARGEST_FILE) for name in names}
+    files = {name: read_untrusted(made / name, _LARGEST_FILE) for name in names}
 
     def check(new: Path) -> None:
         member = read_member(new, key=key)

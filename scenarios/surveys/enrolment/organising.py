@@ -54,8 +54,8 @@ from scenarios.surveys.enrolment.letters import (
     Invitation,
     Refusal,
     Request,
+    encode_letter,
     read_letter,
-    written,
 )
 from scenarios.surveys.holding.waiting import waits
 from scenarios.surveys.members import KEY, ROSTER, decoded
@@ -104,7 +104,7 @@ def invite(plan: Plan, parties: Sequence[str], folder: Path) -> Invitation:
         invited = []
         for name in names:
             invitation = _drawn(name, organiser.public, agreed)
-            write_private(new / INVITATIONS / f"{name}.json", written(invitation))
+            write_private(new / INVITATIONS / f"{name}.json", encode_letter(invitation))
             invited.append((name, invitation.identity.public))
         write_private(new / KEY, private_pem(organiser.private_key))
         write_private(new / _REQUESTS, b"")
@@ -133,7 +133,7 @@ def invite_again(folder: Path, party: str) -> Path:
         make_folder(path.parent)
         # The public key first: without it the invitation would be useless.
         write_whole(folder / _ENROLMENT, msgspec.json.encode(enrolment), private=True)
-        write_whole(path, written(invitation), private=True)
+        write_whole(path, encode_letter(invitation), private=True)
     return path
 
 
@@ -299,7 +299,7 @@ def seal(folder: Path, own: str | None, *, days: int | None = None, spare: int =
                     text = {file: content.decode() for file, content in files.items()}
                     claims = tuple(enrolling.claims.get(name, ()))
                     admission = Admission(name, text, claims, bytes(64)).signed(organiser)
-                    write_private(sealed / ADMISSIONS / f"{name}.json", written(admission))
+                    write_private(sealed / ADMISSIONS / f"{name}.json", encode_letter(admission))
     return charter.charter(variant, roster)
 
 
@@ -435,7 +435,7 @@ def _read_organiser(folder: Path) -> Identity:
 def _refuse(folder: Path, first: Request, request: Request) -> Path:
     path = folder / REFUSALS / f"{request.party}-{request.key.hex()[:16]}.json"
     make_folder(path.parent)
-    write_whole(path, written(Refusal(first, request)), private=True)
+    write_whole(path, encode_letter(Refusal(first, request)), private=True)
     return path
 
 

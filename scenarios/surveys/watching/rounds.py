@@ -87,14 +87,14 @@ def alike_stretches(rounds: Sequence[Round]) -> list[Stretch]:
         name = f"Round {numbers[0]:,}"
         if len(alike) > 1:
             name = f"Rounds {numbers[0]:,} to {numbers[-1]:,}"
-        flows = tuple(map(added, zip(*(round_.flows for round_ in alike), strict=True)))
+        flows = tuple(map(sum_flows, zip(*(round_.flows for round_ in alike), strict=True)))
         noted = Counter(note for round_ in alike for note in round_.notes)
         notes = (f"{note}, in {n:,} rounds" if n > 1 else note for note, n in noted.items())
         found.append(Stretch(name, len(alike), flows, tuple(notes)))
     return found
 
 
-def added(flows: Sequence[Flow]) -> Flow:
+def sum_flows(flows: Sequence[Flow]) -> Flow:
     """Flows of one kind between the same sides, summed."""
     arrived = [flow.delivered for flow in flows if flow.delivered is not None]
     return Flow(

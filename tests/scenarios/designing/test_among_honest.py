@@ -17,7 +17,7 @@ from scenarios.designing.candidates import Wanted, variant_candidates
 from scenarios.designing.costs import trust_in
 from scenarios.designing.designing import Setup, make_row, predict_error
 from scenarios.designing.needing import coins_needed, epsilon_needed, half_width, list_ways
-from scenarios.designing.predicting import predicted
+from scenarios.designing.predicting import predict
 from scenarios.designing.summing import AmongHonest, keep_in_sum, told_in_sum
 from scenarios.designing.targets import parse_target
 from scenarios.wording.formatting import epsilon as figure
@@ -58,7 +58,7 @@ def test_the_predicted_error_of_coins(
     if about == "population":
         true = np.concatenate([shares.margin(names).reshape(-1) for names in target.tables])
         square += float(np.mean(true * (1 - true))) / n
-    found = predicted(coins.variant, n, target, shares, about=about, parties=answering)
+    found = predict(coins.variant, n, target, shares, about=about, parties=answering)
     assert found is not None
     assert found.rmse == pytest.approx(math.sqrt(square), rel=1e-9)
 
@@ -67,8 +67,8 @@ def test_one_party_each_is_usual() -> None:
     target = parse_target(SURVEY, "margins")
     [coins, _] = variant_candidates(SecureSumVariant, Wanted(SURVEY, 1.0, target, 400, delta=DELTA))
     assert coins.variant is not None
-    usual = predicted(coins.variant, 400, target, Uniform(SURVEY))
-    assert usual == predicted(coins.variant, 400, target, Uniform(SURVEY), parties=400)
+    usual = predict(coins.variant, 400, target, Uniform(SURVEY))
+    assert usual == predict(coins.variant, 400, target, Uniform(SURVEY), parties=400)
 
 
 @pytest.mark.parametrize("parties", [40, 1000])
@@ -177,6 +177,6 @@ def test_a_design_predicts_by_the_coins_of_those_who_stay() -> None:
     setup = Setup(SURVEY, target, 2000, 20, Uniform(SURVEY), 0.1, delta=DELTA)
     [coins, _] = variant_candidates(SecureSumVariant, Wanted(SURVEY, 1.0, target, 20, 0.1, DELTA))
     assert coins.variant is not None
-    by_hand = predicted(coins.variant, 1800, target, setup.shares, parties=18)
+    by_hand = predict(coins.variant, 1800, target, setup.shares, parties=18)
     assert predict_error(setup, coins.variant) == (by_hand, None)
     assert make_row(setup, 1.0, coins).prediction == by_hand

@@ -14,7 +14,15 @@ from scenarios import noisy_sums, simulate, town, town_distribution
 from scenarios.data.town import TOWN
 from scenarios.designing.candidates import Wanted
 from scenarios.designing.targets import Target, parse_target
-from scenarios.noisy_sums import Case, How, Town, best_local, drawn, list_cases, measure_errors
+from scenarios.noisy_sums import (
+    Case,
+    How,
+    Town,
+    best_local,
+    draw_estimate,
+    list_cases,
+    measure_errors,
+)
 from tests.scenarios.command import sottovoce
 from tests.tiers import thinned
 
@@ -99,7 +107,7 @@ def test_exact_sums_err_about_the_town_alone() -> None:
 def test_one_seed_draws_one_survey() -> None:
     case, records = case_of("coins", "pairs", 300, 1.0), town(300, 1)
     one, again, other = (
-        drawn(case.variant, records, parties=300, seed=seed).table("age", "smokes").values
+        draw_estimate(case.variant, records, parties=300, seed=seed).table("age", "smokes").values
         for seed in (1, 1, 2)
     )
     assert np.array_equal(one, again)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from protocol.errors import SurveyError
 from protocol.surveys.survey import Attribute
 from protocol.surveys.texts import Group, Wording
-from scenarios.data.own_tables.question import Question, alike
+from scenarios.data.own_tables.question import Question, normalize
 from scenarios.wording.formatting import some
 
 NO_ANSWER, OTHER = "no answer", "other"
@@ -209,7 +209,7 @@ def worded(question: Question, ask: str, hint: str, labels: Mapping[str, str]) -
 
 def unused(name: str, categories: Sequence[str]) -> str:
     """A name for a further category, unlike all the others."""
-    while alike(name) in map(alike, categories):
+    while normalize(name) in map(normalize, categories):
         name = f"({name})"
     return name
 

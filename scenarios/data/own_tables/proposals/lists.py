@@ -16,7 +16,7 @@ from scenarios.data.own_tables.proposals.columns import (
     Proposed,
     is_fit,
 )
-from scenarios.data.own_tables.question import NOT_TICKED_OR_TICKED, Question, alike
+from scenarios.data.own_tables.question import NOT_TICKED_OR_TICKED, Question, normalize
 from scenarios.data.own_tables.sheets import tidied
 from scenarios.wording.formatting import some
 
@@ -92,7 +92,7 @@ def _found(counts: Mapping[str, int], rare: int, *, ignore_case: bool) -> _List 
         for cell, rows in counts.items():
             items = {tidied(part) for part in cell.split(separator)} - {""}
             sizes[len(items)] += rows
-            keys = {alike(item) if ignore_case else item: item for item in items}
+            keys = {normalize(item) if ignore_case else item: item for item in items}
             for key, item in keys.items():
                 spelt.setdefault(key, Counter())[item] += rows
             if len(keys) == 1:

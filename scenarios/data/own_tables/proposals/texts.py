@@ -28,7 +28,7 @@ from scenarios.data.own_tables.proposals.wordings import (
     ordered_scale,
     tells_who,
 )
-from scenarios.data.own_tables.question import Question, alike
+from scenarios.data.own_tables.question import Question, normalize
 from scenarios.wording.formatting import some
 
 _SENTENCES = 0.2
@@ -139,5 +139,5 @@ def _respelt(counts: Mapping[str, int]) -> list[list[str]]:
     """Groups of texts that differ only in case or blanks, the most frequent first."""
     groups: dict[str, list[str]] = {}
     for text in sorted(counts, key=lambda text: (-counts[text], text)):
-        groups.setdefault(alike(text), []).append(text)
+        groups.setdefault(normalize(text), []).append(text)
     return [group for group in groups.values() if len(group) > 1]

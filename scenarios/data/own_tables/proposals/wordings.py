@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from scenarios.data.own_tables.question import alike
+from scenarios.data.own_tables.question import normalize
 
 _SCALES = (
     "never; almost never; very rarely; rarely; seldom; occasionally; sometimes; often; frequently; "
@@ -59,7 +59,7 @@ def _between(pole: Sequence[str]) -> str:
 
 
 _PLACES = tuple(
-    {alike(answer): place for place, answer in enumerate(scale.split(";"))}
+    {normalize(answer): place for place, answer in enumerate(scale.split(";"))}
     for scale in (*_SCALES, *map(_between, _POLES), *_GERMAN)
 )
 
@@ -93,7 +93,7 @@ def ordered_scale(answers: Sequence[str]) -> list[str] | None:
     """
     if len(answers) < 3:
         return None
-    keys = {answer: alike(answer) for answer in answers}
+    keys = {answer: normalize(answer) for answer in answers}
     for places in _PLACES:
         if all(key in places for key in keys.values()):
             return sorted(answers, key=lambda answer: places[keys[answer]])
@@ -109,7 +109,7 @@ def ordered_scale(answers: Sequence[str]) -> list[str] | None:
 
 def no_answers(answers: Sequence[str]) -> list[str]:
     """The answers that people choose in place of one, such as ``don't know``."""
-    return [answer for answer in answers if _NO_ANSWER.fullmatch(alike(answer))]
+    return [answer for answer in answers if _NO_ANSWER.fullmatch(normalize(answer))]
 
 
 def tells_who(name: str) -> bool:
