@@ -90,5 +90,5 @@ class Hub(Protocol):
         """A member's link, closed when the block ends.
 
         Raises:
-            ConnectionError: refused, or out of reach; it says why in one line.
+            ConnectionError: refused, or out of reach; the reason in one line.
         """

@@ -57,7 +57,7 @@ class Authority:
         """A certificate for a party's public Ed25519 key, PEM; its DNS name is the party's id.
 
         Raises:
-            ValueError: it is not such a key.
+            ValueError: not such a key.
         """
         key = Ed25519PublicKey.from_public_bytes(public)
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, party)])

@@ -55,8 +55,8 @@ async def dial(
         The connection, which is the caller's to close, and what ``enter`` returned.
 
     Raises:
-        TurnedAwayError: the hub, or this side, refuses it; says why in one line.
-        ConnectionError: nobody answers, or the connection breaks; says why in one line.
+        TurnedAwayError: the hub or this side refuses the connection; the reason in one line.
+        ConnectionError: no answer, or a broken connection; the reason in one line.
     """
     wire: trio.abc.Stream | None = None
     late = _NO_ANSWER
@@ -100,7 +100,7 @@ async def resolve_addresses(host: str, port: int, *, within: float) -> Sequence[
         within: seconds allowed for the lookup.
 
     Raises:
-        ConnectionError: there is none, or it was not found in time; says why in one line.
+        ConnectionError: no address, or none in time; the reason in one line.
     """
     try:
         with trio.fail_after(within):
@@ -134,7 +134,7 @@ async def race(addresses: Sequence[str], contend: Contend) -> Connection:
     authenticates twice would replace itself.
 
     Raises:
-        TurnedAwayError: one of them has turned this party away.
+        TurnedAwayError: a hub has turned this party away.
         ConnectionError: the last one's.
     """
     contest = _Contest(contend)
@@ -227,7 +227,7 @@ async def say(connection: Connection, step: handshake.Hello | handshake.Proof) -
     """Say a step of the handshake.
 
     Raises:
-        RemoteProtocolError: the hub has refused; it says why.
+        RemoteProtocolError: the hub has refused, with its reason.
         trio.BrokenResourceError: the connection broke.
     """
     try:

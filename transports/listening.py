@@ -229,7 +229,7 @@ async def open_listeners(host: str, port: int) -> list[trio.SocketListener]:
         port: the port to listen at; 0 lets the system choose.
 
     Raises:
-        OSError: one cannot listen there; it says where, why and what to do.
+        OSError: the address cannot be listened at; the message gives a remedy.
     """
     try:
         return await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
@@ -255,7 +255,7 @@ async def listen(
         The hub and the port it listens at.
 
     Raises:
-        OSError: one cannot listen there; it says where.
+        OSError: the address cannot be listened at.
     """
     listeners = await open_listeners(host, port)
     try:

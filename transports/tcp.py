@@ -234,7 +234,7 @@ async def open_tcp(
         The hub and the port it listens at.
 
     Raises:
-        OSError: one cannot listen there; it says where.
+        OSError: the address cannot be listened at.
     """
     async with listen(TcpHub(switch, identity, tls=tls), switch.run, host=host, port=0) as open_:
         yield open_

@@ -20,7 +20,7 @@ def server_context(*, authority: Path, certificate: Path, key: Path) -> ssl.SSLC
         key: its private key, PEM.
 
     Raises:
-        OSError: a file is missing, or is not what it should be.
+        OSError: a file is missing or invalid.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     # Sessions are never resumed: a ticket would be another secret and another write per party.
@@ -57,7 +57,7 @@ def check_peer(stream: trio.SSLStream[trio.SocketStream], claimed: PartyId) -> N
     """Check that the peer's certificate belongs to the claimed party.
 
     Raises:
-        RemoteProtocolError: the certificate names somebody else.
+        RemoteProtocolError: the certificate is another member's.
     """
     certificate = stream.getpeercert() or {}
     names = {value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS"}

@@ -123,7 +123,7 @@ def example(
         survey: a survey to use instead of an example.
 
     Raises:
-        UsageError: a parameter is unknown, missing, or out of range; it says which.
+        UsageError: a parameter is unknown, missing, or out of range.
     """
     if survey is None:
         survey = _survey_for(cls)

@@ -326,7 +326,7 @@ def parse_address(text: str) -> tuple[str, int]:
     """The host and the port in ``HOST:PORT``.
 
     Raises:
-        UsageError: it is not an address.
+        UsageError: the text is not an address.
     """
     host, colon, port = text.rpartition(":")
     is_port = port.isascii() and port.isdecimal()

@@ -79,7 +79,7 @@ class Ratings(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             most: how many items; of equals the first.
 
         Raises:
-            ValueError: there are not so many items.
+            ValueError: there are fewer items.
         """
         if not 1 <= most <= len(self.items):
             raise ValueError(f"{most} items: expected 1 to {len(self.items)}")
@@ -281,7 +281,7 @@ def clothing(data: Path | str | None) -> Ratings:
         Ratings of 1 to 10, as -1 to 1.
 
     Raises:
-        DatasetError: no such file, it cannot be read, or a line is not as said.
+        DatasetError: the file is missing, unreadable, or has a malformed line.
     """
     names = [
         f"{below}{name}" for name in (CLOTHING, f"{CLOTHING}.gz") for below in ("", "clothing/")

@@ -107,7 +107,7 @@ def predict(
         None if the variant or its estimator has no closed form for it.
 
     Raises:
-        NotEstimatedError: its result says nothing of one of the target's tables.
+        NotEstimatedError: the variant does not estimate one of the target's tables.
     """
     counted = expected_counts(variant, n, parties or n) if counts_truly(variant) else None
     found = [_of_case(variant, n, target, case, about, counted) for case in shares.cases]
@@ -141,7 +141,7 @@ def predicted_margins(
         parties: number of parties that hold the respondents; None for one each.
 
     Raises:
-        NotEstimatedError: the variant has no closed form for it, or its result says nothing of it.
+        NotEstimatedError: the variant has no closed form for a table, or does not estimate it.
     """
     survey = variant.survey
     if variant.strata:

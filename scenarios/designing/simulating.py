@@ -72,7 +72,7 @@ class Simulation:
             runs: total number of runs wanted, at least 2.
 
         Raises:
-            NotEstimatedError: the variant's result says nothing of one of the target's tables.
+            NotEstimatedError: the variant does not estimate one of the target's tables.
             ProtocolError: a run fails.
         """
         piece = Piece(

@@ -134,7 +134,7 @@ def missed_in(piece: Piece) -> list[Missed]:
     """Errors of every run of a piece; the kernel of a sweep.
 
     Raises:
-        ProtocolError: a run fails, though nobody has vanished.
+        ProtocolError: a run fails without dropouts.
         UsageError: the variant's estimate does not have these tables.
     """
     truths: dict[Names, Floats] = {}

@@ -63,7 +63,7 @@ def read_snapshot(path: Path, about: dict[str, Any]) -> Snapshot | None:
         about: description of the tabulation.
 
     Raises:
-        UsageError: the file is damaged, or of something else; says what differs.
+        UsageError: the file is damaged, or of another tabulation; names the difference.
         OSError: it cannot be read.
     """
     found = _read(path)

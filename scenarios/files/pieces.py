@@ -68,7 +68,7 @@ class Pieces:
             kernel: says by its annotation what it returns.
 
         Raises:
-            UsageError: it says nothing, or something else.
+            UsageError: the piece is malformed.
         """
         content = self._known.pop(number)
         try:

@@ -56,7 +56,7 @@ def read_toml(path: Path | str, kind: type[T]) -> T:
         kind: the type of it.
 
     Raises:
-        UsageError: it is not valid TOML, or not of this type; names the field.
+        UsageError: the file is not valid TOML, or not of this type; names the field.
         CannotFinishError: it takes more time or memory than is given to a file of its length.
         OSError: it cannot be read.
     """
@@ -79,7 +79,7 @@ def _text_in(path: Path) -> str:
     """The text of a file without its byte order mark.
 
     Raises:
-        UsageError: it is in another encoding; says on which line.
+        UsageError: the file has another encoding; the message gives the line.
         OSError: it cannot be read.
     """
     content = path.read_bytes()

@@ -65,7 +65,7 @@ class AuditedRun:
             replay: whether all parties are replayed, with the records of the simulation.
 
         Raises:
-            SurveyError: somebody named is not on the roster, or there is nothing to replay.
+            SurveyError: a name is not on the roster, or there is nothing to replay.
         """
         outcome = self.outcome
         disclosed: Sequence[Disclosure] = ()

@@ -57,7 +57,7 @@ class Calibration(NamedTuple):
         """The calibrated estimate.
 
         Raises:
-            UsageError: as ``margins``, or it cannot be calibrated; says why.
+            UsageError: as for ``margins``, or the estimate cannot be calibrated.
         """
         from protocol.estimators.calibration.methods import calibrate
 

@@ -127,7 +127,7 @@ def variant_class(header: Header, named: str | None) -> type[Variant]:
     A file is run only if the session binds that file, or none.
 
     Raises:
-        UsageError: there is none, or a file is named for a built-in variant.
+        UsageError: the variant is unknown, or a file is named for a built-in variant.
         OtherCodeError: another file is named than the session binds.
     """
     # Names in a transcript are looked up, never loaded.

@@ -40,7 +40,7 @@ def make_variant(
         hint: the end of the error if it cannot be made, after all parameters are known.
 
     Raises:
-        UsageError: a parameter is unknown, missing, or out of range; it says which.
+        UsageError: a parameter is unknown, missing, or out of range.
     """
     fields = {info.name for info in msgspec.structs.fields(cls)} - {"survey"}
     shorts = shorthands(cls)
@@ -90,7 +90,7 @@ def _check_epsilon(name: str, value: Any) -> None:
     """Refuse a malformed epsilon before it is split among attributes.
 
     Raises:
-        UsageError: says what is expected.
+        UsageError: the epsilon is malformed.
     """
     if name == "epsilon" and isinstance(value, int | float) and not 0 < value < math.inf:
         raise UsageError(f"parameter {name!r} = {value!r}: expected a positive finite number")

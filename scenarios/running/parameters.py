@@ -73,7 +73,7 @@ def settable(
         A struct with all fields of ``own`` that are named, and the others.
 
     Raises:
-        TypeError: a name that nobody has, or a parameter without a default.
+        TypeError: an unknown name, or a parameter without a default.
     """
     known: dict[str, _Parameter] = {}
     every: tuple[Callable[..., object], ...] = (own, *sources)
@@ -106,7 +106,7 @@ def made(source: Callable[..., T], parameters: msgspec.Struct, **given: object) 
         given: further arguments, which win over parameters.
 
     Raises:
-        UsageError: instead of a ValueError: what mathematics refuses was a person's.
+        UsageError: in place of a ValueError.
     """
     fields = parameters.__struct_fields__
     taken = {name: getattr(parameters, name) for name in _parameters(source) if name in fields}

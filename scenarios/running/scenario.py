@@ -203,7 +203,7 @@ class Finished:
         """A run that reports the calibrated estimate; this one without files of margins.
 
         Raises:
-            UsageError: the estimate cannot be calibrated so.
+            UsageError: the calibration is impossible.
         """
         if not calibration.files:
             return self
@@ -290,7 +290,7 @@ class Scenario(Generic[P]):
         """Parameters from values or texts.
 
         Raises:
-            UsageError: names the parameter that is unknown or out of range, and what was expected.
+            UsageError: a parameter is unknown or out of range; names it and the expected values.
         """
         types = {f.encode_name: f.type for f in msgspec.structs.fields(self.parameters)}
         known = [*types]

@@ -241,7 +241,7 @@ def engine_for(workers: int, engine: Engine | None) -> Engine:
     """An engine, checked to have so many workers.
 
     Raises:
-        UsageError: says what does not fit.
+        UsageError: the numbers do not fit.
     """
     if workers < 1:
         raise UsageError(f"{workers} workers: expected at least 1")

@@ -35,7 +35,7 @@ def disclosures(
         plan: the survey's plan, which describes the files; None for files with categories as cells.
 
     Raises:
-        UsageError: a file is missing, or what is given does not belong together.
+        UsageError: a file is missing, or the files do not belong together.
     """
     if plan is not None and not records:
         raise UsageError("--plan: expected --records too, which it says how to read")

@@ -63,7 +63,7 @@ def decoded(content: bytes, kind: type[S], path: Path) -> S:
     """Decode a JSON file.
 
     Raises:
-        UsageError: it is malformed; names the file and the field.
+        UsageError: the file is malformed; names the file and the field.
     """
     try:
         return msgspec.json.decode(content, type=kind)

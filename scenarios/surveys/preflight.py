@@ -90,7 +90,7 @@ def preflight(
             says why it cannot; empty to leave it out.
 
     Raises:
-        UsageError: the plan or the folder cannot be read, or has no use for what is given.
+        UsageError: the plan or the folder cannot be read, or an option does not apply to it.
         OSError: the records cannot be read.
     """
     if ids is not None and records is None:

@@ -71,7 +71,7 @@ def listing(folder: Path) -> Listing:
     """Read the purse in a folder, in counts and sums.
 
     Raises:
-        UsageError: there is none, or it is malformed.
+        UsageError: the purse is missing or malformed.
         OSError: it cannot be read; names the file.
     """
     purse = purse_in(folder)

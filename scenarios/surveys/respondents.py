@@ -77,7 +77,7 @@ def coding_for(survey: Survey, plan: Path | None) -> Coding:
         plan: the plan that says how; by default the cells are the categories.
 
     Raises:
-        UsageError: the plan cannot be read, or asks something else.
+        UsageError: the plan cannot be read, or is of another survey.
     """
     if plan is None:
         return Coding.of(survey)

@@ -233,7 +233,7 @@ def _check_names(path: Path, common: Mapping[str, object], further: Mapping[str,
     """Refuse names that look like misspelt fields.
 
     Raises:
-        UsageError: says which.
+        UsageError: a name looks misspelt.
     """
     lacking: dict[str, type] = {"records": dict, "analysis": dict}
     if "title" not in common:

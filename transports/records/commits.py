@@ -56,7 +56,7 @@ class Commits:
         """Commit until cancelled.
 
         Raises:
-            OSError: what was recorded could not be made durable. Nobody who waits goes on.
+            OSError: the record could not be made durable. All waiters stop.
         """
         while True:
             with trio.move_on_after(every):

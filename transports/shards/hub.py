@@ -333,7 +333,7 @@ async def open_shards(
         The hub and the port it listens at.
 
     Raises:
-        OSError: one cannot listen there; it says where.
+        OSError: the address cannot be listened at.
     """
     hub = ShardHub(switch, shards, tls=tls)
     async with listen(hub, switch.run, host=host, port=0) as opened:

@@ -174,7 +174,7 @@ class _Connection:
         """The next request and its handler.
 
         Raises:
-            _RefusedError: it is malformed, too long, or not in the table.
+            _RefusedError: the request is malformed, too long, or unknown.
             trio.EndOfChannel: the client has no more.
         """
         try:

@@ -219,7 +219,7 @@ def read_script(path: Path) -> KeptScript:
     """The script in a file.
 
     Raises:
-        UsageError: it is not one; says where.
+        UsageError: the file is not a script; the message says where.
     """
     try:
         return msgspec.json.decode(path.read_bytes(), type=KeptScript)

@@ -143,7 +143,7 @@ class DesignOptions:
         """Refuse options that would have no effect, and files that cannot be written.
 
         Raises:
-            UsageError: as said, and matplotlib is not installed, or no picture's name ends so.
+            UsageError: such options, an unknown suffix, or matplotlib is not installed.
             OSError: a folder cannot be made.
         """
         if self.error is not None:

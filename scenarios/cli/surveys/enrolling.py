@@ -85,7 +85,7 @@ def listed_in(names: Path) -> Sequence[str]:
     """The ids in a file, one in each line.
 
     Raises:
-        UsageError: it is too long, or not in ASCII.
+        UsageError: the text is too long, or not ASCII.
         OSError: it cannot be read.
     """
     with names.open("rb") as file:

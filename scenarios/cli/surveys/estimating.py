@@ -125,7 +125,7 @@ class EstimateOptions:
         """Check everything that does not need the transcript.
 
         Raises:
-            UsageError: options that do not fit together, or a file that cannot be written so.
+            UsageError: options in conflict, or an unknown suffix.
             OSError: a folder cannot be made.
         """
         project, out = self.project, self.out

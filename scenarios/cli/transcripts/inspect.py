@@ -198,7 +198,7 @@ def read_roster(reader: TranscriptReader) -> Roster:
     """The roster in a transcript's header.
 
     Raises:
-        UsageError: it is not valid.
+        UsageError: the header is invalid.
     """
     try:
         return Roster(reader.header.roster)

@@ -58,7 +58,7 @@ def check_command(path: Path, command: str) -> None:
     """Refuse a file or folder that another command checks.
 
     Raises:
-        UsageError: it is for another command, which is named.
+        UsageError: the file is for another command, which the message names.
     """
     if (found := _checked_by(path)) not in (None, command):
         kind = None if path.is_dir() else detect_kind(path)

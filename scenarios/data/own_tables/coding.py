@@ -79,7 +79,7 @@ class Coding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             given: format of tables.
 
         Raises:
-            UsageError: they cannot be written so.
+            UsageError: the format is impossible.
         """
         given = given or Format()
         given.check()

@@ -22,7 +22,7 @@ def read_margins(path: Path, survey: Survey) -> tuple[Margin, ...]:
         survey: the survey with these attributes.
 
     Raises:
-        UsageError: it is not a table of margins of this survey; says what is wrong.
+        UsageError: the file is not a table of margins of this survey.
         CannotFinishError: it takes more time or memory than is given to a file of its length.
     """
     with within_usual_budget(path):

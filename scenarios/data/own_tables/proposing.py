@@ -165,7 +165,7 @@ def _expect_questions(source: str, columns: Sequence[Proposed], what: str = "col
     """Refuse a source that has nothing to ask.
 
     Raises:
-        UsageError: says why of the first columns.
+        UsageError: the source has nothing to ask; gives the reasons of the first columns.
     """
     if not any(each.questions for each in columns):
         said = "; ".join(f"{each.column}: {each.decisions[-1].said}" for each in columns[:LISTED])

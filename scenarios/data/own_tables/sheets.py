@@ -115,7 +115,7 @@ class Sheet(NamedTuple):
             Of each column the cells of as many rows.
 
         Raises:
-            UsageError: what is there is not a table; says where.
+            UsageError: the source is not a table; the message says where.
         """
         place = {name: place for place, name in enumerate(self.names)}
         return self.read([place[column] for column in columns])

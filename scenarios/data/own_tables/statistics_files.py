@@ -27,7 +27,7 @@ def statistics_sheet(path: Path) -> Sheet:
     Cells for which the file declares that they stand for no answer are empty.
 
     Raises:
-        UsageError: pyreadstat is not installed, or it is no such file.
+        UsageError: pyreadstat is not installed, or the file is of another kind.
         OSError: it cannot be read.
         MemoryError: it takes more than the process may.
     """

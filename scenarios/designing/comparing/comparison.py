@@ -186,7 +186,7 @@ def compare(
         carried: carries out the runs.
 
     Raises:
-        ProtocolError: a run fails though nobody has vanished.
+        ProtocolError: a run fails without dropouts.
         UsageError: no variant applies, an estimate does not have the tables, or as of the sweep.
     """
     setup = Setup(tables=target.tables, parties=parties, dropout=dropout, projection=projection)

@@ -25,7 +25,7 @@ def check_plot(path: Path) -> None:
     """Check that a picture can be drawn into this file, before anything runs.
 
     Raises:
-        UsageError: matplotlib is not installed, or no picture's name ends so.
+        UsageError: matplotlib is not installed, or the suffix is not that of a picture.
     """
     check_ending("--plot", path, ENDINGS)
     try:

@@ -84,7 +84,7 @@ def unpacked(task: bytes) -> tuple[Callable[[Any], Any], Any]:
     """A task's kernel and its argument, where the modules of a person's files are made if need be.
 
     Raises:
-        Exception: what unpacking it or a person's file raised.
+        Exception: an error while unpacking, or of the user's file.
     """
     files, content = pickle.loads(task)
     for file in files:
@@ -140,7 +140,7 @@ def kernel_result(outcome: bytes) -> Any:
     """Result of a kernel.
 
     Raises:
-        Exception: what it raised instead; the cause is the worker's traceback.
+        Exception: the task's own error, caused by the worker's traceback.
     """
     result, *failed = pickle.loads(outcome)
     if failed:

@@ -71,7 +71,7 @@ class Engine(ABC):
 
         Raises:
             EngineError: workers die again and again, or cannot be reached.
-            Exception: what a kernel raised; the cause is the traceback of its worker.
+            Exception: a kernel's error, caused by its worker's traceback.
         """
 
     @abstractmethod

@@ -91,7 +91,7 @@ def judge(
     Raises:
         SurveyError: the header cannot be read or is of another variant, or a member named is not
             on the roster.
-        UsageError: what was asked for cannot be said.
+        UsageError: a request cannot be met.
     """
     reader = transcript.entries() if reader is None else reader
     header = reader.header
@@ -174,7 +174,7 @@ def _second_opinions(worst: WorstRespondent | None, delta: float) -> tuple[Compo
     """The same messages judged by ``dp-accounting``, whose figures bracket the true one.
 
     Raises:
-        UsageError: it is not installed, or cannot be asked at this delta.
+        UsageError: it is not installed, or does not support this delta.
     """
     from protocol.accounting.pld import opinion
 

@@ -21,7 +21,7 @@ def predicted_verdict(
         parties: number of parties that hold the respondents; None for one each.
 
     Raises:
-        NotEstimatedError: there is no formula for its errors; says why.
+        NotEstimatedError: there is no formula for its errors.
     """
     of: tuple[MarginOfError, ...] = predicted_margins(variant, respondents, parties=parties)
     found = mending(

@@ -113,7 +113,7 @@ class CharterFile(Agreed, frozen=True, forbid_unknown_fields=True, kw_only=True)
             the next.
 
     Raises:
-        ValueError: it says of another number of parties how they came by their keys.
+        ValueError: the origins of the keys are of another number of parties.
     """
 
     members: Annotated[int, Meta(ge=2, le=MOST_PARTIES + 1)]

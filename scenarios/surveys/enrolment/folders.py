@@ -129,7 +129,7 @@ def expect_file(path: Path, command: str) -> None:
     """Check that a file is in a folder that a command makes.
 
     Raises:
-        UsageError: it is missing; names the command.
+        UsageError: the file is missing; names the command.
     """
     if not path.exists():
         raise UsageError(f"{path}: no such file; 'sottovoce {command}' makes this folder")
@@ -183,7 +183,7 @@ def appearing_in(out: Path, *, sync: bool = False) -> Generator[Path]:
         sync: whether they are on disk before.
 
     Raises:
-        OSError: something cannot be written; nothing of it is left.
+        OSError: a file cannot be written; none is left.
     """
     make_folder(out)
     with naming(out):

@@ -198,7 +198,7 @@ def read_letter(path: Path, kind: type[S], most: int = LARGEST_LETTER) -> S:
         most: maximum size in bytes.
 
     Raises:
-        UsageError: it is too long, malformed, or of another kind.
+        UsageError: the file is too long, malformed, or of another kind.
         OSError: it cannot be read.
     """
     return decoded(read_untrusted(path, most), kind, path)
@@ -211,7 +211,7 @@ def read_untrusted(path: Path, most: int) -> bytes:
         most: maximum size in bytes.
 
     Raises:
-        UsageError: it is too long, or not a regular file.
+        UsageError: the file is too long, or not a regular file.
         OSError: it cannot be read.
     """
     with naming(path):

@@ -105,7 +105,7 @@ def address_of_page(url: str) -> str:
     """The address of a page, ``https://HOST/``, as all links begin.
 
     Raises:
-        UsageError: it is something else. For trials, ``http`` is good for this machine.
+        UsageError: the URL is malformed. For trials, ``http`` is accepted for this machine.
     """
     wrong = UsageError(
         f"--url {url!r:.200}: expected https://HOST/, or for a trial http://localhost:PORT/"
@@ -219,7 +219,7 @@ def make_key(folder: Path) -> Identity:
         folder: new or empty.
 
     Raises:
-        UsageError: it is not empty.
+        UsageError: the folder is not empty.
         OSError: the key cannot be written; none is left.
     """
     if folder.exists() and any(folder.iterdir()):
@@ -272,7 +272,7 @@ def check_linked(variant: Variant, *, pinned: bool = False) -> None:
         pinned: whether the variant is in a file of its own.
 
     Raises:
-        UsageError: says what it is.
+        UsageError: the survey cannot be answered through links.
     """
     can = f"expected one of {', '.join(ANSWERED_BY_PAGES)}"
     if pinned:

@@ -130,7 +130,7 @@ def _check_record(record: Mapping[str, bytes], last: Taken | None, out: Path) ->
     """Check that the record of a begun attempt is present and belongs to it.
 
     Raises:
-        UsageError: it is not.
+        UsageError: the record is missing, or of another attempt.
     """
     if last is None or last.state != "begun":
         return

@@ -34,7 +34,7 @@ def check_collected(member: Member) -> None:
     """Check that a member is the aggregator of a survey with links.
 
     Raises:
-        UsageError: it is not.
+        UsageError: the folder is a party's, or the survey has no links.
     """
     check_aggregator(member)
     if not linked(member.charter):

@@ -33,7 +33,7 @@ async def await_all(
         within: for how many seconds.
 
     Raises:
-        UsageError: somebody has not come, and is not gone on without.
+        UsageError: a party has not come, and ``go_on_without`` refuses.
     """
     missing = await hub.returned(within)
     if missing:
@@ -67,7 +67,7 @@ class Owing:
         """Send without waiting; return the number of sent envelopes.
 
         Raises:
-            UsageError: somebody would be left out.
+            UsageError: a party would be left out.
         """
         self._check(envelopes)
         return self._link.send_nowait(envelopes)

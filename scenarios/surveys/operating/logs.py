@@ -56,7 +56,7 @@ def json_log(where: str) -> Generator[Tell]:
         where: the file's name, or ``-`` for standard error.
 
     Raises:
-        UsageError: the file holds something else than such a log.
+        UsageError: the file has other content than such a log.
         OSError: the file cannot be opened.
     """
     logger = logging.getLogger(LOGGER)

@@ -98,7 +98,7 @@ def listen(host: str, port: int) -> socket.socket:
     """A socket that listens.
 
     Raises:
-        OSError: one cannot listen there; it says where.
+        OSError: the address cannot be listened at.
     """
     where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:

@@ -39,7 +39,7 @@ def operating(
         How it is held, and where metrics are served, ``HOST:PORT``, or nothing.
 
     Raises:
-        UsageError: the log's file holds something else, or ``prometheus-client`` is missing.
+        UsageError: the log's file has other content, or ``prometheus-client`` is missing.
         OSError: the log cannot be opened, or the address cannot be listened at.
     """
     tells: list[Tell] = [notify]

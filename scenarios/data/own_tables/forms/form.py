@@ -35,7 +35,7 @@ def language_tag(language: str | None) -> str:
     """The tag of a language for which a person has given one.
 
     Raises:
-        UsageError: it is not a tag.
+        UsageError: the text is not a tag.
     """
     if language is None:
         return UNKNOWN

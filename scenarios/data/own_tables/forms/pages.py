@@ -86,7 +86,7 @@ def text_page(path: Path, rename: Rename) -> Page:
     """A CSV file as a page.
 
     Raises:
-        UsageError: it is not a table.
+        UsageError: the file is not a table.
     """
     sheet = text_sheet(path, Format())
     blocks = sheet.blocks(sheet.names)

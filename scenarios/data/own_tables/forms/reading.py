@@ -31,7 +31,7 @@ def form_in(path: Path, limits: Limits, language: str | None = None) -> Form:
         language: language of the labels; by default the form's own.
 
     Raises:
-        UsageError: it is malformed, or it lacks the language.
+        UsageError: the form is malformed, or lacks the language.
     """
     if path.is_dir() or is_workbook(path) or path.name.lower() == "survey.csv":
         return xlsform(path, limits, language)

@@ -75,7 +75,7 @@ def redcap_dictionary(path: Path, limits: Limits, language: str | None = None) -
         language: the tag of that of its labels.
 
     Raises:
-        UsageError: it is malformed, says in which row and column.
+        UsageError: the dictionary is malformed; the message gives row and column.
     """
     tag = language_tag(language)
     page = text_page(path, _renamed)
