@@ -553,25 +553,11 @@ class Sitting:
             return _cut_short(answers, how, f"{where}: {lost}")
         machine = self.attempt.machine
         attempt = machine.charter.attempt
-        if receipt is None and lost is not None and not stopped:
-            if earlier is not None and earlier.attempt == attempt:
-                return earlier
-            how, ending = _unreached(lost, said=attempt in answers.attempts), f"{where}: {lost}"
-        elif stopped:
-            how, ending = STOPPED_BY_SIGNAL, stopped
-        elif machine.failure is not None:
-            how = DECLINED if _has_declined(machine.failure) else FAILED
-            ending = machine_ending(machine)
-        elif receipt is None:
-            if earlier is not None and earlier.attempt == attempt:
-                return earlier
-            how, ending = NOT_ACKNOWLEDGED, NOT_ACKNOWLEDGED.name
-        elif receipt.problems:
-            how, ending = NO_RECEIPT, f"{DOES_NOT_HOLD}: {'; '.join(receipt.problems)}"
-        elif receipt.late:
-            how, ending = TOO_LATE, NOT_IN_TIME
-        else:
-            how, ending = DONE_NOW, DONE
+        how, ending = self._ending(machine, receipt, stopped, where)
+        if how in (UNREACHABLE, LOST, TURNED_AWAY, NOT_ACKNOWLEDGED) and (
+            earlier is not None and earlier.attempt == attempt
+        ):
+            return earlier
         return Answered(
             how=how,
             ending=ending,
@@ -582,6 +568,23 @@ class Sitting:
             repeated=self.attempt.given is not None,
             receipt=receipt,
         )
+
+    def _ending(
+        self, machine: Machine, receipt: Kept | None, stopped: str, where: str
+    ) -> tuple[Ending, str]:
+        if stopped:
+            return STOPPED_BY_SIGNAL, stopped
+        if receipt is None and self.lost is not None:
+            said = machine.charter.attempt in self.answers.attempts
+            return _unreached(self.lost, said=said), f"{where}: {self.lost}"
+        if machine.failure is not None:
+            how = DECLINED if _has_declined(machine.failure) else FAILED
+            return how, machine_ending(machine)
+        if receipt is None:
+            return NOT_ACKNOWLEDGED, NOT_ACKNOWLEDGED.name
+        if receipt.problems:
+            return NO_RECEIPT, f"{DOES_NOT_HOLD}: {'; '.join(receipt.problems)}"
+        return (TOO_LATE, NOT_IN_TIME) if receipt.late else (DONE_NOW, DONE)
 
     def _pay(self, envelopes: Sequence[Envelope]) -> None:
         """Pay for envelopes and keep a copy, before they are sent."""
