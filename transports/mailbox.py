@@ -20,8 +20,8 @@ class Mailbox(Generic[T]):
     ``put`` never waits: writers look at ``space`` first and wait for ``room``. So one item too many
     (a duplicate, a notice) is never a reason to lose something.
 
-    There is one per party: so waiting state is created on demand, and items are in a list, as a
-    deque takes 600 bytes and a broadcast puts an item into each.
+    Every party has one, so it is kept small: waiting state is created on demand, and items are in a
+    list, as even an empty deque takes 600 bytes or more.
 
     Args:
         capacity: number of items at which it is full.

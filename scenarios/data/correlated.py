@@ -60,10 +60,9 @@ def correlated_distribution(d: int, *, v: float) -> NDArray[np.float64]:
 def correlated_counts(n: int, *, d: int, v: float) -> NDArray[np.int64]:
     """The table of n respondents that is nearest to the distribution, shape (d, d).
 
-    ``n Sigma`` rounded to whole respondents by largest remainder: every cell is rounded down, and
-    the respondents that are left go one each to the cells that lost most, the first ones where
-    they lost the same. Where n is not large beside d**2, margins and Cramer's V are no longer
-    those of the distribution.
+    ``n Sigma`` is rounded to whole respondents by largest remainder: every cell is rounded down,
+    and the remaining respondents go one each to the cells that lost most, in ties to the first.
+    Unless n is large beside d**2, margins and Cramer's V differ from those of the distribution.
 
     Raises:
         ValueError: n below 1, d below 2, or v not in 0..1.

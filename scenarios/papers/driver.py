@@ -1,8 +1,8 @@
 """Runs experiments: by the law of their reports, or by messages.
 
-Every cell has draws of its own, which follow from the seed, the experiment's name, the cell's place
-among all cells and the piece of its runs: so its figures are the same whatever else is run, and
-whatever engine runs it.
+Every cell has draws of its own. They follow from the seed, the experiment's name, the cell's place
+among all cells and the piece of its runs. So a cell's figures do not depend on which other cells or
+which engine run.
 """
 
 from __future__ import annotations

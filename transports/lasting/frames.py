@@ -1,8 +1,8 @@
 """Frames of a lasting link other than envelopes.
 
-The party begins with how many deliveries it has received before, the hub with how many envelopes
-it has accepted before: each goes on from there, so nothing is lost with a connection. From then on
-a frame is an envelope or one of these. None of them is on record.
+At first the party sends the number of deliveries it has received, and the hub the number of
+envelopes it has accepted. Each side goes on from there, so a lost connection loses no message. From
+then on a frame is an envelope or one of these. None of them is on record.
 
 These are encoded as maps and envelopes as lists, so neither can be taken for the other.
 """

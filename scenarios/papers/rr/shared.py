@@ -134,9 +134,9 @@ def pair_tables(
 ) -> EstimatedTables:
     """Estimated counts of pairs from the same reports, without taking anything for independent.
 
-    A marginal of a keep randomizer is one that keeps as often, so the reports on a pair have their
-    law from its own table: of one cluster, or of two that are randomized apart. It is unmixed, and
-    clipped last.
+    A marginal of a keep randomizer is one that keeps as often. So the law of the reports on a pair
+    follows from the pair's own table, in one cluster or in two that are randomized apart. The
+    estimate is unmixed, and clipped last.
     """
     names, n = population.survey.names, population.n
     by_name = {name: block for block in blocks for name in block.attributes}
