@@ -47,10 +47,10 @@ def printable(text: str) -> str:
     """Text with control characters escaped: a hostile file must not drive the terminal."""
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else _escaped(c) for c in text)
+    return "".join(c if c.isprintable() else _escape(c) for c in text)
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     if character <= "\xff":
         return character.encode("unicode_escape").decode()
     return escape(character)

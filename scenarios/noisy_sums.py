@@ -156,13 +156,13 @@ def best_local(wanted: Wanted, n: int) -> Candidate:
         if issubclass(cls, Tallied | RRClusters):
             continue
         for candidate in variant_candidates(cls, wanted._replace(delta=None)):
-            error = _predicted(candidate.variant, n, wanted.target, "respondents")
+            error = _predict(candidate.variant, n, wanted.target, "respondents")
             if not math.isnan(error):
                 errors[candidate] = error
     return min(errors, key=lambda candidate: errors[candidate])
 
 
-def _predicted(variant: Variant | None, n: int, tables: Target, about: About) -> float:
+def _predict(variant: Variant | None, n: int, tables: Target, about: About) -> float:
     """Error by the closed form; NaN if there is none."""
     if variant is None:
         return math.nan
@@ -211,7 +211,7 @@ def measure_errors(case: Case, tables: Target, *, runs: int, stream: Stream) -> 
         spread = math.nan
         if runs > 1 and error:
             spread = float(np.std(column, ddof=1)) / math.sqrt(runs) / (2 * error)
-        found.append(Error(about, error, spread, _predicted(case.variant, case.n, tables, about)))
+        found.append(Error(about, error, spread, _predict(case.variant, case.n, tables, about)))
     return found[0], found[1]
 
 

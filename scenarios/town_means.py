@@ -33,11 +33,11 @@ def residents(context: Context, residents: Positive = 20_000) -> Records:
     Args:
         residents: how many people live in the town.
     """
-    law = Law(NUMBERS, "the law of the town's ages and incomes", _drawn)
+    law = Law(NUMBERS, "the law of the town's ages and incomes", _draw_residents)
     return context.drawn(_residents(residents, context.stream), law)
 
 
-def _drawn(k: int, stream: Stream) -> Records:
+def _draw_residents(k: int, stream: Stream) -> Records:
     return _residents(k, stream.derive)
 
 

@@ -86,14 +86,14 @@ def faults(rules: Sequence[Fault], *, seed: int) -> FateRule:
 
     def decide(envelope: Envelope) -> Fate:
         for number, rule in enumerate(rules):
-            if rule.concerns(envelope) and _drawn(key, number, rule, envelope) < rule.share:
+            if rule.concerns(envelope) and _draw(key, number, rule, envelope) < rule.share:
                 return Fate(rule.verdict, rule.delay)
         return PASS
 
     return decide
 
 
-def _drawn(key: bytes, number: int, rule: Fault, envelope: Envelope) -> float:
+def _draw(key: bytes, number: int, rule: Fault, envelope: Envelope) -> float:
     """A number in [0, 1) that depends only on the envelope and the rule."""
     about: tuple[object, ...] = (number, envelope.sender)
     if not rule.per_sender:

@@ -133,7 +133,7 @@ class TcpHub(ListeningHub):
             raise RemoteProtocolError(f"{hello.party!r:.80} is not on the roster", field="party")
         if secured is not None:
             check_peer(secured, hello.party)
-        self._heed(hello)
+        self._check_hello(hello)
         nonce = os.urandom(handshake.NONCE_BYTES)
         challenge = handshake.challenge(self._identity, hello, charter.attempt, nonce)
         await connection.send([handshake.encode(challenge)])
@@ -141,7 +141,7 @@ class TcpHub(ListeningHub):
         handshake.check_proof(roster, hello, charter.attempt, nonce, proof)
         return self._caller(hello)
 
-    def _heed(self, hello: handshake.Hello) -> None:
+    def _check_hello(self, hello: handshake.Hello) -> None:
         """Check and note a caller's checkpoint, before the caller has proved its identity.
 
         Raises:

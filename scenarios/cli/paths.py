@@ -132,23 +132,22 @@ def _pairs(mine: _Named, other: _Named) -> Iterator[tuple[_Named, _Named]]:
 
 
 def _check(output: _Named, other: _Named) -> None:
-    path, option = output.path, _called(output.parameter)
+    path, option = output.path, _option_name(output.parameter)
+    another = _option_name(other.parameter)
     if _are_same(path, other.path):
         says = "writes this file" if other.written else "is this file, which is read"
         if not output.alone:
             raise UsageError(
-                f"{_called(other.parameter)} {other.path}: {option} writes this file; give another "
-                "name"
+                f"{another} {other.path}: {option} writes this file; give another name"
             )
-        raise UsageError(f"{option} {path}: {_called(other.parameter)} {says}; give another name")
+        raise UsageError(f"{option} {path}: {another} {says}; give another name")
     if output.alone and not other.written and _is_within(path, other.path):
         raise UsageError(
-            f"{option} {path}: exists in {_called(other.parameter)}, a folder that is read; give "
-            "another name"
+            f"{option} {path}: exists in {another}, a folder that is read; give another name"
         )
 
 
-def _called(parameter: click.Parameter) -> str:
+def _option_name(parameter: click.Parameter) -> str:
     if isinstance(parameter, click.Option):
         return max(parameter.opts, key=len)
     return (parameter.metavar or parameter.human_readable_name).strip("[]")

@@ -108,10 +108,10 @@ class KeyPopulation(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             SurveyError: a key has a value twice.
         """
         said = f"the law of {len(self.keys)} keys called {self.name!r}"
-        return Law(self.survey, said, functools.partial(_held, self.survey, self.shares))
+        return Law(self.survey, said, functools.partial(_draw_records, self.survey, self.shares))
 
 
-def _held(survey: Survey, shares: Floats, n: int, stream: Stream) -> Records:
+def _draw_records(survey: Survey, shares: Floats, n: int, stream: Stream) -> Records:
     levels = np.zeros((n, len(shares)), np.uint8 if shares.shape[1] < 256 else np.int64)
     for key, bounds in enumerate(np.cumsum(shares, axis=1)):
         words = stream.words(n)

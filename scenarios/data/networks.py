@@ -270,7 +270,7 @@ def survey_network(data: Path | str | None) -> Network:
     Raises:
         DatasetError: as ``alarm_network``.
     """
-    return _loaded("Survey", "survey.json", data)
+    return _load("Survey", "survey.json", data)
 
 
 def alarm_network(data: Path | str | None) -> Network:
@@ -289,7 +289,7 @@ def alarm_network(data: Path | str | None) -> Network:
     Raises:
         DatasetError: no such file in ``data``, not a network, or a packaged copy that is damaged.
     """
-    return _loaded("Alarm", "alarm.json", data)
+    return _load("Alarm", "alarm.json", data)
 
 
 def child_network(data: Path | str | None) -> Network:
@@ -301,19 +301,19 @@ def child_network(data: Path | str | None) -> Network:
     Raises:
         DatasetError: as ``alarm_network``.
     """
-    return _loaded("Child", "child.json", data)
+    return _load("Child", "child.json", data)
 
 
-def _loaded(title: str, file: str, data: Path | str | None) -> Network:
+def _load(title: str, file: str, data: Path | str | None) -> Network:
     path = raw_file(data, [file])
     if path is None:
-        return _decoded(title, packaged(file))
+        return _decode(title, packaged(file))
     try:
         with path.open("rb") as opened:
             content = opened.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
             raise ValueError(f"more than {MAX_BYTES} bytes")
-        return _decoded(title, content)
+        return _decode(title, content)
     except OSError as error:
         raise DatasetError(f"{path} cannot be read: {reason(error)}") from error
     except ValueError as error:
@@ -322,12 +322,12 @@ def _loaded(title: str, file: str, data: Path | str | None) -> Network:
         raise DatasetError(f"{path} is not a network: nested too deeply") from error
 
 
-def _decoded(title: str, content: bytes) -> Network:
+def _decode(title: str, content: bytes) -> Network:
     variables = msgspec.json.decode(content, type=tuple[Variable, ...], dec_hook=_probability)
     return Network(
         title,
         tuple(
-            msgspec.structs.replace(variable, rows=tuple(map(_normalized, variable.rows)))
+            msgspec.structs.replace(variable, rows=tuple(map(_normalize, variable.rows)))
             for variable in variables
         ),
     )
@@ -340,6 +340,6 @@ def _probability(kind: type, written: object) -> Fraction:
     raise ValueError("expected a probability")
 
 
-def _normalized(row: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
+def _normalize(row: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
     total = sum(row, Fraction())
     return tuple(entry / total for entry in row) if abs(total - 1) <= ROW_TOLERANCE else row

@@ -203,7 +203,7 @@ def downloaded() -> bytes:
         content = kept.read_bytes()
         if hashlib.sha256(content).hexdigest() == SHA256:
             return content
-    content = _unpacked(_fetched(advice))
+    content = _unpack(_fetch(advice))
     # The checksum is of the content, which repacking does not change.
     if hashlib.sha256(content).hexdigest() != SHA256:
         raise DatasetError(f"{URL} has other ratings than expected (SHA-256); {advice}")
@@ -215,7 +215,7 @@ def downloaded() -> bytes:
     return content
 
 
-def _fetched(advice: str) -> bytes:
+def _fetch(advice: str) -> bytes:
     """GroupLens' archive.
 
     Args:
@@ -246,7 +246,7 @@ def _fetched(advice: str) -> bytes:
     return content
 
 
-def _unpacked(archive: bytes) -> bytes:
+def _unpack(archive: bytes) -> bytes:
     """The ratings in GroupLens' archive with Unix line ends; empty if it has none."""
     try:
         with zipfile.ZipFile(io.BytesIO(archive)) as files, files.open(PACKED) as file:

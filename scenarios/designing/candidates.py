@@ -236,15 +236,15 @@ def _ind_joint(wanted: Wanted, cluster: Names) -> Candidate:
 
 
 def _secure_sum(wanted: Wanted) -> Iterator[Candidate]:
-    yield from _counted(SecureSumVariant, wanted, "exact counts")
+    yield from _count_candidates(SecureSumVariant, wanted, "exact counts")
 
 
 def _pair_counts(wanted: Wanted) -> Iterator[Candidate]:
     _check_pairs(wanted.survey)
-    yield from _counted(PairCounts, wanted, "exact counts of pairs")
+    yield from _count_candidates(PairCounts, wanted, "exact counts of pairs")
 
 
-def _counted(cls: type[Counted], wanted: Wanted, exact: str) -> Iterator[Candidate]:
+def _count_candidates(cls: type[Counted], wanted: Wanted, exact: str) -> Iterator[Candidate]:
     """Candidates for counts: with coins where a delta is given, and exact."""
     if wanted.delta is not None:
         yield with_coins(cls, wanted, wanted.delta)

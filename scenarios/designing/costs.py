@@ -97,9 +97,9 @@ def reckon_traffic(variant: Variant, respondents: int, parties: int, shares: Sha
 def _by_records(variant: Variant, each: int, parties: int, shares: Shares) -> Traffic:
     """Traffic of one party with several respondents, per respondent."""
     if each <= RECORDS[1]:
-        whole = _simulated(variant, each, parties, shares)
+        whole = _simulate(variant, each, parties, shares)
     else:
-        near, far = (_simulated(variant, number, parties, shares) for number in RECORDS)
+        near, far = (_simulate(variant, number, parties, shares) for number in RECORDS)
         whole = _on_the_line(near, far, *RECORDS, each)
     return _traffic(_figures(whole) / each, whole.rounds)
 
@@ -118,7 +118,7 @@ def _traffic(figures: Floats, rounds: int) -> Traffic:
     return Traffic(messages, bits, messages_back, bits_back, rounds)
 
 
-def _simulated(variant: Variant, each: int, parties: int, shares: Shares) -> Traffic:
+def _simulate(variant: Variant, each: int, parties: int, shares: Shares) -> Traffic:
     records = shares.records(each * parties)
     run = Rehearsal(make_setting(variant, records, seed=1, parties=parties))
     _ = run.published

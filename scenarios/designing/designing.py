@@ -174,7 +174,9 @@ def rank_designs(
     rows: list[Row] = []
     refused: dict[tuple[float, str], str] = {}
     traffic: dict[str, Traffic | None] = {}
-    every = [(epsilon, each) for epsilon in epsilons for each in _of(setup, epsilon, own)]
+    every = [
+        (epsilon, each) for epsilon in epsilons for each in _list_candidates(setup, epsilon, own)
+    ]
     for done, (epsilon, candidate) in enumerate(every):
         progress(done, len(every))
         try:
@@ -182,14 +184,14 @@ def rank_designs(
                 rows.append(make_row(setup, epsilon, candidate, traffic))
         except _RefusedError as error:
             refused[epsilon, candidate.name] = str(error)
-    rows = _placed(setup, rows, refused)
+    rows = _settle_places(setup, rows, refused)
     progress(len(every), len(every))
     if not rows:
         raise UsageError(
             f"no variant estimates {setup.target.says}: "
             + "; ".join(dict.fromkeys(refused.values()))
         )
-    return Designed(setup, tuple(_ranked(rows)), refused)
+    return Designed(setup, tuple(_mark_best(rows)), refused)
 
 
 class _RefusedError(Exception):
@@ -209,7 +211,7 @@ def _refusing(candidate: Candidate) -> Iterator[None]:
         raise _RefusedError(f"its code fails: {type(error).__name__}: {error}") from error
 
 
-def _of(setup: Setup, epsilon: float, own: Maker | None) -> list[Candidate]:
+def _list_candidates(setup: Setup, epsilon: float, own: Maker | None) -> list[Candidate]:
     wanted = Wanted(setup.survey, epsilon, setup.target, setup.parties, setup.dropout, setup.delta)
     found = candidates(wanted)
     return [*found] if own is None else [*found, own(wanted)]
@@ -274,7 +276,9 @@ def predict_error(setup: Setup, variant: Variant) -> tuple[Prediction, Simulatio
     return simulation.run(min(RUNS, setup.runs)), simulation
 
 
-def _placed(setup: Setup, rows: Sequence[Row], refused: dict[tuple[float, str], str]) -> list[Row]:
+def _settle_places(
+    setup: Setup, rows: Sequence[Row], refused: dict[tuple[float, str], str]
+) -> list[Row]:
     """Rows with enough simulated runs to rank them.
 
     Args:
@@ -332,7 +336,7 @@ def _traffic(setup: Setup, variant: Variant) -> Traffic | None:
         return None
 
 
-def _ranked(rows: Sequence[Row]) -> list[Row]:
+def _mark_best(rows: Sequence[Row]) -> list[Row]:
     found: list[Row] = []
     seen: set[tuple[float, Rests, str]] = set()
     for row in sorted(rows, key=_order):

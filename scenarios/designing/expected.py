@@ -58,7 +58,7 @@ def expected(variant: Variant, names: Sequence[str], shares: Shares) -> Message 
     """
     match variant:
         case Blockwise() if _inherits(variant, Blockwise, "answer", "pooled", "estimate"):
-            return _pooled(variant, names, shares)
+            return _expected_pool(variant, names, shares)
         case oracle.FrequencyOracle() if _inherits(
             variant, oracle.FrequencyOracle, "answer", "pooled"
         ):
@@ -121,7 +121,7 @@ def _inherits(variant: Variant, base: type[Variant], *methods: str) -> bool:
     return all(getattr(type(variant), name) is getattr(base, name) for name in methods)
 
 
-def _pooled(variant: Blockwise, names: Sequence[str], shares: Shares) -> Pooled:
+def _expected_pool(variant: Blockwise, names: Sequence[str], shares: Shares) -> Pooled:
     """Reports on the blocks that share an attribute with the table; other blocks report 0."""
     survey = variant.survey
     parts: list[tuple[str, ...]] = []

@@ -52,14 +52,14 @@ def _shortest(variant: Variant, epsilon: float, among: AmongHonest | None) -> Wo
     words = _unusual(parameters_of(variant), usual)
     rest = {name: value for name, value in words.items() if not name.startswith("randomizer")}
     if isinstance(variant, Counted):
-        return _noised(rest, epsilon, among)
+        return _count_parameters(rest, epsilon, among)
     for short in _shorthands(variant, epsilon):
         if make_variant(type(variant), variant.survey, {**short, **rest}, strict=True) == variant:
             return {**short, **rest}
     return words
 
 
-def _noised(words: Words, epsilon: float, among: AmongHonest | None) -> Words:
+def _count_parameters(words: Words, epsilon: float, among: AmongHonest | None) -> Words:
     """Parameters of counts, with the privacy that their coins were made for."""
     noise: Words = {"noise": "none"}
     if among is not None:

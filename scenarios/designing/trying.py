@@ -138,10 +138,10 @@ def missed_in(piece: Piece) -> list[Missed]:
         UsageError: the variant's estimate does not have these tables.
     """
     truths: dict[Names, Floats] = {}
-    return [_missed(piece, seed, truths, judged=judged) for seed, judged in piece.runs]
+    return [_run_errors(piece, seed, truths, judged=judged) for seed, judged in piece.runs]
 
 
-def _missed(piece: Piece, seed: int, truths: dict[Names, Floats], *, judged: bool) -> Missed:
+def _run_errors(piece: Piece, seed: int, truths: dict[Names, Floats], *, judged: bool) -> Missed:
     """Errors of one run.
 
     Args:
@@ -149,7 +149,7 @@ def _missed(piece: Piece, seed: int, truths: dict[Names, Floats], *, judged: boo
         truths: the true shares of everybody, as far as they are known; others are added.
     """
     try:
-        answered, result = _asked(piece, seed)
+        answered, result = _run_once(piece, seed)
     except LocalProtocolError:
         raise
     except ProtocolError as error:
@@ -198,7 +198,7 @@ def _mean(parts: Sequence[Floats]) -> float:
     return float(np.concatenate(parts).mean())
 
 
-def _asked(piece: Piece, seed: int) -> tuple[Records, Message]:
+def _run_once(piece: Piece, seed: int) -> tuple[Records, Message]:
     """One run: the records of the parties that answered, and the published result.
 
     Raises:

@@ -76,8 +76,8 @@ class Pieces:
             found: R = msgspec.msgpack.decode(content, type=kind, dec_hook=_array)
         except (msgspec.MsgspecError, ValueError, TypeError, NameError, KeyError) as error:
             raise UsageError(
-                f"{self._file.path}: a piece is not what {_named(kernel)} says by its annotation "
-                f"that it returns: {error}"
+                f"{self._file.path}: a piece is not what {_kernel_name(kernel)} says by its "
+                f"annotation that it returns: {error}"
             ) from error
         return found
 
@@ -92,9 +92,9 @@ class Pieces:
             content = msgspec.msgpack.encode(result, enc_hook=_plain)
         except (TypeError, ValueError, OverflowError) as error:
             raise UsageError(
-                f"{self._file.path}: cannot keep what {_named(kernel)} returned: {error}"
+                f"{self._file.path}: cannot keep what {_kernel_name(kernel)} returned: {error}"
             ) from error
-        self._file.write(_framed(msgspec.msgpack.encode((number, content))))
+        self._file.write(_frame(msgspec.msgpack.encode((number, content))))
         self._known[number] = msgspec.Raw(content)
 
     def remove(self) -> None:
@@ -140,8 +140,8 @@ def growing_pieces(path: Path, about: Mapping[str, Any]) -> Generator[Pieces]:
         if records:
             _check_about(path, records[0], wanted)
         else:
-            growing.write(_MAGIC[end:] + _framed(msgspec.json.encode(wanted)))
-        yield Pieces(growing, dict(_numbered(path, record) for record in records[1:]))
+            growing.write(_MAGIC[end:] + _frame(msgspec.json.encode(wanted)))
+        yield Pieces(growing, dict(_decode_record(path, record) for record in records[1:]))
 
 
 def _records(content: bytes) -> tuple[list[bytes], int]:
@@ -160,7 +160,7 @@ def _records(content: bytes) -> tuple[list[bytes], int]:
     return records, end
 
 
-def _framed(record: bytes) -> bytes:
+def _frame(record: bytes) -> bytes:
     return _FRAME.pack(len(record), zlib.crc32(record)) + record
 
 
@@ -168,7 +168,7 @@ def _check_about(path: Path, record: bytes, wanted: Mapping[str, Any]) -> None:
     try:
         found = msgspec.json.decode(record, type=dict[str, Any])
     except msgspec.MsgspecError as error:
-        raise _damaged(path, error) from error
+        raise _damage_error(path, error) from error
     if found != wanted:
         raise UsageError(
             f"{path}: is of another sweep{_difference(found, wanted)}; delete it to begin anew, or "
@@ -190,19 +190,19 @@ def differing(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def _numbered(path: Path, record: bytes) -> tuple[tuple[int, int], msgspec.Raw]:
+def _decode_record(path: Path, record: bytes) -> tuple[tuple[int, int], msgspec.Raw]:
     try:
         number, content = msgspec.msgpack.decode(record, type=tuple[tuple[int, int], bytes])
     except msgspec.MsgspecError as error:
-        raise _damaged(path, error) from error
+        raise _damage_error(path, error) from error
     return number, msgspec.Raw(content)
 
 
-def _damaged(path: Path, error: Exception) -> UsageError:
+def _damage_error(path: Path, error: Exception) -> UsageError:
     return UsageError(f"{path}: is damaged ({error}); delete it to begin anew")
 
 
-def _named(kernel: Callable[..., Any]) -> str:
+def _kernel_name(kernel: Callable[..., Any]) -> str:
     return repr(getattr(kernel, "__qualname__", type(kernel).__qualname__))
 
 

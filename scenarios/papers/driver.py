@@ -158,12 +158,12 @@ def reproduce(
         )
     times = getattr(parameters, "repeats", 1)
     split = (
-        [_repeated(one, times, context) for one in asked]
+        [_live_runs(one, times, context) for one in asked]
         if context.by_messages
         else [_pieces(one, experiment.at_once or one.runs) for one in asked]
     )
     outcome, done = _carried_out(experiment, [one for of in split for one in of], context)
-    found = [_joined(list(islice(done, len(of)))) for of in split]
+    found = [[_join(same) for same in zip(*islice(done, len(of)), strict=True)] for of in split]
     drawn = any(sample.drawn for samples in found for sample in samples)
     if not context.by_messages:
         times = asked[0].runs if drawn else 1
@@ -218,7 +218,7 @@ def _pieces(asked: Asked[Any], size: int) -> list[Asked[Any]]:
     ]
 
 
-def _repeated(asked: Asked[Any], times: int, context: Context) -> list[Asked[Any]]:
+def _live_runs(asked: Asked[Any], times: int, context: Context) -> list[Asked[Any]]:
     """The runs of a cell by messages, each with a seed of its own."""
     bare = Context(
         transport=context.transport,
@@ -259,11 +259,7 @@ def _carried_out(
     return outcomes[0], iter(found)
 
 
-def _joined(parts: Sequence[list[Sample]]) -> list[Sample]:
-    return [_together(same) for same in zip(*parts, strict=True)]
-
-
-def _together(same: Sequence[Sample]) -> Sample:
+def _join(same: Sequence[Sample]) -> Sample:
     """One row, joined from several runs or pieces of runs."""
     first = same[0]
     for name, value in first.exact.items():

@@ -83,7 +83,7 @@ def scaled_error(outcome: Outcome[Spl]) -> float:
     return float(estimate.n * (table.values[1:] ** 2).mean())
 
 
-def _agreed(found: Found[Crossover]) -> list[str]:
+def _agreement_notes(found: Found[Crossover]) -> list[str]:
     agreed = 0
     for cell in grid(epsilon=EPSILONS, size=SIZES):
         errors = {oracle: found.value(oracle=oracle, **cell) for oracle in COMPARED}
@@ -109,7 +109,7 @@ SCENARIOS = experiment_scenarios(
             "are those of all others",
             f"GRR is better below 3 e^epsilon + 2 categories: {_CROSSINGS}",
         ),
-        observed=_agreed,
+        observed=_agreement_notes,
         picture=Picture(
             names={"": "n times the variance", "size": "categories", "grr": "GRR", "oue": "OUE"},
         ),

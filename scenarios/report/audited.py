@@ -98,13 +98,13 @@ class AuditedRun:
         return {form: makes[form]() for form in forms}
 
 
-def _executed(
+def _execute(
     transport: TransportName, variant: Variant, records: Records, **options: Any
 ) -> AuditedRun:
     return AuditedRun(simulate(variant, records, transport=transport, **options))
 
 
 EXECUTORS: Mapping[str, Callable[..., AuditedRun]] = MappingProxyType(
-    {name: partial(_executed, name) for name in TRANSPORTS}
+    {name: partial(_execute, name) for name in TRANSPORTS}
 )
 """``simulate`` over each transport, by its name, for the contract of a variant."""

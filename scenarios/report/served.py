@@ -110,7 +110,7 @@ def compare_page(url: str) -> Compared:
     """
     from scenarios.report.page.collecting import collecting_page
 
-    served, own = _fetched(url), Page(*collecting_page())
+    served, own = _fetch(url), Page(*collecting_page())
     return Compared(url, served, own, tuple(_problems(served, own)))
 
 
@@ -132,7 +132,7 @@ def _problems(served: Page, own: Page) -> Iterator[str]:
         yield f"it has the header {name}, which can change it or lead away from it"
 
 
-def _fetched(url: str) -> Page:
+def _fetch(url: str) -> Page:
     """Response of a server, without following redirects.
 
     Raises:

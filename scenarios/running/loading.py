@@ -59,7 +59,7 @@ def find_scenario(text: str) -> Scenario[msgspec.Struct]:
         if text not in SCENARIOS:
             hint = did_you_mean(text, SCENARIOS)
             raise UsageError(f"no scenario {shown(text)}{hint or ';'} 'sottovoce list' lists all")
-        return _named(text, scenarios_in(importlib.import_module(SCENARIOS[text])))
+        return _scenario_named(text, scenarios_in(importlib.import_module(SCENARIOS[text])))
     module = load_module(path)
     candidates = scenarios_in(module)
     if name is not None:
@@ -70,14 +70,14 @@ def find_scenario(text: str) -> Scenario[msgspec.Struct]:
             raise UsageError(
                 f"{path}: {shown(name)} is a variant; expected a scenario, one of {names}"
             )
-        return _named(name, candidates)
+        return _scenario_named(name, candidates)
     if len(candidates) == 1:
         return candidates[0]
     names = ", ".join(s.name for s in candidates)
     raise UsageError(f"{path}: has several scenarios; expected {path}:NAME with one of {names}")
 
 
-def _named(name: str, candidates: Sequence[Scenario[Any]]) -> Scenario[Any]:
+def _scenario_named(name: str, candidates: Sequence[Scenario[Any]]) -> Scenario[Any]:
     for scenario in candidates:
         if scenario.name == name:
             return scenario

@@ -64,7 +64,7 @@ def make_variant(
             types = {short: _types(maker).get(short, float), **_options(maker)}
             taken = {name: values.pop(name) for name in types if name in values}
             converted = {
-                name: _converted(name, value, types[name], strict=strict)
+                name: _convert(name, value, types[name], strict=strict)
                 for name, value in taken.items()
             }
             _check_epsilon(short, converted[short])
@@ -122,7 +122,7 @@ def _options(maker: Callable[..., Variant]) -> dict[str, Any]:
     return {name: kind for name, kind in _types(maker).items() if name in named}
 
 
-def _converted(name: str, value: Any, kind: Any, *, strict: bool) -> Any:
+def _convert(name: str, value: Any, kind: Any, *, strict: bool) -> Any:
     try:
         return msgspec.convert(value, kind, strict=strict)
     except msgspec.ValidationError as error:

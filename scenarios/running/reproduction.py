@@ -160,15 +160,15 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
             {
                 **self.settings,
                 "measured": self.measured,
-                "standard_error": self._padded(self.standard_error),
-                "printed": self._padded(self.printed),
-                "tolerance": self._padded(self.tolerance),
+                "standard_error": self._pad(self.standard_error),
+                "printed": self._pad(self.printed),
+                "tolerance": self._pad(self.tolerance),
                 "remark": "; ".join(part for part in (self.words, said) if part),
             }
         )
         return values
 
-    def _padded(self, values: Values | None) -> Any:
+    def _pad(self, values: Values | None) -> Any:
         if isinstance(values, Mapping) and isinstance(self.measured, Mapping):
             return {name: values.get(name) for name in self.measured}
         return values

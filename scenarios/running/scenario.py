@@ -53,8 +53,8 @@ P = TypeVar("P", bound=msgspec.Struct)
 R = TypeVar("R")
 
 
-def _unheeded(done: int, total: int) -> None:
-    """Progress that nobody follows."""
+def _ignore_progress(done: int, total: int) -> None:
+    pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class Context:
     transcript: Path | str | None = None
     watch: Watch | None = None
     by_messages: bool = False
-    progress: Callable[[int, int], None] = _unheeded
+    progress: Callable[[int, int], None] = _ignore_progress
     sweep: Sweep = field(default_factory=Sweep)
     intervals: Intervals = USUAL
     calibration: Calibration = UNCALIBRATED

@@ -113,7 +113,7 @@ class Simulation(Generic[V]):
             return trio.run(replace(self, transport=transport).run_async)
         with collector_paused():
             setting = self._setting()
-            with self._recorded(setting, transport) as recorded:
+            with self._record(setting, transport) as recorded:
                 try:
                     run = run_locally(
                         recorded.exchange,
@@ -155,7 +155,7 @@ class Simulation(Generic[V]):
             keys = keys_by(engine_for(self.workers, self.engine))
         with collector_paused():
             setting = self._setting(keys)
-            with self._recorded(setting, transport) as recorded:
+            with self._record(setting, transport) as recorded:
                 async with recording(recorded.recorder):
                     run = await self._run(recorded.exchange, setting, transport)
             return recorded.outcome(run)
@@ -229,7 +229,7 @@ class Simulation(Generic[V]):
             )
 
     @contextmanager
-    def _recorded(self, setting: Setting, transport: TransportName) -> Generator[_Recorded[V]]:
+    def _record(self, setting: Setting, transport: TransportName) -> Generator[_Recorded[V]]:
         """The record of the run; its file gets its name after the block."""
         started = time.perf_counter()
         if self.workers is None and transport in ("tcp", "tls"):

@@ -298,7 +298,7 @@ class _Driver:
         self._finished: list[tuple[bytes, bytes]] = []
         self._losses: dict[int, Loss] = {}
         self._people = 0
-        self._shared: Job | bytes = job if engine.name == "here" else packed(_itself, job)
+        self._shared: Job | bytes = job if engine.name == "here" else packed(_return_job, job)
 
     @property
     def seconds(self) -> float:
@@ -343,7 +343,7 @@ class _Driver:
         total = self._people + stage.people + stage.rest
         self._progress(self._people + tally.people, total)
         try:
-            for cohort, counted in completed(self._engine, _count, self._tasks(stage, tally)):
+            for cohort, counted in completed(self._engine, _count_task, self._tasks(stage, tally)):
                 tally.add(cohort, counted)
                 self._progress(self._people + tally.people, total)
                 if time.monotonic() - self._written > self._pause:
@@ -420,12 +420,12 @@ def about(job: Job, *, n: int, cohort: int, parties: int | None = None) -> dict[
     }
 
 
-def _itself(job: Job) -> Job:
+def _return_job(job: Job) -> Job:
     return job
 
 
 @functools.lru_cache(maxsize=2)
-def _unpacked(packed_job: bytes) -> Job:
+def _unpack_job(packed_job: bytes) -> Job:
     """A job sent to this process, unpacked once for all of its cohorts."""
     job: Job = unpacked(packed_job)[1]
     return job
@@ -440,9 +440,9 @@ class _Task:
     parties: int | None
 
 
-def _count(task: _Task) -> Counted:
+def _count_task(task: _Task) -> Counted:
     """Count a cohort, in any process."""
-    job = task.job if isinstance(task.job, Job) else _unpacked(task.job)
+    job = task.job if isinstance(task.job, Job) else _unpack_job(task.job)
     return count_cohort(job, task.stage, task.cohort, task.k, task.parties)
 
 

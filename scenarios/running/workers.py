@@ -102,7 +102,7 @@ def keys_by(engine: Engine) -> PublicKeys:
     """Maker of public keys by an engine: in one process it would take a tenth of the run."""
 
     def derive(seed: int, names: Sequence[PartyId]) -> list[bytes]:
-        ends = _even(len(names), engine.jobs)
+        ends = _split_evenly(len(names), engine.jobs)
         tasks = [KeysTask(seed, names[start:stop]) for start, stop in itertools.pairwise(ends)]
         joined = b"".join(in_order(engine, derive_keys, tasks))
         return [joined[i : i + KEY_BYTES] for i in range(0, len(joined), KEY_BYTES)]
@@ -256,13 +256,13 @@ def engine_for(workers: int, engine: Engine | None) -> Engine:
 
 def split_shards(parties: int, workers: int) -> list[Shard]:
     """Runs of neighbours on the roster, with lengths that differ by at most 1."""
-    ends = _even(parties, workers)
+    ends = _split_evenly(parties, workers)
     return [
         Shard(i + 1, ends[i] + 1, ends[i + 1], os.urandom(SECRET_BYTES)) for i in range(workers)
     ]
 
 
-def _even(count: int, parts: int) -> list[int]:
+def _split_evenly(count: int, parts: int) -> list[int]:
     """Starts of ``parts`` parts of nearly equal length, and the end of the last."""
     return [count * i // parts for i in range(parts + 1)]
 

@@ -116,7 +116,7 @@ def _notes(done: Comparison) -> tuple[str, ...]:
         "measured: root mean squared error of the raw shares over all cells of the target, "
         "about those who answered, ± its Monte Carlo error; predicted: the same by the "
         "variant's own closed form, for the shares of these records",
-        f"held: how many {LEVEL:.0%} intervals held the true share, in {_judged(done)} runs",
+        f"held: how many {LEVEL:.0%} intervals held the true share, in {_judged_runs(done)} runs",
     ]
     if any(each.among is not None for each in done.measured):
         notes.append(
@@ -153,7 +153,7 @@ def _notes(done: Comparison) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _judged(done: Comparison) -> str:
+def _judged_runs(done: Comparison) -> str:
     """Share of the runs with judged intervals, in words."""
     runs = max((each.runs for each in done.measured), default=0)
     return f"about {JUDGED} of the" if runs > 1.5 * JUDGED else "all"

@@ -255,7 +255,7 @@ def reported_values(
         values["effective_sample_size"] = reported.weighted_n
     values |= {
         "projection": projection,
-        "marginals": {name: _labelled(t, t.values) for name, t in marginals.items()},
+        "marginals": {name: _by_label(t, t.values) for name, t in marginals.items()},
         "standard_errors": _errors(marginals, "standard_errors"),
     }
     if intervals.about == "population":
@@ -267,7 +267,7 @@ def reported_values(
     }
     if reported.attribute_means():
         values["means"] = means_values(reported)
-    compared = {} if given is None else _compared(reported, given, marginals, pairs)
+    compared = {} if given is None else _comparison_values(reported, given, marginals, pairs)
     return {"estimate": values, **compared}
 
 
@@ -297,7 +297,7 @@ def _fit_values(tables: Sequence[Table]) -> dict[str, Any]:
     }
 
 
-def _compared(
+def _comparison_values(
     reported: Estimate, given: Records, marginals: Mapping[str, Table], pairs: Sequence[Table]
 ) -> dict[str, Any]:
     """True tables and means, with their distances from the estimates."""
@@ -308,7 +308,7 @@ def _compared(
     return {
         "truth": {
             "marginals": {
-                name: _labelled(marginals[name], values) for name, values in true_marginals.items()
+                name: _by_label(marginals[name], values) for name, values in true_marginals.items()
             },
             "pairs": [
                 {"attributes": t.names, "table": x} for t, x in zip(pairs, true_pairs, strict=True)
@@ -342,12 +342,12 @@ def _errors(
 ) -> dict[str, dict[str, float] | None]:
     errors = {name: getattr(table, kind) for name, table in marginals.items()}
     return {
-        name: None if values is None else _labelled(marginals[name], values)
+        name: None if values is None else _by_label(marginals[name], values)
         for name, values in errors.items()
     }
 
 
-def _labelled(table: Table, values: NDArray[np.float64]) -> dict[str, float]:
+def _by_label(table: Table, values: NDArray[np.float64]) -> dict[str, float]:
     return dict(zip(table.categories[0], values.tolist(), strict=True))
 
 

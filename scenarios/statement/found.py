@@ -64,7 +64,7 @@ def found_grid(estimate: Estimate | None, section: Section) -> Grid | None:
         rows = [*map(_mean, panels)]
         what, heads = "means", ("Attribute", "#Mean", f"#{intervals.name}")
     else:
-        rows = [*map(_shares, panels), *_together(estimate)]
+        rows = [*map(_shares, panels), *_joint_rows(estimate)]
     exact = all(figure.exact for figure in shown)
     ends = ", counted exactly" if exact else f", with {intervals.name}s about the {intervals.about}"
     return Grid(
@@ -98,7 +98,7 @@ def _order(shares: Sequence[Shown]) -> list[int]:
     return order
 
 
-def _together(estimate: Estimate) -> Iterator[tuple[str, str]]:
+def _joint_rows(estimate: Estimate) -> Iterator[tuple[str, str]]:
     """Attributes that were randomized together; none if all or no attributes were."""
     clusters = [names for names in estimate.clusters if len(names) > 1]
     if estimate.whole_reports is None or not clusters or len(estimate.clusters) == 1:

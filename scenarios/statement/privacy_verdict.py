@@ -202,7 +202,7 @@ def on_privacy(
         promised: the number of honest parties that the bounds of a sum with coins assume; None
             for all parties.
     """
-    told, who = _told(ledger, beside_sums=alone is not None), collector(ledger)
+    told, who = _largest_loss(ledger, beside_sums=alone is not None), collector(ledger)
     doubt = doubt or _doubt(ledger, alone, *conspiring)
     found = _Found.by_loss(told, who=who, least=bool(doubt))
     if alone is not None:
@@ -216,8 +216,11 @@ def on_privacy(
         word, why, brief, reasons, against = "unknown", doubt, doubt, [], ""
     else:
         reasons += _on_conspiring(ledger, conspiring, withstands, against, noised)
-    reasons += _apart(apart)
-    reasons = [*_exceeded(checks, least=bool(doubt), sums=math.isfinite(told.record)), *reasons]
+    reasons += _lesser_members(apart)
+    reasons = [
+        *_excess_sentences(checks, least=bool(doubt), sums=math.isfinite(told.record)),
+        *reasons,
+    ]
     partly = "" if doubt or against else _of_an_answer(told)
     says = f"{_lead(word, against)}: {why}."
     return PrivacyVerdict(
@@ -392,7 +395,7 @@ def has_exact_sums(ledger: Ledger) -> bool:
 
 def beside_sums(ledger: Ledger) -> Loss:
     """The largest loss of a respondent outside exact sums."""
-    return _told(ledger, beside_sums=True)
+    return _largest_loss(ledger, beside_sums=True)
 
 
 def scale_step(loss: float) -> int:
@@ -433,7 +436,7 @@ def _doubt(ledger: Ledger, alone: CoalitionFinding | None, *conspiring: Coalitio
     return ""
 
 
-def _told(ledger: Ledger, *, beside_sums: bool) -> Loss:
+def _largest_loss(ledger: Ledger, *, beside_sums: bool) -> Loss:
     """The largest loss of a respondent, including those of unsigned parties.
 
     Args:
@@ -461,12 +464,12 @@ def _beside_sums(ledger: Ledger) -> Iterator[Loss]:
         key = tuple(id(charge.event) for charge in account.trail)
         if key not in known:
             known[key] = total(
-                accountant.judge(replaced(charge.event, _hidden)) for charge in account.trail
+                accountant.judge(replaced(charge.event, _visible_part)) for charge in account.trail
             )
         yield known[key]
 
 
-def _hidden(event: PrivacyEvent) -> PrivacyEvent:
+def _visible_part(event: PrivacyEvent) -> PrivacyEvent:
     """Event of a contribution, without what the sum hides."""
     if isinstance(event, Masked | Merged) and isinstance(event.event, ExactCounts | Coins):
         return Public()
@@ -482,7 +485,7 @@ def collector(ledger: Ledger) -> str:
     return together(Coalition(tuple(map(PartyId, ledger.observer.split(", ")))))
 
 
-def _apart(ledgers: Iterable[Ledger]) -> Iterator[str]:
+def _lesser_members(ledgers: Iterable[Ledger]) -> Iterator[str]:
     """Sentence on members of the coalition that learn less by themselves."""
     alone = [each for each in ledgers if ", " not in each.observer and each.honest > 1]
     if alone:
@@ -576,7 +579,7 @@ def _of_an_answer(told: Loss) -> str:
     )
 
 
-def _exceeded(checks: Iterable[ClaimCheck], *, least: bool, sums: bool) -> Iterator[str]:
+def _excess_sentences(checks: Iterable[ClaimCheck], *, least: bool, sums: bool) -> Iterator[str]:
     """A sentence for each claim that the record exceeds.
 
     Args:

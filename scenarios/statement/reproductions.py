@@ -26,7 +26,7 @@ def state_reproduction(done: Reproduced, *, seconds: float) -> Statement:
     if many:
         grids = tuple(pivots(done.rows, _short))
     else:
-        make = _stacked if named else _columned
+        make = _stacked_grid if named else _column_grid
         grids = (make(done.rows, varying, remarks),)
     return Statement(
         title=done.reproduction + (f": {common}" if common else ""),
@@ -87,7 +87,7 @@ def _short(figure: Compared) -> str:
 _COLUMNS = ("#measured", "#s.e.", "#printed", "#ratio", "remark")
 
 
-def _columned(rows: Sequence[Row], settings: Sequence[str], remarks: dict[str, int]) -> Grid:
+def _column_grid(rows: Sequence[Row], settings: Sequence[str], remarks: dict[str, int]) -> Grid:
     """Table with a column per setting, for rows with one figure."""
     return Grid(
         key="measured",
@@ -101,7 +101,7 @@ def _columned(rows: Sequence[Row], settings: Sequence[str], remarks: dict[str, i
     )
 
 
-def _stacked(rows: Sequence[Row], settings: Sequence[str], remarks: dict[str, int]) -> Grid:
+def _stacked_grid(rows: Sequence[Row], settings: Sequence[str], remarks: dict[str, int]) -> Grid:
     """Table with each row's settings on a line, and its figures below."""
     lines: list[tuple[str, ...]] = []
     for row in rows:

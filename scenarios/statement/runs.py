@@ -79,7 +79,7 @@ def state_run(name: str, finished: Finished, intervals: Intervals = USUAL) -> St
         sections=(
             estimates,
             *_rows(finished, notes),
-            *_announced(outcome),
+            *_announced_sections(outcome),
             Section(
                 key="run",
                 title="The run",
@@ -212,7 +212,7 @@ def _cell(value: str | float | None) -> str:
     return f"{value:,}" if isinstance(value, int) else signed(value, 4)
 
 
-def _announced(outcome: Outcome[Variant]) -> Iterator[Section]:
+def _announced_sections(outcome: Outcome[Variant]) -> Iterator[Section]:
     analysis = outcome.charter.analysis
     if analysis is not None:
         yield announced(

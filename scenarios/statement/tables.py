@@ -55,7 +55,7 @@ def state_table(
     def figure(value: float) -> str:
         return f"{value:.{digits}f}"
 
-    return _stated(
+    return _make_statement(
         Grid(
             key="estimates",
             caption=f"Estimates from {about['respondents']:,} respondents",
@@ -77,7 +77,7 @@ def state_tests(columns: Columns, about: Mapping[str, Any]) -> Statement:
     """Statement of tests of independence; arguments as for ``state_table``."""
     rows = zip(*(column.tolist() for column in columns.values()), strict=True)
     heads = "first", "second", "test", "#statistic", "#degrees", "#p-value", "#p-value, Holm"
-    return _stated(
+    return _make_statement(
         Grid(
             key="tests",
             caption=f"Tests from {about['respondents']:,} respondents",
@@ -97,7 +97,7 @@ def state_tests(columns: Columns, about: Mapping[str, Any]) -> Statement:
     )
 
 
-def _stated(
+def _make_statement(
     grid: Grid,
     notes: Sequence[str],
     columns: Columns,

@@ -71,7 +71,10 @@ def state_tabulation(
 
 
 def _people(tabulated: Tabulated[Variant]) -> Section:
-    care = (*_told(tabulated), *((trial_sentence("result"),) if tabulated.withheld else ()))
+    care = (
+        *_cost_sentences(tabulated),
+        *((trial_sentence("result"),) if tabulated.withheld else ()),
+    )
     return Section(
         key="run",
         title="The people",
@@ -90,7 +93,8 @@ def _people(tabulated: Tabulated[Variant]) -> Section:
 def _values(
     tabulated: Tabulated[Variant], projection: Projection, intervals: Intervals
 ) -> dict[str, Any]:
-    reported, truth, among = tabulated.reported, tabulated.population.records, _among(tabulated)
+    reported, truth = tabulated.reported, tabulated.population.records
+    among = _cost_among_honest(tabulated)
     values: dict[str, Any] = {
         "variant": tabulated.variant.name,
         "seed": WITHHELD if tabulated.withheld else tabulated.seed,
@@ -122,12 +126,12 @@ def _calibration_notes(tabulated: Tabulated[Variant]) -> tuple[str, ...]:
     return tuple(calibration_sentences(tabulated.reported)) if tabulated.calibration.files else ()
 
 
-def _told(tabulated: Tabulated[Variant]) -> Iterator[str]:
+def _cost_sentences(tabulated: Tabulated[Variant]) -> Iterator[str]:
     """Privacy cost of a respondent's messages, or of the sum they would have been in."""
     variant, loss = tabulated.variant, tabulated.loss
     if not isinstance(variant, Counted):
         yield f"epsilon {nats(loss.record)} per record; {by_attribute(tabulated.attribute_epsilon)}"
-    among = _among(tabulated)
+    among = _cost_among_honest(tabulated)
     if among is not None:
         yield (
             "No message was sent, so what a sum tells was not measured. Of one by messages among "
@@ -135,7 +139,7 @@ def _told(tabulated: Tabulated[Variant]) -> Iterator[str]:
         )
 
 
-def _among(tabulated: Tabulated[Variant]) -> AmongHonest | None:
+def _cost_among_honest(tabulated: Tabulated[Variant]) -> AmongHonest | None:
     """Privacy cost of one person's counts in the sum; None for a variant without a sum."""
     variant, parties = tabulated.variant, tabulated.parties or tabulated.n
     return told_in_sum(variant, parties, DELTA) if isinstance(variant, Tallied) else None

@@ -222,7 +222,7 @@ async def answer_survey(
         OSError: a path in a folder holds something else than the expected file.
     """
     try:
-        return await _answered(
+        return await _answer_once(
             member,
             answering,
             host=host,
@@ -239,7 +239,7 @@ async def answer_survey(
         return _cut_short(answers_in(member.folder), MACHINE_FAILED, why)
 
 
-async def _answered(
+async def _answer_once(
     member: Member,
     answering: Answering,
     *,
@@ -437,7 +437,7 @@ class Sitting:
     restored: bool = False
 
     @property
-    def _opened(self) -> _Attempt:
+    def _open_attempt(self) -> _Attempt:
         if self.attempt is None:
             raise RuntimeError("no attempt was opened")
         return self.attempt
@@ -499,13 +499,13 @@ class Sitting:
 
     def missing(self, log: Consistency | None, restored: Shown | None) -> str | None:
         """Reason why the aggregator's record lacks acknowledged messages; see ``Holding``."""
-        charter = self._opened.machine.charter
+        charter = self._open_attempt.machine.charter
         self.restored = restored is not None
         return missing_from(self.member.folder, charter, log, restored)
 
     async def speak(self, link: LastingLink) -> Kept | None:
         """Answer over a link; return the aggregator's receipt or late note, if it gave one."""
-        here = self._opened
+        here = self._open_attempt
         machine = here.machine
         await run_machine(machine, SameAgain(link, here.heard, here.said, self._pay, self._check))
         acknowledged = None if machine.head is None else await link.acknowledgement()
@@ -549,7 +549,7 @@ class Sitting:
                 return earlier
             if lost is None:
                 return _cut_short(answers, STOPPED_BY_SIGNAL, stopped)
-            how = _unreached(lost, said=bool(answers.attempts))
+            how = _unreached_ending(lost, said=bool(answers.attempts))
             return _cut_short(answers, how, f"{where}: {lost}")
         machine = self.attempt.machine
         attempt = machine.charter.attempt
@@ -576,7 +576,7 @@ class Sitting:
             return STOPPED_BY_SIGNAL, stopped
         if receipt is None and self.lost is not None:
             said = machine.charter.attempt in self.answers.attempts
-            return _unreached(self.lost, said=said), f"{where}: {self.lost}"
+            return _unreached_ending(self.lost, said=said), f"{where}: {self.lost}"
         if machine.failure is not None:
             how = DECLINED if _has_declined(machine.failure) else FAILED
             return how, machine_ending(machine)
@@ -588,7 +588,7 @@ class Sitting:
 
     def _pay(self, envelopes: Sequence[Envelope]) -> None:
         """Pay for envelopes and keep a copy, before they are sent."""
-        here = self._opened
+        here = self._open_attempt
         spent, heard = now = here.spent, here.heard.noted
         if now != self.paid:
             with _as_lost_link(), open_purse(self.purse) as purse:
@@ -603,7 +603,7 @@ class Sitting:
 
     def _check(self, envelope: Envelope) -> None:
         """Refuse any question but the one that the repeated answer belongs to."""
-        here = self._opened
+        here = self._open_attempt
         if here.given is not None:
             asked = here.machine.charter.variant.messages[0].kind()
             with _as_lost_link():
@@ -614,7 +614,7 @@ def _has_declined(failure: ProtocolError) -> bool:
     return isinstance(failure, PrivacyError | RemoteProtocolError)
 
 
-def _unreached(lost: ConnectionError, *, said: bool) -> Ending:
+def _unreached_ending(lost: ConnectionError, *, said: bool) -> Ending:
     """Ending of a party that cannot reach its aggregator.
 
     Args:

@@ -47,9 +47,9 @@ def read_member(
     key = key or folder / KEY
     secret = key_secret(_read_content(key), key)
     if (folder / ROSTER).exists():
-        roster, name = _listed(folder, read, secret, key)
+        roster, name = _member_in_roster(folder, read, secret, key)
     else:
-        roster, name = _placed(folder, read, secret)
+        roster, name = _member_in_place(folder, read, secret)
     try:
         charter = read.charter(own, roster)
         # There may be too few parties for what the variant promises.
@@ -73,7 +73,7 @@ def decoded(content: bytes, kind: type[S], path: Path) -> S:
         raise UsageError(f"{path}: nested too deeply") from error
 
 
-def _listed(
+def _member_in_roster(
     folder: Path, charter: CharterFile, secret: bytes, key_file: Path
 ) -> tuple[Roster, PartyId]:
     """All members, and the member with this key."""
@@ -92,7 +92,7 @@ def _listed(
     raise UsageError(f"{key_file}: its public key is not on the roster")
 
 
-def _placed(folder: Path, charter: CharterFile, secret: bytes) -> tuple[Roster, PartyId]:
+def _member_in_place(folder: Path, charter: CharterFile, secret: bytes) -> tuple[Roster, PartyId]:
     """The roster as a party with this key knows it, and the party's id."""
     path = folder / PLACE
     read = decoded(_read_content(path), PlaceFile, path)

@@ -119,7 +119,7 @@ def preflight(
         read = read_plan(path)
         asked, analysis, coding = read.variant, read.analysis, read.coding
     yield from survey_facts(asked, analysis, parties)
-    yield from _closed(asked)
+    yield from _on_closing(asked)
     people: Respondents | None = None
     if records is not None:
         try:
@@ -128,7 +128,7 @@ def preflight(
             yield Known("records", f"{error}.", ready=False)
         else:
             yield _records(records, people.records, asked)
-    yield from _predicted(asked, parties, people, useful)
+    yield from _on_usefulness(asked, parties, people, useful)
     if paying and (ids is None or people is not None):
         payers = None if people is None else people.ids
         allowed = Payers(None).asked(asked, budget=budget, honest=honest, delta=delta)
@@ -137,14 +137,14 @@ def preflight(
         yield _address(*address)
 
 
-def _closed(asked: Variant) -> Iterator[Known]:
+def _on_closing(asked: Variant) -> Iterator[Known]:
     closing, now = asked.survey.closing, datetime.datetime.now(datetime.UTC)
     if closing is not None and closing <= now:
         says = f"it has closed: this machine's clock says {moment(int(now.timestamp()))}."
         yield Known("closes", says, ready=False)
 
 
-def _predicted(
+def _on_usefulness(
     variant: Variant,
     parties: int | None,
     people: Respondents | None,
@@ -321,7 +321,7 @@ def _purse(
     except PrivacyError as error:
         return Known("purse", f"{folder}: {error}.", ready=False)
     # An earlier attempt at this survey counts too, where the next one draws anew.
-    enough = f"{_named(allowed)} is enough as far as other surveys go"
+    enough = f"{_budget_words(allowed)} is enough as far as other surveys go"
     return Known("purse", f"{says}; {enough}.", ready=True)
 
 
@@ -331,7 +331,7 @@ def cost_words(cost: Cost) -> str:
     return f"{said} and \N{GREEK SMALL LETTER DELTA} {cost.delta:.6g}" if cost.delta else said
 
 
-def _named(allowed: Payers) -> str:
+def _budget_words(allowed: Payers) -> str:
     budget = "any budget" if allowed.budget is None else f"a budget of {allowed.budget:.6g}"
     return f"{budget} and a delta of {allowed.delta:.6g}" if allowed.delta else budget
 

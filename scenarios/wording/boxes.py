@@ -29,7 +29,7 @@ def box_sentences(variant: Variant) -> Iterator[str]:
     for names in groups:
         boxes = some(map(cut, names), len(names), _NAMES)
         try:
-            total, each = _together(variant, names), _paid_each(variant, names)
+            total, each = _joint_epsilon(variant, names), _paid_each(variant, names)
         except (ProtocolError, ValueError) as error:  # A variant of somebody's own.
             yield f"Check boxes {boxes}: what they cost is not known ({cut(str(error), 200)})."
             continue
@@ -64,10 +64,10 @@ def _paid_each(variant: Variant, names: Sequence[str]) -> list[float] | None:
         return None
     losses = PureAccountant().judge(event).attributes
     each = [losses.get(name, 0.0) for name in names]
-    return each if math.isclose(math.fsum(each), _together(variant, names)) else None
+    return each if math.isclose(math.fsum(each), _joint_epsilon(variant, names)) else None
 
 
-def _together(variant: Variant, names: Sequence[str]) -> float:
+def _joint_epsilon(variant: Variant, names: Sequence[str]) -> float:
     """Epsilon for records that differ only in these attributes."""
     event = _report_event(variant)
     if event is None:

@@ -38,7 +38,7 @@ def epsilon(value: float, *, least: bool = False) -> str:
     Args:
         least: it is what was learned at least, and rounded down.
     """
-    return "∞" if math.isinf(value) else f"{_rounded(value, 4, least=least):.4g}"
+    return "∞" if math.isinf(value) else f"{_round(value, 4, least=least):.4g}"
 
 
 def nats(value: float) -> str:
@@ -46,7 +46,7 @@ def nats(value: float) -> str:
     return "infinite" if math.isinf(value) else f"{value:.6g}"
 
 
-def _rounded(value: float, digits: int, *, least: bool = False) -> float:
+def _round(value: float, digits: int, *, least: bool = False) -> float:
     """Round a positive number up, or down with ``least``, ignoring float noise."""
     if value <= 0:
         return 0.0
@@ -104,7 +104,7 @@ def odds(loss: float) -> str:
     """The factor by which an observer's odds can change at a loss in nats."""
     if math.isinf(loss) or loss > 700:
         return "any factor"
-    factor = _rounded(math.exp(loss), 3)
+    factor = _round(math.exp(loss), 3)
     if factor < 1e6:
         return f"a factor of {factor:,.0f}" if factor >= 100 else f"a factor of {factor:.3g}"
     power = math.floor(math.log10(factor * (1 + 1e-9)))

@@ -43,7 +43,7 @@ def conspiracy_sentences(found: Withstood) -> tuple[str, ...]:
     The first sentence includes the number of witnesses that must be honest, if any certify the
     survivors.
     """
-    who, learn = _of(found.colluders, found.parties), "they learn"
+    who, learn = _some_of(found.colluders, found.parties), "they learn"
     if found.adaptive < found.colluders:
         who += f", chosen before the neighbours are drawn, or any {found.adaptive:,},"
     elif not found.colluders:
@@ -79,15 +79,15 @@ def withstood_in(variant: Variant, parties: int) -> Withstood | None:
     Raises:
         ValueError: the variant cannot sum among so many parties.
     """
-    return _asked(variant, parties, lambda sums: sums.withstands(parties))
+    return _sum_figure(variant, parties, lambda sums: sums.withstands(parties))
 
 
 def promised_in(variant: Variant, parties: int) -> int | None:
     """Minimum number of honest parties in a variant's secure sum; None if unknown."""
-    return _asked(variant, parties, lambda sums: sums.promised(parties))
+    return _sum_figure(variant, parties, lambda sums: sums.promised(parties))
 
 
-def _asked(variant: Variant, parties: int, ask: Callable[[SecureSum], T]) -> T | None:
+def _sum_figure(variant: Variant, parties: int, ask: Callable[[SecureSum], T]) -> T | None:
     """A figure of a variant's secure sum; None without a sum, or if unknown."""
     if not is_summed(variant, parties):
         return None
@@ -168,8 +168,8 @@ def sums_sentences_by_size(variant: Variant) -> tuple[str, ...]:
             known[parties] = sums.withstands(parties)
     if not known:
         return (NOT_KNOWN,)
-    some = [_of(known[size].colluders, size) for size in _SIZES if size in known]
-    first, *others = some or [_of(known[max(known)].colluders, max(known))]
+    some = [_some_of(known[size].colluders, size) for size in _SIZES if size in known]
+    first, *others = some or [_some_of(known[max(known)].colluders, max(known))]
     more = "".join(f", {other.removesuffix(' parties')}" for other in others)
     least = next((parties for parties, found in known.items() if found.missing), None)
     readers = known[max(known)].readers
@@ -199,7 +199,7 @@ def _whom(found: Withstood) -> str:
     return "the aggregator or any reader of the record" if found.readers else "the aggregator"
 
 
-def _of(some: int, parties: int) -> str:
+def _some_of(some: int, parties: int) -> str:
     return f"{some:,} of {count(parties, 'party', 'parties')}"
 
 

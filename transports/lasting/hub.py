@@ -99,7 +99,7 @@ class LastingHub(TcpHub):
         self._met = trio.Event()
         self._older: OlderRecordError | None = None
 
-    def _heed(self, hello: handshake.Hello) -> None:
+    def _check_hello(self, hello: handshake.Hello) -> None:
         charter = self._switch.exchange.charter
         held = checkpoint_in(hello, charter)
         if held is not None and held.session != charter.session:
@@ -595,7 +595,7 @@ class Visit(Caller):
         why: str | None = None
         try:
             with self.scope:
-                why = await self._carried(connection)
+                why = await self._carry(connection)
         finally:
             self.over.set()
             line.hub.advance()
@@ -611,7 +611,7 @@ class Visit(Caller):
             line.free()
         await connection.aclose()
 
-    async def _carried(self, connection: Connection) -> str | None:
+    async def _carry(self, connection: Connection) -> str | None:
         """Relay both ways; return why it ended, or None after a goodbye."""
         line = self._line
         while self.before is not None:

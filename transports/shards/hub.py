@@ -212,7 +212,7 @@ class _Worker(Caller):
 
     def _relay(self, member: _Member, content: bytes) -> None:
         switch = self._switch
-        envelope = self._opened(member, content)
+        envelope = self._open(member, content)
         if envelope is None:
             return
         try:
@@ -220,7 +220,7 @@ class _Worker(Caller):
         except (RemoteProtocolError, trio.BrokenResourceError):
             return  # It is detached.
         if relayed:
-            self._relayed(member)
+            self._count_relayed(member)
         else:
             member.parked = deque()
             self._parked += 1
@@ -235,21 +235,21 @@ class _Worker(Caller):
         try:
             while envelope is not None:
                 await self._switch.relay(member.name, (envelope,), (content,))
-                self._relayed(member)
+                self._count_relayed(member)
                 if not parked:
                     break
                 content = parked.popleft()
                 if not content:
                     self._end(int.from_bytes(member.prefix, "big"), member, LINK_CLOSED)
                     break
-                envelope = self._opened(member, content)
+                envelope = self._open(member, content)
         except (RemoteProtocolError, trio.BrokenResourceError):
             pass  # It is detached.
         member.parked = None
         self._parked -= 1
         self._unparked.unpark_all()
 
-    def _opened(self, member: _Member, content: bytes) -> Envelope | None:
+    def _open(self, member: _Member, content: bytes) -> Envelope | None:
         try:
             return decode_envelope(content)
         except RemoteProtocolError as error:
@@ -257,7 +257,7 @@ class _Worker(Caller):
             self._switch.detach(member.name, f"refused: {error}")
             return None
 
-    def _relayed(self, member: _Member) -> None:
+    def _count_relayed(self, member: _Member) -> None:
         member.owed += 1
         if member.owed >= self._enough:
             member.is_ready()

@@ -71,7 +71,7 @@ class Admitted(msgspec.Struct, frozen=True, array_like=True, tag=True, forbid_un
 
 def challenge(key: bytes, hello: Hello, attempt: int, nonce: bytes) -> Challenge:
     """The hub's answer to a hello."""
-    return Challenge(attempt, nonce, _sealed(key, b"challenge", hello, attempt, nonce))
+    return Challenge(attempt, nonce, _seal(key, b"challenge", hello, attempt, nonce))
 
 
 def prove(key: bytes, hello: Hello, challenged: Challenge) -> Proof:
@@ -81,12 +81,12 @@ def prove(key: bytes, hello: Hello, challenged: Challenge) -> Proof:
         RemoteProtocolError: the challenge is not of the hub that made the key.
     """
     attempt, nonce = challenged.attempt, challenged.nonce
-    expected = _sealed(key, b"challenge", hello, attempt, nonce)
+    expected = _seal(key, b"challenge", hello, attempt, nonce)
     if len(challenged.nonce) != NONCE_BYTES or not hmac.compare_digest(
         challenged.signature, expected
     ):
         raise RemoteProtocolError("the challenge was made with another key", field="challenge")
-    return Proof(_sealed(key, b"proof", hello, attempt, nonce))
+    return Proof(_seal(key, b"proof", hello, attempt, nonce))
 
 
 def check_proof(key: bytes, hello: Hello, attempt: int, nonce: bytes, proof: Proof) -> None:
@@ -95,7 +95,7 @@ def check_proof(key: bytes, hello: Hello, attempt: int, nonce: bytes, proof: Pro
     Raises:
         RemoteProtocolError: the proof was made with another key.
     """
-    if not hmac.compare_digest(proof.signature, _sealed(key, b"proof", hello, attempt, nonce)):
+    if not hmac.compare_digest(proof.signature, _seal(key, b"proof", hello, attempt, nonce)):
         raise RemoteProtocolError("the proof was made with another key", field="proof")
 
 
@@ -110,5 +110,5 @@ def read_place(payload: bytes) -> int:
     return int.from_bytes(payload[:PLACE_BYTES], "big")
 
 
-def _sealed(key: bytes, purpose: bytes, hello: Hello, attempt: int, nonce: bytes) -> bytes:
+def _seal(key: bytes, purpose: bytes, hello: Hello, attempt: int, nonce: bytes) -> bytes:
     return hmac.digest(key, statement(purpose, hello, attempt, nonce), hashlib.sha256)

@@ -218,7 +218,7 @@ class Gateway:
     async def _get_terms(self, request: Request) -> Response:
         charter = self._charter
         members = len(charter.roster)
-        return _packed((self._terms, charter.attempt, charter.roster.root, members, self._note))
+        return _pack((self._terms, charter.attempt, charter.roster.root, members, self._note))
 
     async def _get_place(self, request: Request) -> Response:
         party, roster = PartyId(request.path.removeprefix(_PLACE)), self._charter.roster
@@ -231,7 +231,7 @@ class Gateway:
         if self._commits is not None and not self._over:
             await self._commits.caught_up(self._said.asked)
         place = roster.position[party]
-        return _packed(
+        return _pack(
             (
                 place,
                 roster.inclusion_path_at(place),
@@ -253,7 +253,7 @@ class Gateway:
             return self._refuse(request, 403, "not signed by the place's key")
         receipt, note = self.receipts.get(party, (None, None))
         answered = party in self._said.answered
-        return _packed((answered, receipt, note, not answered and self._can_answer(party)))
+        return _pack((answered, receipt, note, not answered and self._can_answer(party)))
 
     async def _post_answer(self, request: Request) -> Response:
         """Accept a place's answer. Without its key, replies do not depend on earlier answers."""
@@ -363,7 +363,7 @@ class Gateway:
         if party not in self._commits.acknowledged:
             await self._commits.caught_up()
         given = self._commits.acknowledged.get(party)
-        return _text(503, "not now", wait=1.0) if given is None else _packed(given)
+        return _text(503, "not now", wait=1.0) if given is None else _pack(given)
 
     def _can_answer(self, party: PartyId) -> bool:
         """Check whether a place that has not answered still can."""
@@ -392,7 +392,7 @@ def _place_and_digest(path: str) -> tuple[PartyId, str]:
     return PartyId(party), digest
 
 
-def _packed(value: object) -> Response:
+def _pack(value: object) -> Response:
     return Response(200, _encode(value), {**_HEADERS, "Content-Type": _MSGPACK})
 
 

@@ -81,7 +81,7 @@ class _RefusedError(Exception):
         self.response = msgspec.structs.replace(response, headers=closing)
 
 
-def _refused(status: int, reason: str, **headers: str) -> _RefusedError:
+def _refusal(status: int, reason: str, **headers: str) -> _RefusedError:
     return _RefusedError(Response(status, f"{reason}\n".encode(), headers))
 
 
@@ -200,25 +200,25 @@ class _Connection:
             if status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
                 reason = f"headers of more than {self._limits.head} bytes"
             # Its traceback would keep everything that this connection holds.
-            raise _refused(status, reason) from error.with_traceback(None)
+            raise _refusal(status, reason) from error.with_traceback(None)
         return handler, msgspec.structs.replace(request, body=body)
 
     def _check(self, head: h11.Request, paths: Paths) -> Handler:
         method, path, headers = head.method.decode(), head.target.decode(), dict(head.headers)
         methods = paths.get(path) or paths.get(path[: path.find("/", 1) + 1])
         if not head.http_version.startswith(b"1."):
-            raise _refused(400, "expected HTTP/1.1")
+            raise _refusal(400, "expected HTTP/1.1")
         if methods is None:
-            raise _refused(404, f"expected {' or '.join(paths)}")
+            raise _refusal(404, f"expected {' or '.join(paths)}")
         handler = methods.get("GET" if self._head_only else method)
         if handler is None:
-            raise _refused(405, f"expected {' or '.join(methods)}", Allow=", ".join(methods))
+            raise _refusal(405, f"expected {' or '.join(methods)}", Allow=", ".join(methods))
         if b"transfer-encoding" in headers:
-            raise _refused(501, "expected Content-Length, not a transfer encoding")
+            raise _refusal(501, "expected Content-Length, not a transfer encoding")
         if method == "POST" and b"content-length" not in headers:
-            raise _refused(411, "expected Content-Length")
+            raise _refusal(411, "expected Content-Length")
         if int(headers.get(b"content-length", 0)) > self._limits.body:
-            raise _refused(413, f"a body of more than {self._limits.body} bytes")
+            raise _refusal(413, f"a body of more than {self._limits.body} bytes")
         return handler
 
     async def _next(self) -> object:

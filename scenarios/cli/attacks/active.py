@@ -67,7 +67,7 @@ def attacked_actively(options: AttackOptions) -> int:
     text = options.variant
     if text != EVERY:
         started = time.perf_counter()
-        found, written = _attacked(find_variant(text), options, options.out)
+        found, written = _attack(find_variant(text), options, options.out)
         said = state_active(text, found, written, seconds=time.perf_counter() - started)
         print_statement(said, as_json=options.as_json)
         return 1 if found.accused else 0
@@ -77,7 +77,7 @@ def attacked_actively(options: AttackOptions) -> int:
     for name, cls in BUILT_IN.items():
         started = time.perf_counter()
         folder = None if options.out is None else options.out / name
-        found, written = _attacked(cls, options, folder)
+        found, written = _attack(cls, options, folder)
         every.append((name, found, written, time.perf_counter() - started))
     if options.as_json:
         print_json([active_values(found) for _, found, _, _ in every])
@@ -90,7 +90,7 @@ def attacked_actively(options: AttackOptions) -> int:
     return 1 if any(found.accused for _, found, _, _ in every) else 0
 
 
-def _attacked(
+def _attack(
     cls: type[Variant], options: AttackOptions, folder: Path | None
 ) -> tuple[ActiveAttack, list[Path]]:
     """Attack, and keep the script of each finding."""

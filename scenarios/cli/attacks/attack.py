@@ -52,7 +52,7 @@ def attack(options: AttackOptions) -> int:
     found = find_attackable(options.variant)
     started = time.perf_counter()
     try:
-        result = _attacked(found, options)
+        result = _attack(found, options)
     except ValueError as error:
         raise UsageError(str(error)) from error
     except MemoryError as error:
@@ -68,7 +68,7 @@ def attack(options: AttackOptions) -> int:
     return 1 if result.accused else 0
 
 
-def _attacked(
+def _attack(
     found: type[Variant] | Callable[[object], object] | Randomizer, options: AttackOptions
 ) -> Attack | ClientAttack:
     variant, inputs, claims = options.variant, options.inputs, options.claims
@@ -77,7 +77,7 @@ def _attacked(
             raise UsageError(
                 f"--inputs and --claims are for a client function; {variant} is a variant"
             )
-        return _variant_attacked(found, options)
+        return _attack_variant(found, options)
     kind = "function" if callable(found) else "randomizer"
     if options.engine.chosen or options.out is not None:
         raise UsageError(
@@ -88,13 +88,13 @@ def _attacked(
     if not callable(found):
         if claims is not None:
             raise UsageError("--claims is for a client function; a randomizer says its epsilon")
-        return _draws_attacked(found, inputs, options.limits)
+        return _attack_draws(found, inputs, options.limits)
     if inputs is None or claims is None:
         raise UsageError(f"{variant} is a function: say --inputs A,B and --claims EPSILON")
-    return _client_attacked(found, inputs, claims, options.limits)
+    return _attack_client(found, inputs, claims, options.limits)
 
 
-def _variant_attacked(cls: type[Variant], options: AttackOptions) -> Attack:
+def _attack_variant(cls: type[Variant], options: AttackOptions) -> Attack:
     from protocol.attack.attack import attack
     from protocol.audit.coalition.coalition import observer_named
     from protocol.session.variant import parameters_of
@@ -129,7 +129,7 @@ def _variant_attacked(cls: type[Variant], options: AttackOptions) -> Attack:
     return found
 
 
-def _client_attacked(
+def _attack_client(
     client: Callable[[object], object], inputs: str, claims: float, limits: dict[str, Any]
 ) -> ClientAttack:
     from protocol.attack.client import attack_client
@@ -140,7 +140,7 @@ def _client_attacked(
     return attack_client(client, _split_two(inputs), claims=claims, **limits)
 
 
-def _draws_attacked(
+def _attack_draws(
     randomizer: Randomizer, inputs: str | None, limits: dict[str, Any]
 ) -> ClientAttack:
     from protocol.attack.client import ClientAttack

@@ -186,7 +186,7 @@ def answer(
         answered = trio.run(asking)
     except PrivacyError as error:
         return _complain(NO_BUDGET, str(error), "nothing more spent")
-    spent = _spent(answered.spent, answered.before, answered.attempt)
+    spent = _cost_sentence(answered.spent, answered.before, answered.attempt)
     if answered.repeated:
         spent += "; it was the report given before, so both can be linked"
     if answered.trouble:
@@ -215,7 +215,7 @@ def _complain(how: Ending, why: str, spent: str) -> int:
     return how.code
 
 
-def _spent(spent: Cost, before: Cost, attempt: int) -> str:
+def _cost_sentence(spent: Cost, before: Cost, attempt: int) -> str:
     """Cost per respondent: in this attempt, and in earlier ones."""
     if not attempt:
         return "nothing spent"

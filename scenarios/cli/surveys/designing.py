@@ -208,7 +208,7 @@ def design(options: DesignOptions) -> None:
     setup = options.setup(asked)
     maker = None if options.own is None else _maker(options.own, asked)
     if options.error is not None:
-        _need(setup, options.error, options)
+        _print_needed(setup, options.error, options)
     elif options.epsilons is not None:
         _design(setup, options.epsilons, maker, options)
 
@@ -283,10 +283,11 @@ def _curve(row: Row) -> str:
     return f"{row.candidate.name} (if enough are honest)"
 
 
-def _need(setup: Setup, error: float, options: DesignOptions) -> None:
+def _print_needed(setup: Setup, error: float, options: DesignOptions) -> None:
     level = options.level
     found = {
-        name: _needed(setup, cls, error, level, options.epsilons) for name, cls in BUILT_IN.items()
+        name: _find_needed(setup, cls, error, level, options.epsilons)
+        for name, cls in BUILT_IN.items()
     }
     needed = [one for each in found.values() for one in each]
     if not needed:
@@ -307,7 +308,7 @@ def _order(one: Needed) -> tuple[bool, float, int, bool]:
     return candidate.among is not None, one.epsilon, one.respondents, not page
 
 
-def _needed(
+def _find_needed(
     setup: Setup,
     cls: type[Variant],
     error: float,

@@ -72,7 +72,7 @@ def _party_options(command: F) -> F:
     return command
 
 
-def _named(parties: tuple[str, ...], count: int | None, names: Path | None) -> Sequence[str]:
+def _party_names(parties: tuple[str, ...], count: int | None, names: Path | None) -> Sequence[str]:
     if bool(parties) + bool(count) + bool(names) != 1:
         raise UsageError("expected --party ID for each party, or --count N, or --names FILE")
     if count:
@@ -132,7 +132,7 @@ def invite(
         return
     if out is None:
         raise UsageError("expected --out FOLDER, for the invitations")
-    invitation = invited_by(read_plan(plan), _named(parties, count, names), out)
+    invitation = invited_by(read_plan(plan), _party_names(parties, count, names), out)
     click.echo(f"a file for each party is in {out / INVITATIONS}; hand it to that party alone")
     click.echo(f"the organiser's key: {invitation.organiser.hex()}")
 
@@ -271,7 +271,7 @@ def keys(
     Each member gets its own folder, to be handed to that member alone. Whoever runs this has had
     all private keys; with 'sottovoce invite', parties make their own.
     """
-    listed = _named(parties, count, names)
+    listed = _party_names(parties, count, names)
     read = read_plan(plan)
     charter = make_keys(read, listed, out, days=days)
     click.echo(f"{len(charter.roster)} folders in {out}; each holds one member's private key")

@@ -185,7 +185,7 @@ def estimate(options: EstimateOptions) -> int:
             intervals = intervals._replace(about="population")
             columns = _tests(found, options.tested)
         else:
-            columns = _asked(found, options)
+            columns = _requested_columns(found, options)
     except (ProtocolError, ValueError) as error:
         raise UsageError(f"{transcript}: {error}") from error
     about = {
@@ -215,7 +215,7 @@ def estimate(options: EstimateOptions) -> int:
     return 0
 
 
-def _asked(found: Estimate, options: EstimateOptions) -> Columns:
+def _requested_columns(found: Estimate, options: EstimateOptions) -> Columns:
     """The tables or the count of the command line.
 
     Raises:
@@ -224,7 +224,7 @@ def _asked(found: Estimate, options: EstimateOptions) -> Columns:
     """
     project, intervals = options.project, options.intervals
     if options.wanted:
-        return _counted(found, options.wanted, intervals)
+        return _count_columns(found, options.wanted, intervals)
     if options.asked:
         named = [_attributes_in(found.survey, text) for text in options.asked]
         tables = [found.table(*names, projection=project) for names in named]
@@ -236,7 +236,7 @@ def _asked(found: Estimate, options: EstimateOptions) -> Columns:
         # An attribute may have the name of any column here.
         columns = replace(table, names=("category",)).columns(*intervals)
         parts.append({"attribute": _same(name, table.values.size), **columns})
-    return _stacked(parts)
+    return _stack(parts)
 
 
 def _usefulness(
@@ -290,7 +290,7 @@ def _tables(tables: Sequence[Table], intervals: Intervals) -> Columns:
             return columns
         own = {name: columns.pop(name, _same(None, size)) for name in names}
         parts.append({TABLE: _same(",".join(table.names), size), **own, **columns})
-    return _stacked(parts)
+    return _stack(parts)
 
 
 def _tests(found: Estimate, tested: Sequence[str]) -> Columns:
@@ -313,7 +313,7 @@ def _tests(found: Estimate, tested: Sequence[str]) -> Columns:
 
 
 def _means(found: Estimate, intervals: Intervals) -> Columns:
-    return _stacked(
+    return _stack(
         [
             {"attribute": _same(name, 1), **_figures(mean, intervals)}
             for name, mean in found.attribute_means().items()
@@ -321,7 +321,7 @@ def _means(found: Estimate, intervals: Intervals) -> Columns:
     )
 
 
-def _counted(found: Estimate, wanted: Sequence[str], intervals: Intervals) -> Columns:
+def _count_columns(found: Estimate, wanted: Sequence[str], intervals: Intervals) -> Columns:
     where = _where(found.survey, wanted)
     said = {_column(name): _same(" or ".join(categories), 1) for name, categories in where.items()}
     return {**said, **_figures(found.count(where), intervals)}
@@ -375,7 +375,7 @@ def _same(text: str | None, size: int) -> NDArray[np.object_]:
     return np.full(size, text, np.object_)
 
 
-def _stacked(parts: Sequence[Columns]) -> Columns:
+def _stack(parts: Sequence[Columns]) -> Columns:
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 

@@ -122,7 +122,7 @@ def explain(
         return refused(audited, transcript)
     made = audited.charter.variant
     who = PartyId(party)
-    counted = _counted(audited, reports)
+    counted = _counted_reports(audited, reports)
     if who not in counted:
         raise UsageError(f"{transcript}: no report of a party {party!r} is counted")
     own = counted[who]
@@ -130,7 +130,7 @@ def explain(
         raise UsageError(
             f"--respondent {respondent}: {party} speaks for {count(len(own), 'respondent')}"
         )
-    held = None if records is None else _held(records, made, counted)
+    held = None if records is None else _read_answers(records, made, counted)
     path = Path(f"{party}.svg") if out is None else out
     prepare_output(path, own=BEGINS)
     survey = made.survey
@@ -142,14 +142,14 @@ def explain(
     cells = own[respondent - 1]
     place = respondent if len(own) > 1 else 0
     before = sum(len(counted[one]) for one in [*counted][: [*counted].index(who)])
-    answers, truth = ([], []) if held is None else _known(held, before + respondent - 1)
-    concluded, together = _concluded(audited.estimate, reports.blocks, cells)
+    answers, truth = ([], []) if held is None else _answers_and_truth(held, before + respondent - 1)
+    concluded, together = _draw_conclusions(audited.estimate, reports.blocks, cells)
     found = Respondent(
         party=party,
         place=place,
         respondents=audited.estimate.n,
         attributes=survey.attributes,
-        sent=_sent(made, reports.blocks, cells),
+        sent=_sent_answers(made, reports.blocks, cells),
         conclusions=concluded,
         together=together,
         source=audited.source,
@@ -166,7 +166,7 @@ def explain(
     return 0
 
 
-def _counted(audited: Audit, reports: _Reports) -> dict[PartyId, NDArray[Any]]:
+def _counted_reports(audited: Audit, reports: _Reports) -> dict[PartyId, NDArray[Any]]:
     """Reports of all counted parties, in roster order, the order of the records."""
     missing = {
         one
@@ -181,7 +181,7 @@ def _counted(audited: Audit, reports: _Reports) -> dict[PartyId, NDArray[Any]]:
     }
 
 
-def _known(held: Records, place: int) -> tuple[list[str], list[NDArray[np.float64]]]:
+def _answers_and_truth(held: Records, place: int) -> tuple[list[str], list[NDArray[np.float64]]]:
     """The answers of one respondent, and the true shares of every attribute."""
     answered = zip(held.survey.attributes, held.codes[place], strict=True)
     answers = [attribute.categories[code] for attribute, code in answered]
@@ -192,7 +192,7 @@ def _known(held: Records, place: int) -> tuple[list[str], list[NDArray[np.float6
     return answers, truth
 
 
-def _held(path: Path, made: Variant, counted: Mapping[PartyId, NDArray[Any]]) -> Records:
+def _read_answers(path: Path, made: Variant, counted: Mapping[PartyId, NDArray[Any]]) -> Records:
     """The answers of all counted respondents.
 
     Raises:
@@ -208,7 +208,7 @@ def _held(path: Path, made: Variant, counted: Mapping[PartyId, NDArray[Any]]) ->
     return held
 
 
-def _sent(made: Variant, blocks: Sequence[Block], cells: NDArray[Any]) -> tuple[Sent, ...]:
+def _sent_answers(made: Variant, blocks: Sequence[Block], cells: NDArray[Any]) -> tuple[Sent, ...]:
     survey = made.survey
     codes: dict[str, Sent] = {}
     for block, cell in zip(blocks, cells, strict=True):
@@ -224,7 +224,7 @@ def _sent(made: Variant, blocks: Sequence[Block], cells: NDArray[Any]) -> tuple[
     return tuple(codes[name] for name in survey.names)
 
 
-def _concluded(
+def _draw_conclusions(
     estimate: Estimate, blocks: Sequence[Block], cells: NDArray[Any]
 ) -> tuple[tuple[Conclusion, ...], bool]:
     """Conclusions from a report, and whether they cover all attributes together.

@@ -60,13 +60,13 @@ def check_command(path: Path, command: str) -> None:
     Raises:
         UsageError: the file is for another command, which the message names.
     """
-    if (found := _checked_by(path)) not in (None, command):
+    if (found := _checking_command(path)) not in (None, command):
         kind = None if path.is_dir() else detect_kind(path)
         what = "" if kind is None else f"{kind.what}: "
         raise UsageError(f"{path}: {what}it is for 'sottovoce {found}'")
 
 
-def _checked_by(path: Path) -> str | None:
+def _checking_command(path: Path) -> str | None:
     if path.is_dir() or path.suffix == ".toml":
         return "preflight"
     with path.open("rb") as file:

@@ -124,7 +124,7 @@ class Coding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         wanted = columns if beside is None else [*columns, tidied(beside)]
         for column in wanted:
             if column not in sheet.names:
-                raise UsageError(_no_column(sheet.source, column, sheet.names))
+                raise UsageError(_missing_column(sheet.source, column, sheet.names))
         coders = [
             _Coder(question, attribute, self.format)
             for question, attribute in zip(self.questions, self.survey.attributes, strict=True)
@@ -151,7 +151,7 @@ class Coding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return Records(self.survey, np.concatenate(blocks)), further
 
 
-def _no_column(source: str, column: str, names: Sequence[str]) -> str:
+def _missing_column(source: str, column: str, names: Sequence[str]) -> str:
     near = did_you_mean(column, names) or "."
     return f"{source}: no column {shown(column)}{near} The table has {listed(names)}"
 
@@ -233,7 +233,7 @@ class _Coder(dict[Cell, int]):
             number = self._number(cell)
             return self._else if number is None else bisect_right(self._edges, number)
         if self._ticked is not None:
-            return self._whether[self._ticked in self._listed(cell)]
+            return self._whether[self._ticked in self._listed_answers(cell)]
         code = self._exact.get(cell)
         if code is None and self._alike:
             code = self._alike.get(normalize(cell))
@@ -246,7 +246,7 @@ class _Coder(dict[Cell, int]):
         day = date_in(cell, self._order)
         return None if day is None else day.toordinal()
 
-    def _listed(self, cell: str) -> set[str]:
+    def _listed_answers(self, cell: str) -> set[str]:
         """Answers listed in a cell, normalized for comparison."""
         separator = (self._question.separator or "").strip() or None  # None cuts at blanks.
         return {self._comparable(part) for part in cell.split(separator)}

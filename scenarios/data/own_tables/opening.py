@@ -42,7 +42,7 @@ def open_sheet(source: Source, given: Format | None = None) -> Sheet:
             return _frame_sheet(Frame.of(source))
     path = Path(source)
     with _naming(str(path)):
-        if path.suffix.lower() == ".parquet" or _begins(path) == _PARQUET:
+        if path.suffix.lower() == ".parquet" or _first_bytes(path) == _PARQUET:
             return _parquet_sheet(path)
         if is_statistics_file(path):
             return statistics_sheet(path)
@@ -96,7 +96,7 @@ def _parquet_sheet(path: Path) -> Sheet:
         return named_sheet(str(path), file.schema_arrow.names, read)
 
 
-def _begins(path: Path) -> bytes:
+def _first_bytes(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(len(_PARQUET))
 

@@ -130,19 +130,27 @@ def _column(proposed: Proposed) -> Iterator[str]:
 
 def _terms(terms: Terms) -> Iterator[str]:
     """Lines on the protocol and its cost, each with its meaning."""
-    yield _said(f"variant = {toml_text(terms.variant)}", "the protocol")
+    yield _with_comment(f"variant = {toml_text(terms.variant)}", "the protocol")
     if terms.noise == "none":
-        yield _said('noise = "none"', "exact sums: no epsilon bounds what they tell")
+        yield _with_comment('noise = "none"', "exact sums: no epsilon bounds what they tell")
     elif terms.noise is not None:
-        yield _said(f"noise = {toml_text(terms.noise)}", 'in every cell; "none" sums exactly')
-        yield _said(f"epsilon = {terms.epsilon}", "of a respondent, if enough parties are honest")
-        yield _said(f"delta = {terms.delta}", "with which probability that need not hold")
-        yield _said(f"parties = {terms.parties}", "how many take part, for whom coins are sized")
+        yield _with_comment(
+            f"noise = {toml_text(terms.noise)}", 'in every cell; "none" sums exactly'
+        )
+        yield _with_comment(
+            f"epsilon = {terms.epsilon}", "of a respondent, if enough parties are honest"
+        )
+        yield _with_comment(f"delta = {terms.delta}", "with which probability that need not hold")
+        yield _with_comment(
+            f"parties = {terms.parties}", "how many take part, for whom coins are sized"
+        )
     else:
-        yield _said(f"epsilon = {terms.epsilon}", "what a respondent's answers may cost, in nats")
+        yield _with_comment(
+            f"epsilon = {terms.epsilon}", "what a respondent's answers may cost, in nats"
+        )
 
 
-def _said(line: str, means: str) -> str:
+def _with_comment(line: str, means: str) -> str:
     return f"{line:<28}  # {means}"
 
 

@@ -175,16 +175,16 @@ def _expect_questions(source: str, columns: Sequence[Proposed], what: str = "col
 def _proposal(sheet: Sheet, limits: Limits, header: bool | None) -> Proposal:
     decimal = "."
     if sheet.delimiter != ",":
-        decimal = _guess_decimal([_merged(counter) for counter in sampled(sheet)])
+        decimal = _guess_decimal([_merge(counter) for counter in sampled(sheet)])
     rows, missing, alike_names = 0, set[str](), []
     proposed: dict[str, Proposed] = {}
     for name, counter in count_answers(sheet):
         rows = counter.total()
-        answers = _merged(counter, decimal)
+        answers = _merge(counter, decimal)
         missing |= answers.missing.keys() - {""}
         if _is_answer(name, answers, decimal):
             alike_names.append(name)
-        proposed[name] = _labelled(name, answers, decimal, limits, sheet.labels.get(name))
+        proposed[name] = _propose_labelled(name, answers, decimal, limits, sheet.labels.get(name))
     if not rows:
         raise UsageError(f"{sheet.source}: has no records")
     if header is None and sheet.delimiter is not None and 2 * len(alike_names) > len(sheet.names):
@@ -193,7 +193,7 @@ def _proposal(sheet: Sheet, limits: Limits, header: bool | None) -> Proposal:
             f"{listed(sheet.names)}; expected names, or --no-header where there are none (--header "
             "if these are the names)"
         )
-    columns = tuple(_apart(proposed[name], sheet.names) for name in sheet.names)
+    columns = tuple(_rename_clashes(proposed[name], sheet.names) for name in sheet.names)
     _expect_questions(sheet.source, columns)
     written = Format(
         delimiter=sheet.delimiter,
@@ -205,7 +205,7 @@ def _proposal(sheet: Sheet, limits: Limits, header: bool | None) -> Proposal:
     return Proposal(sheet.source, rows, written, columns)
 
 
-def _apart(proposed: Proposed, names: Sequence[str]) -> Proposed:
+def _rename_clashes(proposed: Proposed, names: Sequence[str]) -> Proposed:
     """The same proposal, with attributes of lists renamed where they clash with columns."""
     questions = tuple(
         each if each.column is None else replace(each, name=unused(each.name, names))
@@ -214,7 +214,7 @@ def _apart(proposed: Proposed, names: Sequence[str]) -> Proposed:
     return proposed._replace(questions=questions)
 
 
-def _merged(cells: Mapping[Any, int], decimal: str = ".") -> Answers:
+def _merge(cells: Mapping[Any, int], decimal: str = ".") -> Answers:
     counts: Counter[str] = Counter()
     missing: Counter[str] = Counter()
     spelt: dict[str, Any] = {}
@@ -256,16 +256,16 @@ def _guess_decimal(columns: Sequence[Answers]) -> str:
     return "," if len(commas) > len(points) or (thousands and len(commas) == len(points)) else "."
 
 
-def _labelled(
+def _propose_labelled(
     name: str, answers: Answers, decimal: str, limits: Limits, labels: Labels | None
 ) -> Proposed:
     if labels is None:
-        return _proposed(name, answers, decimal, limits)
+        return _propose(name, answers, decimal, limits)
     proposed = propose_labels(name, answers, labels, limits)
-    return with_labels(proposed or _proposed(name, answers, decimal, limits), labels)
+    return with_labels(proposed or _propose(name, answers, decimal, limits), labels)
 
 
-def _proposed(name: str, answers: Answers, decimal: str, limits: Limits) -> Proposed:
+def _propose(name: str, answers: Answers, decimal: str, limits: Limits) -> Proposed:
     counts = answers.counts
     notes, decisions = [], []
     try:

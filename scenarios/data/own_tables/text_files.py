@@ -60,7 +60,7 @@ def text_sheet(path: Path, given: Format) -> Sheet:
         raise UsageError(f"{path}: has NUL characters; expected a table as text")
     delimiter = given.delimiter or _guess_delimiter(start)
     try:
-        header = next(_parsed(start, delimiter))
+        header = next(_first_rows(start, delimiter))
     except csv.Error as error:
         raise UsageError(f"{path}: the first row: not a table: {_in_words(error)}") from error
     if not any(map(str.strip, header)):
@@ -95,7 +95,7 @@ def _rows(
                 next(reader)
             while block := list(islice(reader, BLOCK)):
                 if blank or {*map(len, block)} != {width}:
-                    blank, block = _judged(path, block, width, before, blank)
+                    blank, block = _check_widths(path, block, width, before, blank)
                 before += len(block)
                 if block:
                     yield block
@@ -131,7 +131,7 @@ def _broken_line(path: Path, encoding: str, delimiter: str) -> int:
     return line
 
 
-def _judged(
+def _check_widths(
     path: Path, block: list[list[str]], width: int, before: int, blank: int
 ) -> tuple[int, list[list[str]]]:
     """Check the widths of rows; return the first blank row, or 0, and the rows before it."""
@@ -162,7 +162,7 @@ def _guess_encoding(path: Path, begins: bytes) -> str:
     raise AssertionError("latin-1 fits any bytes")
 
 
-def _parsed(start: str, delimiter: str) -> Iterator[list[str]]:
+def _first_rows(start: str, delimiter: str) -> Iterator[list[str]]:
     """The first rows; the last may be cut short."""
     return csv.reader(
         start.splitlines(keepends=True), delimiter=delimiter, skipinitialspace=True, strict=True
@@ -175,7 +175,7 @@ def _guess_delimiter(start: str) -> str:
     for delimiter in DELIMITERS:
         rows: list[list[str]] = []
         try:
-            rows.extend(islice(_parsed(start, delimiter), _TRIED_ROWS))
+            rows.extend(islice(_first_rows(start, delimiter), _TRIED_ROWS))
         except csv.Error:
             if len(rows) < 2:
                 continue

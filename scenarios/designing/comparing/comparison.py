@@ -195,9 +195,9 @@ def compare(
         variant = each.candidate.variant
         if variant is not None and _find_case(variant, cases) is None:
             stream = Stream(secret_of(seed)).derive(f"compared {len(cases)}")
-            cases.append(_planned(variant, records, target, setup, runs, stream))
+            cases.append(_plan_case(variant, records, target, setup, runs, stream))
     if all(case.why for case in cases):
-        first = _measured(compared[0], cases)
+        first = _measure(compared[0], cases)
         raise UsageError(f"none of the variants applies; {first.variant}: {first.why}")
     found = iter(carried(missed_in, [piece for case in cases for piece in case.pieces]))
     for case in cases:
@@ -207,7 +207,7 @@ def compare(
         respondents=len(records),
         target=target,
         setup=setup,
-        measured=tuple(_measured(each, cases) for each in compared),
+        measured=tuple(_measure(each, cases) for each in compared),
     )
 
 
@@ -232,7 +232,7 @@ def _find_case(variant: Variant, cases: Sequence[_Case]) -> _Case | None:
     return next((case for case in cases if case.variant == variant), None)
 
 
-def _planned(
+def _plan_case(
     variant: Variant, records: Records, target: Target, setup: Setup, runs: int, stream: Stream
 ) -> _Case:
     stays = 1 - setup.dropout
@@ -253,7 +253,7 @@ def _planned(
     )
 
 
-def _measured(compared: Compared, cases: Sequence[_Case]) -> Measured:
+def _measure(compared: Compared, cases: Sequence[_Case]) -> Measured:
     candidate = compared.candidate
     said = Measured(
         candidate.name, compared.epsilon, candidate.chosen, candidate.why, candidate.among

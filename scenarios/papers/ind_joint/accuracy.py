@@ -97,15 +97,15 @@ class Reported:
 
     def joint(self) -> Floats:
         """RR-Ind-Joint in every run (Algorithm 3): both inverses applied to the reports' table."""
-        return self._unmixed(self._unmixed(self.shares, 0), 1)
+        return self._unmix(self._unmix(self.shares, 0), 1)
 
     def product(self) -> Floats:
         """RR-Ind in every run (Algorithm 2): the outer product of the estimated margins."""
-        first = self._unmixed(self.shares.sum(axis=2, keepdims=True), 0)
-        second = self._unmixed(self.shares.sum(axis=1, keepdims=True), 1)
+        first = self._unmix(self.shares.sum(axis=2, keepdims=True), 0)
+        second = self._unmix(self.shares.sum(axis=1, keepdims=True), 1)
         return first * second
 
-    def _unmixed(self, tables: Floats, attribute: int) -> Floats:
+    def _unmix(self, tables: Floats, attribute: int) -> Floats:
         keep = self.keeps[attribute]
         return keep.unmixing([keep.size], [0]).apply(tables, 1 + attribute)
 

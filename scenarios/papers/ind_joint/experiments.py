@@ -109,23 +109,23 @@ def _example(asked: Asked[Nothing]) -> Sample | list[Sample]:
         return Sample.of(found, shows="Cramer's V")
     expected = Reported.exact(TRUTH, keeps)
     if of == MARGINS:
-        return _described("RR-Ind", expected.product())
+        return _table_sample("RR-Ind", expected.product())
     if of in (TENTHS, HUNDREDTHS):
         remark = (
             "This gives the printed cells: lambda = (.2875, .1625, .2625, .2875) rounded to (.3, "
             ".2, .3, .3), so they sum to 1.1, and their V is not .8."
         )
         rounded = Reported.exact(TRUTH, keeps, of=10 if of == TENTHS else 100)
-        return _described("RR-Ind-Joint", rounded.joint(), remark if of == TENTHS else "")
+        return _table_sample("RR-Ind-Joint", rounded.joint(), remark if of == TENTHS else "")
     stated = Reported.counted(DATA, keeps, REPORTS[np.newaxis])
     return [
-        _described(
+        _table_sample(
             "RR-Ind",
             stated.product(),
             "Both margins of the stated reports are (.5, .5), so RR-Ind is .25 everywhere; the "
             "printed table is the product of the data's true margins.",
         ),
-        _described(
+        _table_sample(
             "RR-Ind-Joint",
             stated.joint(),
             "The printed cells do not follow from the stated reports: a rounded lambda was "
@@ -134,7 +134,7 @@ def _example(asked: Asked[Nothing]) -> Sample | list[Sample]:
     ]
 
 
-def _described(shows: str, tables: Floats, remark: str = "") -> Sample:
+def _table_sample(shows: str, tables: Floats, remark: str = "") -> Sample:
     """A table's cells, its distance from the data and its Cramer's V."""
     cells = dict(zip(CELLS, tables.ravel(), strict=True))
     mae, v = np.mean(np.abs(tables[0] - TRUTH)), cramers_v(np.maximum(tables[0], 0.0))
@@ -333,7 +333,7 @@ def _estimate(survey: Survey, reported: Reported, n: int) -> LinearEstimate[Join
     return LinearEstimate(JointReports(survey, blocks, counts))
 
 
-def _break_even(found: Found[Shown]) -> list[str]:
+def _break_even_notes(found: Found[Shown]) -> list[str]:
     """Points where both estimators err alike: on the axes of Figures 5 to 8, and on Adult."""
     design = Design()
     n = f"{design.n:,}"
@@ -369,7 +369,7 @@ def _break_even(found: Found[Shown]) -> list[str]:
 # Sections 3.2, 3.4 and 3.5
 
 
-def _composed(asked: Asked[Nothing]) -> dict[str, Any]:
+def _check_composition(asked: Asked[Nothing]) -> dict[str, Any]:
     """Theorems 1 and 2 and Corollary 1, by dense matrices."""
     sizes = [int(size) for size in asked.cell["sizes"].split(" x ")]
     each = [KeepUniform.with_epsilon(size, epsilon=asked.cell["epsilon"]) for size in sizes]
@@ -385,7 +385,7 @@ def _composed(asked: Asked[Nothing]) -> dict[str, Any]:
     }
 
 
-def _bounded(asked: Asked[Nothing]) -> dict[str, Any]:
+def _check_bound(asked: Asked[Nothing]) -> dict[str, Any]:
     """Theorem 3, on RR-Ind without sampling: the squared distance from a product of margins."""
     d, v = asked.cell["d"], asked.cell["v"]
     table = correlated_distribution(d, v=v)
@@ -478,7 +478,7 @@ SCENARIOS = experiment_scenarios(
             "Break-even points are where the expected squared errors of both estimators are equal, "
             "in closed form: RR-Ind-Joint is the better one above them (of d: below).",
         ),
-        observed=_break_even,
+        observed=_break_even_notes,
         picture=Picture(
             title="Where RR-Ind-Joint is nearer to the true table than RR-Ind",
             figures=("rr_ind_mae", "rr_ind_joint_mae"),
@@ -497,7 +497,7 @@ SCENARIOS = experiment_scenarios(
         name="ind-joint-theorems",
         summary="RR-Ind-Joint, Theorems 1 and 2, Corollary 1: composed matrices and their epsilon.",
         cells=grid(sizes=("2 x 2", "5 x 2", "16 x 15", "9 x 7 x 2"), epsilon=(0.5, 1.0, 2.0)),
-        measure=_composed,
+        measure=_check_composition,
         notes=("by dense matrices, which the estimates never make",),
         picture=Picture(
             title="Attributes that are randomized apart cost the sum",
@@ -510,7 +510,7 @@ SCENARIOS = experiment_scenarios(
         name="ind-joint-theorem-3",
         summary="RR-Ind-Joint, Theorem 3: the squared error of RR-Ind and its bound.",
         cells=grid(d=(2, 5, 10, 20), v=(0.1, 0.5, 1.0)),
-        measure=_bounded,
+        measure=_check_bound,
         notes=(
             "without sampling, as the theorem; with it the variance of the margins is added",
             "both steps of the printed proof are the wrong way round; as V^2 (d-1) is the sum of "

@@ -208,7 +208,7 @@ def _tests(asked: Asked[Tests]) -> list[Sample]:
 # What was found
 
 
-def _led(found: Found[Errors]) -> list[str]:
+def _leader_notes(found: Found[Errors]) -> list[str]:
     """The most accurate methods, for every k."""
     said = []
     for k in WAYS:
@@ -226,7 +226,7 @@ def _led(found: Found[Errors]) -> list[str]:
     return said
 
 
-def _rejected(found: Found[Tests]) -> list[str]:
+def _rejection_notes(found: Found[Tests]) -> list[str]:
     """Comparison of naive with exact statistics, and rejection rates of the tests."""
     said, apart = [], {}
     for method in COMPARED:
@@ -356,7 +356,7 @@ SCENARIOS = experiment_scenarios(
             "MargHT are one method, and their order is chance",
             "oue: the bits of InpRR and MargRR with the 1 kept with probability 1/2",
         ),
-        observed=_led,
+        observed=_leader_notes,
         picture=Picture(
             title="InpHT is nearest to the true marginals of two and three bits",
             figures=("raw",),
@@ -380,7 +380,7 @@ SCENARIOS = experiment_scenarios(
             "a statistic that knows of the noise is smaller by as much as the tables are less "
             "certain, and need not be near the exact one",
         ),
-        observed=_rejected,
+        observed=_rejection_notes,
         picture=Picture(
             title="The naive test rejects independent pairs too",
             by=("method", "pair"),

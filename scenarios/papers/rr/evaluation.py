@@ -175,7 +175,7 @@ def printed_blocks(survey: Survey, clusters: Clusters, *, p: float) -> tuple[Blo
     return tuple(blocks)
 
 
-def _observed(found: Found[Parameters]) -> list[str]:
+def _replicate_notes(found: Found[Parameters]) -> list[str]:
     """Note that T_d made no difference, if so."""
     formed = {(row.settings["tv"], row.remark) for row in found.rows}
     of_td = {row.settings["td"] for row in found.rows}
@@ -247,7 +247,7 @@ def _independent(asked: Asked[Nothing]) -> list[Sample]:
     return samples
 
 
-def _peaks(found: Found[Nothing]) -> list[str]:
+def _peak_notes(found: Found[Nothing]) -> list[str]:
     """Claims of the text about Figure 2, next to the measurements."""
     notes = []
     for method in (RANDOMIZED, INDEPENDENT):
@@ -359,7 +359,7 @@ def _asked_about(
     return np.stack(found, axis=2)
 
 
-def _ranked(found: Found[Nothing]) -> list[str]:
+def _rank_notes(found: Found[Nothing]) -> list[str]:
     notes = []
     for p in dict.fromkeys(row.settings["p"] for row in found.rows):
         tv, td = best_thresholds(p)
@@ -404,7 +404,7 @@ SCENARIOS = experiment_scenarios(
             readings=READINGS,
             statistic="median",
             notes=NOTES,
-            observed=_observed,
+            observed=_replicate_notes,
             picture=PICTURE,
         )
         for number, whom, copies in ((1, "Adult", 1), (2, "Adult x 6", 6))
@@ -417,7 +417,7 @@ SCENARIOS = experiment_scenarios(
         live=True,
         runs=1000,
         statistic="median",
-        observed=_peaks,
+        observed=_peak_notes,
         picture=Picture(
             title="RR-Independent is nearer to the true counts than the raw reports",
             names=_COVERAGE,
@@ -439,7 +439,7 @@ SCENARIOS = experiment_scenarios(
             "the text has RR-Independent best for p of 0.1 and 0.3, clusters and adjustment better "
             "for larger p at sigma below 0.3, and little difference from there on",
         ),
-        observed=_ranked,
+        observed=_rank_notes,
         picture=Picture(
             title="Clusters and adjustment help at small coverages where p is large",
             names=_COVERAGE,

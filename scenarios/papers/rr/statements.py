@@ -99,7 +99,7 @@ def _factor(asked: Asked[Level]) -> Sample:
     return Sample.of({"": critical(1 - alpha / asked.cell["r"])}, alpha=alpha)
 
 
-def _above(found: Found[Level]) -> list[str]:
+def _above_notes(found: Found[Level]) -> list[str]:
     above = next((row.settings["r"] for row in found.rows if row.figures()[0].measured > 2), None)
     return [
         "the text (3.2) reads off that sqrt(B), a relative error, is above 200 %: of the r "
@@ -133,7 +133,7 @@ def _accuracy(asked: Asked[Level]) -> Sample:
 # Section 4.1
 
 
-def _measured(table: Floats, by: str) -> float:
+def _dependence(table: Floats, by: str) -> float:
     if by == "Cramer's V":
         return cramers_v(table)
     matrix = np.cov(np.indices(table.shape).reshape(2, -1), aweights=table.ravel(), ddof=0)
@@ -151,7 +151,7 @@ def _order(asked: Asked[Nothing]) -> dict[str, Any]:
     for pair in combinations(population.survey.names, 2):
         table = population.counts(pair) / population.n
         first, second = (KeepUniform.with_keep(size, p=p).matrix() for size in table.shape)
-        both.append((_measured(table, by), _measured(first.T @ table @ second, by)))
+        both.append((_dependence(table, by), _dependence(first.T @ table @ second, by)))
     true, found = np.array(both).T
     i, j = np.triu_indices(len(true), 1)
     return {
@@ -230,7 +230,7 @@ SCENARIOS = experiment_scenarios(
         notes=(
             "Equations 5 and 6 bound the error of lambda; that of pi is up to 1/a times as large",
         ),
-        observed=_above,
+        observed=_above_notes,
         picture=Picture(
             title="The factor of the error grows slowly with the categories",
             names={"": "sqrt(B)", "r": "categories r"},

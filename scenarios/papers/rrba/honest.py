@@ -240,7 +240,7 @@ def times_of_truth(law: Floats, epsilon: float) -> float:
     return truth / expected_squared_error(law, mixed(law, 1.0), keep_at(epsilon, law.size), 1)
 
 
-def _compared(found: Found[Blocks]) -> list[str]:
+def _comparison_notes(found: Found[Blocks]) -> list[str]:
     laws = [
         network(name, found.asked.data).distribution(names).reshape(-1)
         for name, names in TABLES.values()
@@ -291,7 +291,7 @@ EXPERIMENT = Experiment(
         "one: a client answers about one pair, drawn in its view, with the whole epsilon. view: it "
         "answers about every pair of its view, with an equal part of epsilon each",
     ),
-    observed=_compared,
+    observed=_comparison_notes,
     picture=Picture(
         title="At equal epsilon the uniform table has the smallest error",
         x="epsilon",

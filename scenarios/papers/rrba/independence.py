@@ -114,7 +114,7 @@ def _reports(
     return trials.counts.reshape(shape), {"keep": keep, "fakes": trials.fakes.reshape(shape)}
 
 
-def _judged(asked: Asked[Parameters], law: Floats, generator: np.random.Generator) -> TestResult:
+def _test(asked: Asked[Parameters], law: Floats, generator: np.random.Generator) -> TestResult:
     """A method's test of tables with this law, on a curator's noisy tables or on reports."""
     own, method, ways = asked.parameters, asked.cell["method"], law.ndim
     if not method.startswith("RRBA"):
@@ -150,7 +150,7 @@ def _tests(asked: Asked[Parameters]) -> Sample:
     if asked.live and not local:
         raise UsageError("by messages, expected a method of RRBA: noise is a curator's")
     wrong, right = (
-        _judged(asked, dependent_law(ways, v), generator).rejects(LEVEL) for v in (own.v, 0.0)
+        _test(asked, dependent_law(ways, v), generator).rejects(LEVEL) for v in (own.v, 0.0)
     )
     figures = {
         "rejects a wrong H0": wrong,

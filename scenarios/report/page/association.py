@@ -79,7 +79,7 @@ def association(
         "scores": _scores_key(),
         "colours": known["sampled_colours" if exact else "colours"],
         "opened": [
-            _opened(found, pair, table, intervals, place)
+            _open_pair(found, pair, table, intervals, place)
             for place, (pair, table) in enumerate(zip(shown, tables, strict=True))
         ],
         "more": ""
@@ -296,7 +296,9 @@ def branches(seen: Glance) -> list[tuple[str, str, int]]:
 # One pair
 
 
-def _opened(found: Estimate, pair: Pair, table: Table, intervals: Intervals, place: int) -> Opened:
+def _open_pair(
+    found: Estimate, pair: Pair, table: Table, intervals: Intervals, place: int
+) -> Opened:
     shown = row_percentages(table, intervals)
     scores = dependence_excess(found, pair.first, pair.second).scores
     names = f"{cut(pair.first)} and {cut(pair.second)}"
@@ -347,7 +349,7 @@ def _tile(
     if wide <= 0.5 or high <= 0.5:
         return
     inner = max(wide - 1.5, 0.5)
-    yield element("rect", x=x, y=y, width=inner, height=high, class_=_tone(score))
+    yield element("rect", x=x, y=y, width=inner, height=high, class_=_cell_class(score))
     if not math.isfinite(figure.value) or high < 14:
         return
     percent = f"{signed(100 * figure.value, 0)} %"
@@ -358,7 +360,7 @@ def _tile(
         yield text(x + wide / 2 - 0.75, y + high / 2 + 4, label, class_)
 
 
-def _tone(score: float) -> str:
+def _cell_class(score: float) -> str:
     """Class of a cell by its difference in standard errors."""
     step = sum(abs(score) >= least for least in SCORES)
     return "same" if not step else f"{'more' if score > 0 else 'less'}{step}"

@@ -49,7 +49,10 @@ def links_page(survey: Survey, links: Sequence[Link], draw: Callable[[str], Mark
             style=Markup(style),
             words=known,
             title=survey.title,
-            said=[_said(survey, texts, coded=draw is not None) for texts in _texts(survey)],
+            said=[
+                _card_words(survey, texts, coded=draw is not None)
+                for texts in survey.texts or (Texts(language="en"),)
+            ],
             groups=[
                 (known["links"], [link for link in links if not link.spare]),
                 (known["spare"], [link for link in links if link.spare]),
@@ -83,11 +86,7 @@ def qr_codes() -> Callable[[str], Markup]:
     return draw
 
 
-def _texts(survey: Survey) -> Sequence[Texts]:
-    return survey.texts or (Texts(language="en"),)
-
-
-def _said(survey: Survey, texts: Texts, *, coded: bool) -> _Said:
+def _card_words(survey: Survey, texts: Texts, *, coded: bool) -> _Said:
     main = texts.language.partition("-")[0].lower()
     known = words(main if main in LANGUAGES else "en")["card"]
     closing = survey.closing

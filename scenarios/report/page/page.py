@@ -97,7 +97,7 @@ def environment() -> Environment:
     made = Environment(
         loader=PackageLoader("scenarios.report.page"),
         autoescape=True,
-        finalize=_shown,
+        finalize=_show,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,
@@ -116,7 +116,7 @@ def _is_randomized(said: Statement) -> bool:
     return any(each.word != "unknown" and 0 < each.epsilon < math.inf for each in verdicts)
 
 
-def _shown(value: Any) -> Any:
+def _show(value: Any) -> Any:
     """A value as printed by a template: control characters visible, bars drawn."""
     if isinstance(value, Bar):
         return diagrams.bars(value.shares)

@@ -88,7 +88,7 @@ def learned_chart(ledger: Ledger, who: str, *, least: bool) -> dict[str, object]
     if len(losses) > 1:
         rows.append((known["together"], ledger.record_epsilon))
     marks = [
-        Mark(cut(name), _sureness(loss), math.nan, math.nan, _sure_words(loss))
+        Mark(cut(name), _certainty(loss), math.nan, math.nan, _sure_words(loss))
         for name, loss in rows
     ]
     others = rest(len(losses), LEARNED, known["attributes"]) if len(rows) > LEARNED else ""
@@ -109,7 +109,7 @@ def learned_chart(ledger: Ledger, who: str, *, least: bool) -> dict[str, object]
     }
 
 
-def _sureness(loss: float) -> float:
+def _certainty(loss: float) -> float:
     """The largest posterior probability of one of two answers that were equally likely."""
     return loss if math.isinf(loss) else 1 / (1 + math.exp(-loss))
 
@@ -126,12 +126,12 @@ def panels(section: Section) -> dict[str, Any]:
     shown = section.panels[:PANELS]
     total = max(section.total, len(section.panels))
     return {
-        "panels": tuple(_drawn(panel, most=LISTED // len(shown)) for panel in shown),
+        "panels": tuple(_draw(panel, most=LISTED // len(shown)) for panel in shown),
         "more": rest(total, len(shown), words()["result"]["panels"]["more"]),
     }
 
 
-def _drawn(panel: Panel, *, most: int) -> Drawn:
+def _draw(panel: Panel, *, most: int) -> Drawn:
     """Picture and table of a panel's figures, next to the truth if known."""
     most = max(panel.drawn, most)
     rows, percents = panel.figures[:most], panel.limits is None

@@ -97,19 +97,18 @@ def _step(number: int, standing: Standing, short: bool) -> _Step:
     if standing.sums:
         how = "exact sums, which no ε bounds"
         spent, how = (spent, f"beside {how}") if standing.epsilon else (epsilon(math.inf), how)
-    why = cut(standing.why, 100) if standing.respondents is None else "respondents"
+    if standing.respondents is None:
+        counted, why = NONE, cut(standing.why, 100)
+    else:
+        counted, why = f"{standing.respondents:,}", "respondents"
     facts = (
         Fact("Parties heard", f"{standing.contributed:,}", f"of {standing.parties:,}"),
         Fact("Gone", f"{standing.gone:,}", declined),
         Fact("ε spent", spent, how),
-        Fact("Estimate from", _respondents(standing), why),
+        Fact("Estimate from", counted, why),
     )
     seconds = f"after {standing.at / 1e6:,.1f} s"
     return _Step(number, f"Round {standing.round:,}, {seconds}: {event(standing)}.", facts)
-
-
-def _respondents(standing: Standing) -> str:
-    return NONE if standing.respondents is None else f"{standing.respondents:,}"
 
 
 def _panels(standings: Sequence[Standing], intervals: Intervals) -> Iterator[_Panel]:

@@ -33,7 +33,7 @@ class _Fold(NamedTuple):
 
 def traffic(audit: Audit, rounds: Sequence[Round]) -> tuple[Section, dict[str, object]]:
     """Section with tables of the traffic, and the drawings for its template."""
-    folds = _folded(rounds)
+    folds = _fold(rounds)
     parties = count(audit.completeness.parties, "party", "parties")
     lifelines = (parties, "aggregator", "public record")
     short = ("parties", "aggregator", "record")
@@ -96,7 +96,7 @@ def traffic(audit: Audit, rounds: Sequence[Round]) -> tuple[Section, dict[str, o
     }
 
 
-def _folded(rounds: Sequence[Round]) -> list[_Fold]:
+def _fold(rounds: Sequence[Round]) -> list[_Fold]:
     folds = []
     for name, alike, flows, notes in alike_stretches(rounds):
         several = f"{alike:,} alike" if alike > 1 else ""

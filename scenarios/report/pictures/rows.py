@@ -248,7 +248,7 @@ def _draw_curves(
         if i == len(lines) - 1:
             axes.set_xlabel(literal(display_name(picture, along)))
         if not j:
-            axes.set_ylabel("\n".join(map(literal, _halved(line))))
+            axes.set_ylabel("\n".join(map(literal, _split_label(line))))
     _set_scales(grid, xs, points, lines, notes.z)
     direct = 1 < len(series) <= len(COLOURS) and all(
         any((p.panel, p.line, p.series) == (panels[-1], lines[i], name) for p in points)
@@ -280,7 +280,7 @@ def _draw_curves(
         name_ends(named_ends)
 
 
-def _halved(text: str) -> list[str]:
+def _split_label(text: str) -> list[str]:
     """The label of an axis, split in two lines if long."""
     if len(text) <= 34:
         return [text]
@@ -435,8 +435,8 @@ def _draw_figures(figure: Figure, rows: Sequence[Row], picture: Picture, notes: 
         if tile.table is not None:
             draw_table(axes, tile.table)
             continue
-        axes.set_xlabel("\n".join(map(literal, _halved(tile.along))))
-        axes.set_ylabel("\n".join(map(literal, _halved(tile.points[0].line))))
+        axes.set_xlabel("\n".join(map(literal, _split_label(tile.along))))
+        axes.set_ylabel("\n".join(map(literal, _split_label(tile.points[0].line))))
         xs = [point.x for point in tile.points]
         if min(xs) > 0 and max(xs) >= _LOGARITHMIC * min(xs):
             axes.set_xscale("log")
@@ -544,7 +544,7 @@ def _draw_lines(
         found = [(i, f) for i, row in enumerate(drawn) for f in row.figures() if f.name == name]
         everything += [f for _, f in found]
         draw_compared(axes, found, notes.z)
-        axes.set_xlabel("\n".join(map(literal, _halved(display_name(picture, name)))))
+        axes.set_xlabel("\n".join(map(literal, _split_label(display_name(picture, name)))))
         axes.grid(axis="y", visible=False)
     keys = [cut(settings_words(picture, row, varying), 60) for row in drawn]
     panels[0].set_yticks(range(len(drawn)), list(map(literal, keys)))

@@ -103,8 +103,8 @@ def frame(
         handles, labels: entries of the legend, if there are any.
     """
     width, body = min(size[0], LONGEST), size[1]
-    titles = _wrapped(title, width, _TITLE, _BOLD)
-    below = _wrapped("; ".join(filter(None, notes)), width, _NOTE, _PLAIN)
+    titles = _wrap(title, width, _TITLE, _BOLD)
+    below = _wrap("; ".join(filter(None, notes)), width, _NOTE, _PLAIN)
     head = _EDGE + (len(titles) * _TITLE + len(below) * _NOTE) * _LINE / 72
     foot = _legend(figure, handles, labels, width)
     height = min(body + head + foot, LONGEST)
@@ -140,7 +140,7 @@ def frame(
     )
 
 
-def _wrapped(text: str, width: float, size: float, letter: float) -> list[str]:
+def _wrap(text: str, width: float, size: float, letter: float) -> list[str]:
     return textwrap.wrap(text, max(10, int((width - 2 * _EDGE) * 72 / size / letter)))
 
 

@@ -56,7 +56,7 @@ def statement_report(said: Statement, *, details: bool = True) -> Iterator[Rende
     for section in results:
         yield from _result(section, titled=len(results) > 1)
     if said.found is not None and not results:
-        yield from _found(said.found)
+        yield from _found_lines(said.found)
     if not details:
         yield from _briefly(said, [each for each in said.verdicts if each not in warnings])
         return
@@ -102,7 +102,7 @@ def statement_text(said: Statement, *, width: int = 100) -> str:
     return printed(statement_report(said), width=width)
 
 
-def _found(found: Grid) -> Iterator[RenderableType]:
+def _found_lines(found: Grid) -> Iterator[RenderableType]:
     """The first figures found, one per line."""
     yield plain("Found: ", style="bold").append_text(plain(found.caption, style="not bold"))
     heads = [name for name, _ in found.heads[1:]]

@@ -148,7 +148,7 @@ class Processes(WorkersEngine):
             if worker is None:
                 if len(self._workers) >= self.jobs:
                     return
-                worker = self._started()
+                worker = self._start_worker()
             task = self._waiting.popleft()
             try:
                 worker.begin(task)
@@ -156,7 +156,7 @@ class Processes(WorkersEngine):
                 self._workers.remove(worker)
                 self._again(task, worker.end(after=_POLL))
 
-    def _started(self) -> _Worker:
+    def _start_worker(self) -> _Worker:
         try:
             worker = _Worker()
             worker.link.send_bytes(pickle.dumps(sys.path))

@@ -79,12 +79,12 @@ class Sweep:
         if self._path is not None and self._pieces is None:
             self._pieces = self._open.enter_context(growing_pieces(self._path, self._about))
         self.maps += 1
-        told = progress or self._progress or _unheeded
-        told(0, len(arguments))
+        report = progress or self._progress or _ignore_progress
+        report(0, len(arguments))
         found: dict[int, R] = {}
         for place, result in self._done(kernel, arguments):
             found[place] = result
-            told(len(found), len(arguments))
+            report(len(found), len(arguments))
         return [found[place] for place in range(len(arguments))]
 
     def stage(self, done: int, total: int) -> None:
@@ -133,8 +133,8 @@ class Sweep:
         self._open.close()
 
 
-def _unheeded(done: int, total: int) -> None:
-    """Take no notice of how far a map is."""
+def _ignore_progress(done: int, total: int) -> None:
+    pass
 
 
 def sweep_description(command: str, definition: object, **settings: object) -> dict[str, Any]:

@@ -110,18 +110,18 @@ def statement(judged: Judged) -> AuditStatement:
                 doubt=_doubt(audit),
                 source=audit.source,
                 apart=audit.apart,
-                promised=_promised(audit),
+                promised=_honest_left(audit),
             ),
             *_usefulness(judged),
         ),
         coverage=coverage(audit.completeness, audit.charter.codec),
         checks=checks,
-        sections=tuple(_folded(sections, checks) if audit.verdict == "sound" else sections),
+        sections=tuple(_fold(sections, checks) if audit.verdict == "sound" else sections),
         values=audit_values(judged),
     )
 
 
-def _folded(sections: Iterable[Section], checks: Sequence[Check]) -> Iterator[Section]:
+def _fold(sections: Iterable[Section], checks: Sequence[Check]) -> Iterator[Section]:
     """The sections; those of passed checks lose their brief sentences."""
     care = {check.link for check in checks if check.state not in ("good", "note")}
     for section in sections:
@@ -184,7 +184,7 @@ def _conspiring(judged: Judged) -> tuple[CoalitionFinding, ...]:
     return tuple(each for each in asked if each.coalition != Coalition((AGGREGATOR,)))
 
 
-def _promised(audit: Audit) -> int | None:
+def _honest_left(audit: Audit) -> int | None:
     """Honest members of the sum who have not disclosed their input; None without such a sum."""
     promised = promised_in(audit.charter.variant, len(audit.charter.roster.parties))
     return None if promised is None else max(1, promised - len(audit.disclosed))

@@ -153,7 +153,7 @@ def learned(judged: Judged) -> Answer:
             "care",
             f"No ε bounds what {observer} learned about a respondent: {ledger.unbounded[0]}.",
         )
-    signed = _signed(ledger)
+    signed = _signed_words(ledger)
     if loss == 0:
         return "note", f"{upper(observer)} learned nothing about any respondent{signed}."
     return (
@@ -179,7 +179,7 @@ def bounded_beside_sums(ledger: Ledger, known: CoalitionFinding | None) -> float
     return loss if math.isfinite(loss) else None
 
 
-def _signed(ledger: Ledger) -> str:
+def _signed_words(ledger: Ledger) -> str:
     """Words that restrict a figure to parties that have signed; empty if all have."""
     return " of the parties that have signed" if ledger.unsigned else ""
 
@@ -209,7 +209,7 @@ def at_delta(judged: Judged) -> Answer | None:
     if worst is None or math.isinf(worst.composition.epsilon):
         return None
     found, partial = worst.composition, judged.audit.partial
-    each = f"each respondent{_signed(judged.audit.ledger)}"
+    each = f"each respondent{_signed_words(judged.audit.ledger)}"
     whom = each if worst.everybody else f"those of {cut(worst.party)}"
     more = "" if worst.everybody else " Others may have told more."
     return (

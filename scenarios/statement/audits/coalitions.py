@@ -76,7 +76,7 @@ def coalition(
             f"ε = {epsilon(loss, least=partial)} about each respondent"
         )
     if not finding.sums:  # Of sums that is what the lead says.
-        said += _merged(finding.ledger)
+        said += _merged_sentence(finding.ledger)
     if finding.ledger.unsigned:
         who = count(len(finding.ledger.unsigned), "party that has", "parties that have")
         said.append(
@@ -91,7 +91,7 @@ def coalition(
     )
 
 
-def _merged(ledger: Ledger) -> Iterator[str]:
+def _merged_sentence(ledger: Ledger) -> Iterator[str]:
     """Parties exposed by themselves, set apart from those known only in sums or random order."""
     if not ledger.honest:
         return
@@ -109,7 +109,7 @@ def _merged(ledger: Ledger) -> Iterator[str]:
         yield f"of nobody by itself: {among} at least"
 
 
-def _counted(event: PrivacyEvent) -> str:
+def _count_kind(event: PrivacyEvent) -> str:
     """Kind of the summed counts, in one word."""
     return "true" if is_exact(event) else "noisy" if is_noised(event) else "randomized"
 
@@ -172,7 +172,7 @@ def _sums(sums: Sequence[SumFinding], key: str) -> Iterator[Grid]:
         return
     rows = tuple(
         (
-            f"{place:,}: {found.profile}, of {_counted(found.event)} counts",
+            f"{place:,}: {found.profile}, of {_count_kind(found.event)} counts",
             f"{found.contributed:,}",
             f"{found.honest:,}",
             f"{found.uploads_seen:,}",
@@ -234,8 +234,8 @@ def linkage(found: Linkage, lead: str) -> Section:
             (
                 some(map(cut, group.parties), len(group.parties), 3),
                 f"{len(group.parties):,}",
-                _tallied(group.linked),
-                _tallied(group.unlinked),
+                _tally(group.linked),
+                _tally(group.unlinked),
             )
             for group in groups[:GROUPS]
         ),
@@ -245,7 +245,7 @@ def linkage(found: Linkage, lead: str) -> Section:
         key="linkage",
         title="What can be linked",
         lead=lead,
-        grids=(*((grid,) if groups else ()), *_repeated(repeats)),
+        grids=(*((grid,) if groups else ()), *_repeat_grid(repeats)),
     )
 
 
@@ -258,7 +258,7 @@ def group_alike(groups: Iterable[Linked]) -> list[Linked]:
     ordered = sorted(merged.items(), key=lambda item: -len(item[1]))
     return [
         Linked(
-            parties=tuple(sorted(parties, key=_in_order)),
+            parties=tuple(sorted(parties, key=_natural_key)),
             linked=linked,
             unlinked=unlinked,
             repeated=repeated,
@@ -267,13 +267,13 @@ def group_alike(groups: Iterable[Linked]) -> list[Linked]:
     ]
 
 
-def _in_order(name: str) -> tuple[tuple[int, str], ...]:
+def _natural_key(name: str) -> tuple[tuple[int, str], ...]:
     """Sort key that puts party-2 before party-10."""
     parts = (part.lstrip("0") if i % 2 else part for i, part in enumerate(_NUMBER.split(name)))
     return tuple((len(part) if i % 2 else 0, part) for i, part in enumerate(parts))
 
 
-def _repeated(repeats: Sequence[Repeated]) -> Iterator[Grid]:
+def _repeat_grid(repeats: Sequence[Repeated]) -> Iterator[Grid]:
     if repeats:
         yield Grid(
             key="repeated",
@@ -294,7 +294,7 @@ def _repeated(repeats: Sequence[Repeated]) -> Iterator[Grid]:
         )
 
 
-def _tallied(kinds: Sequence[str]) -> str:
+def _tally(kinds: Sequence[str]) -> str:
     tally = Counter(kind or "refused at the switch" for kind in kinds)
     shown = (f"{n:,} {TIMES} {cut(kind, 24)}" for kind, n in tally.items())
     return some(shown, len(tally), 4) or "none"

@@ -36,12 +36,12 @@ def ledger(judged: Judged, lead: str) -> Section:
         reasons=(*reasons, more) if more else reasons,
         notes=(
             *box_sentences(judged.audit.charter.variant),
-            *map(_sealed, judged.audit.sealed),
+            *map(_sealed_sentence, judged.audit.sealed),
         ),
         grids=(
             _attributes(learned),
             *_accounts(learned),
-            *_apart(judged.audit.apart),
+            *_smaller_coalitions(judged.audit.apart),
             *_compositions(judged),
         ),
     )
@@ -114,7 +114,7 @@ def _groups(key: str, caption: str, accounts: Iterable[Account]) -> Grid:
     )
 
 
-def _apart(ledgers: Sequence[Ledger]) -> Iterator[Grid]:
+def _smaller_coalitions(ledgers: Sequence[Ledger]) -> Iterator[Grid]:
     """Knowledge of smaller coalitions if all others follow the protocol."""
     if ledgers:
         yield Grid(
@@ -139,7 +139,7 @@ def _crowd(ledger: Ledger) -> str:
     return "something of a party by itself"
 
 
-def _sealed(sealed: SealedFor) -> str:
+def _sealed_sentence(sealed: SealedFor) -> str:
     """Number of messages sealed for a member, and how many the audit opened."""
     messages = count(sealed.messages, "message")
     if sealed.opened is None:

@@ -48,7 +48,7 @@ def findings(judged: Judged) -> Section:
         if wrong or odd
         else (),
         grids=(
-            *_found(
+            *_finding_grid(
                 "found",
                 "What was found"
                 if undecided
@@ -57,12 +57,12 @@ def findings(judged: Judged) -> Section:
                 else "What shows it",
                 wrong,
             ),
-            *_found("remarks", "Also noted", odd),
+            *_finding_grid("remarks", "Also noted", odd),
         ),
     )
 
 
-def _found(key: str, caption: str, found: Sequence[Finding]) -> Iterator[Grid]:
+def _finding_grid(key: str, caption: str, found: Sequence[Finding]) -> Iterator[Grid]:
     rows = [
         (
             cut(each.text, 400),
@@ -189,7 +189,7 @@ def integrity(judged: Judged, lead: str, replayed: str) -> Section:
     # Notes on undisclosed records only explain how to disclose them.
     told = notes if audit.disclosed else notes[len(judged.notes) :]
     if any(how in ("folder", "link") for how, _ in header.enrolled or ()):
-        told = (*told, f"How parties got their keys: {_enrolled(header)}.")
+        told = (*told, f"How parties got their keys: {_enrolment_words(header)}.")
     brief = (replayed, *told) if replayed else told
     return Section(
         key="integrity",
@@ -206,9 +206,9 @@ def integrity(judged: Judged, lead: str, replayed: str) -> Section:
             ("Checkpoints", f"{verification.checkpoints:,}"),
             ("Session", header.session.hex()),
             ("Attempt", f"{header.attempt}"),
-            *_closes(judged.audit.charter.variant.survey),
+            *_closing_row(judged.audit.charter.variant.survey),
             ("Roster", f"the aggregator{', ' if header.roles else ' and '}{others_in(header)}"),
-            ("How parties got their keys", _enrolled(header)),
+            ("How parties got their keys", _enrolment_words(header)),
             (
                 "The variant's file",
                 "SHA-256 " + header.code.hex()
@@ -223,7 +223,7 @@ def integrity(judged: Judged, lead: str, replayed: str) -> Section:
     )
 
 
-def _closes(survey: Survey) -> Iterator[tuple[str, str]]:
+def _closing_row(survey: Survey) -> Iterator[tuple[str, str]]:
     """Agreed closing time, if there is one."""
     if survey.closing is not None:
         yield "Answers taken until", moment(int(survey.closing.timestamp()))
@@ -238,7 +238,7 @@ _KEYS = {
 }
 
 
-def _enrolled(header: Header) -> str:
+def _enrolment_words(header: Header) -> str:
     if header.enrolled is None:
         return "nothing shows it"
     ways = (f"{number:,} {_KEYS.get(how, cut(how, 60))}" for how, number in header.enrolled)

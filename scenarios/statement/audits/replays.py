@@ -45,7 +45,7 @@ def records_unproved(audit: Audit) -> str:
         for event in event_parts(charge.event)
     }
     passing = [*_passing(events)] or ["any that lead to the same words agree as well"]
-    if _unasked(events, audit.passed.attributes):
+    if _has_unasked(events, audit.passed.attributes):
         passing.append("one that nobody asked for always passes")
     return f"{lead}: {'; '.join(passing)}"
 
@@ -77,7 +77,7 @@ def is_noised(event: PrivacyEvent) -> bool:
     return tells(event, Coins)
 
 
-def _unasked(events: Iterable[PrivacyEvent], attributes: Iterable[str]) -> bool:
+def _has_unasked(events: Iterable[PrivacyEvent], attributes: Iterable[str]) -> bool:
     """True if some attributes were reported by only some respondents, or by none."""
     asked = {name for event in events for name in getattr(event, "attributes", ())}
     return any(isinstance(event, OneOf) for event in events) or not asked.issuperset(attributes)

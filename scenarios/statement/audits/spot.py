@@ -40,7 +40,7 @@ def spot(found: Spot) -> Section:
     words = " and the auditor's words" if found.words else ""
     by = f"by the root of the last checkpoint, of {count(found.size, 'leaf', 'leaves')}{words}"
     missed = "; ".join(
-        f"if {100 * share:g} % of the counted places were made up, {_missed(found, share)}"
+        f"if {100 * share:g} % of the counted places were made up, {_miss_sentence(found, share)}"
         for share in SHARES
     )
     return Section(
@@ -65,7 +65,7 @@ def spot(found: Spot) -> Section:
     )
 
 
-def _missed(found: Spot, share: float) -> str:
+def _miss_sentence(found: Spot, share: float) -> str:
     """Sentence on the probability that no made-up place is drawn."""
     percent = 100 * found.missed(share)
     most = "less than 0.01" if percent < 0.01 else f"at most {epsilon(percent)}"

@@ -47,11 +47,11 @@ def state_designs(found: Designed, *, every: bool) -> Statement:
                 notes=(*((mostly,) if mostly else ()), f"The rule: {RULE}", *_notes(rows, setup)),
             ),
             *plan_sections(picks),
-            *_grouped("Trusted", ((_who(row), row.trusted) for row in rows)),
-            *_grouped(
+            *_group_sections("Trusted", ((_who(row), row.trusted) for row in rows)),
+            *_group_sections(
                 "If parties vanish", ((row.candidate.family, row.dropouts.says) for row in rows)
             ),
-            *_grouped("Not applicable", refused),
+            *_group_sections("Not applicable", refused),
         ),
         values={**recommended_values(found, picks), **designed_values(found)},
     )
@@ -69,7 +69,7 @@ def _at(rows: Sequence[Row], setup: Setup) -> Iterator[Section]:
     """Ranked variants at one epsilon; those that rest on honest others have their own section."""
     alone = [row for row in rows if row.rests_on != "honest"]
     if alone:
-        yield _ranked(alone, setup)
+        yield _rank_section(alone, setup)
     honest = [row for row in rows if row.rests_on == "honest"]
     if honest:
         yield _ranked_among(honest, setup)
@@ -119,7 +119,7 @@ def _cells_among(row: Row, place: int) -> tuple[str, ...]:
     )
 
 
-def _ranked(rows: Sequence[Row], setup: Setup) -> Section:
+def _rank_section(rows: Sequence[Row], setup: Setup) -> Section:
     """The variants at an epsilon, the best first."""
     return Section(
         key=f"epsilon-{rows[0].epsilon:g}",
@@ -207,7 +207,7 @@ def _notes(rows: Sequence[Row], setup: Setup) -> Iterator[str]:
         yield REVEALS
 
 
-def _grouped(title: str, pairs: Iterable[tuple[str, str]]) -> Iterator[Section]:
+def _group_sections(title: str, pairs: Iterable[tuple[str, str]]) -> Iterator[Section]:
     """Variants grouped by what is stated of them, one line per statement."""
     groups: dict[str, dict[str, None]] = {}
     for name, says in pairs:

@@ -144,7 +144,7 @@ def on_usefulness(
     word = worst.word
     off = "All estimates are exact."
     if any(one.margin for one in of):
-        off = f"{_off(worst)}{_others(of, worst)}."
+        off = f"{_margin_sentence(worst)}{_others(of, worst)}."
     reasons, brief = [*_by_word(of)] if len(of) > 1 else [], [_briefly(of, off)]
     if pairs:
         reasons.append(_on_pairs(pairs))
@@ -202,7 +202,7 @@ def mended(
     return mending(variant, of, respondents=respondents, parties=parties, about=about)
 
 
-def _off(one: MarginOfError) -> str:
+def _margin_sentence(one: MarginOfError) -> str:
     """Margin of error in a sentence without a full stop."""
     name = _subject(one)
     if math.isnan(one.margin):
@@ -268,7 +268,7 @@ def _with_margin(one: MarginOfError) -> str:
 
 
 def _on_pairs(pairs: Sequence[MarginOfError]) -> str:
-    counted = _counted(pairs)
+    counted = _count_words(pairs)
     worst = least_exact(pairs)
     of = f"{count(len(pairs), 'pair')} of attributes"
     if len(counted) == 1:
@@ -280,7 +280,7 @@ def _on_pairs(pairs: Sequence[MarginOfError]) -> str:
     return f"{said}; the least exact is {table_title(worst.names)}{off}."
 
 
-def _counted(of: Iterable[MarginOfError]) -> dict[Usefulness, int]:
+def _count_words(of: Iterable[MarginOfError]) -> dict[Usefulness, int]:
     words = [one.word for one in of]
     return {word: words.count(word) for word in ORDER if word in words}
 
@@ -291,4 +291,4 @@ def _values(one: MarginOfError) -> dict[str, Any]:
 
 
 def _pairs_values(pairs: Sequence[MarginOfError]) -> dict[str, Any]:
-    return {"counted": _counted(pairs), "worst": _values(least_exact(pairs))}
+    return {"counted": _count_words(pairs), "worst": _values(least_exact(pairs))}

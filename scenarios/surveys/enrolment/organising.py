@@ -103,7 +103,7 @@ def invite(plan: Plan, parties: Sequence[str], folder: Path) -> Invitation:
         (new / INVITATIONS).mkdir(PRIVATE_FOLDER)
         invited = []
         for name in names:
-            invitation = _drawn(name, organiser.public, agreed)
+            invitation = _draw_invitation(name, organiser.public, agreed)
             write_private(new / INVITATIONS / f"{name}.json", encode_letter(invitation))
             invited.append((name, invitation.identity.public))
         write_private(new / KEY, private_pem(organiser.private_key))
@@ -124,7 +124,7 @@ def invite_again(folder: Path, party: str) -> Path:
         if party not in enrolling.invited:
             raise UsageError(f"{party!r:.80} was not invited")
         organiser = _read_organiser(folder)
-        invitation = _drawn(PartyId(party), organiser.public, enrolling.agreed)
+        invitation = _draw_invitation(PartyId(party), organiser.public, enrolling.agreed)
         enrolment = _Enrolment(
             enrolling.agreed,
             (*enrolling.invited.items(), (invitation.party, invitation.identity.public)),
@@ -422,7 +422,7 @@ def _open(folder: Path, *, late: bool = False) -> Generator[_Enrolling]:
         yield enrolling
 
 
-def _drawn(name: PartyId, organiser: bytes, agreed: Agreed) -> Invitation:
+def _draw_invitation(name: PartyId, organiser: bytes, agreed: Agreed) -> Invitation:
     return Invitation(name, organiser, os.urandom(SECRET_BYTES), agreed)
 
 

@@ -77,7 +77,7 @@ def write_backup(member: Member, out: Path, file: Path) -> Backup:
     check_aggregator(member)
     if os.path.lexists(file):
         raise UsageError(f"{file}: exists; a backup replaces nothing")
-    files, last = _copied(member.folder, out)
+    files, last = _copy_files(member.folder, out)
     state = "over" if last is None else last.state
     attempt = (0 if last is None else last.attempt) + (state == "over")
     contents = _Contents(
@@ -94,7 +94,7 @@ def write_backup(member: Member, out: Path, file: Path) -> Backup:
     return Backup(attempt, state == "begun", len(files))
 
 
-def _copied(folder: Path, out: Path) -> tuple[dict[str, bytes], Taken | None]:
+def _copy_files(folder: Path, out: Path) -> tuple[dict[str, bytes], Taken | None]:
     """A consistent copy of an aggregator's files, and its last attempt."""
     for _ in range(_TRIES):
         with suppress(FileNotFoundError):  # It got another name meanwhile.

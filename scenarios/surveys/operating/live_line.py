@@ -30,9 +30,9 @@ def progress_line(counts: Counts) -> str:
     if counts.declined:
         said.append(f"{counts.declined} declined")
     if counts.gone:
-        said.append(f"gone: {_listed(counts.gone)}")
+        said.append(f"gone: {_counts_text(counts.gone)}")
     if counts.refused:
-        said.append(f"connections refused: {_listed(counts.refused)}")
+        said.append(f"connections refused: {_counts_text(counts.refused)}")
     if counts.left is not None:
         said.append(f"{counts.left:.0f} s left")
     return printable(f"{counts.phase.value}: {'; '.join(said)}")
@@ -54,7 +54,7 @@ async def show(progress: Progress, terminal: TextIO) -> None:
         shown.remove()
 
 
-def _listed(counts: Mapping[str, int]) -> str:
+def _counts_text(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {word}" for word, count in sorted(counts.items()))
 
 

@@ -60,7 +60,7 @@ def json_log(where: str) -> Generator[Tell]:
         OSError: the file cannot be opened.
     """
     logger = logging.getLogger(LOGGER)
-    handler = _Waiting(_standard_error() if where == STANDARD_ERROR else _opened(Path(where)))
+    handler = _Waiting(_standard_error() if where == STANDARD_ERROR else _open(Path(where)))
     handler.setFormatter(JsonFormatter())
     level, propagates = logger.level, logger.propagate
     logger.addHandler(handler)
@@ -141,7 +141,7 @@ def _standard_error() -> io.FileIO:
     return io.FileIO(os.dup(sys.stderr.fileno()), "w")
 
 
-def _opened(path: Path) -> io.FileIO:
+def _open(path: Path) -> io.FileIO:
     file = io.FileIO(open_private(path, os.O_RDWR | os.O_CREAT | os.O_APPEND), "a+")
     try:
         file.seek(0)

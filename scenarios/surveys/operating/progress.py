@@ -225,7 +225,7 @@ class Progress:
         if self._switch is None or self._tally is None:
             return Counts(
                 phase=self.phase,
-                left=self._left(),
+                left=self._seconds_left(),
                 cosigned=self._cosigned,
                 needed=self._needed,
             )
@@ -245,15 +245,15 @@ class Progress:
             messages=self._tally.messages,
             entries=0 if self._commits is None else self._commits.size,
             durable=0 if self._commits is None else self._commits.durable,
-            writing=self._writing(),
-            left=self._left(),
+            writing=self._seconds_writing(),
+            left=self._seconds_left(),
         )
 
-    def _writing(self) -> float:
+    def _seconds_writing(self) -> float:
         since = None if self._commits is None else self._commits.since
         return 0.0 if since is None else trio.current_time() - since
 
-    def _left(self) -> float | None:
+    def _seconds_left(self) -> float | None:
         """Seconds until the current wait times out; None outside the survey."""
         asks_witnesses = self.phase is Phase.BEGINNING and self._deadline is not None
         if self.phase not in (Phase.JOINING, Phase.ASKING) and not asks_witnesses:

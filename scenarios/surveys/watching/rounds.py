@@ -116,19 +116,19 @@ def named_waits(
     """
     if len(closings) <= at_most:
         return [
-            (_by(closing, wait_name(closing.kind, closing.round)), (closing,))
+            (_with_waiter(closing, wait_name(closing.kind, closing.round)), (closing,))
             for closing in closings
         ]
     by_kind: dict[str, list[Closing]] = {}
     for closing in closings:
-        by_kind.setdefault(_by(closing, closing.kind), []).append(closing)
+        by_kind.setdefault(_with_waiter(closing, closing.kind), []).append(closing)
     return [
         (kind if len(alike) == 1 else f"{kind}, {len(alike):,} times", alike)
         for kind, alike in by_kind.items()
     ]
 
 
-def _by(closing: Closing, name: str) -> str:
+def _with_waiter(closing: Closing, name: str) -> str:
     """Name of a wait, with the waiting member if that is not the aggregator."""
     return name if closing.by == AGGREGATOR else f"{name}, by {closing.by}"
 
@@ -151,10 +151,10 @@ class RoundWriter(Fold):
         entry, envelope = step.entry, step.envelope
         match entry:
             case Sent() if envelope is not None:
-                self._sent(envelope, len(entry.envelope))
+                self._add_sent(envelope, len(entry.envelope))
                 ended = self._counter.add(step)
                 if ended is not None:
-                    self._ended(ended, step.number)
+                    self._add_ended(ended, step.number)
             case Delivered() if envelope is not None and step.said is not None:
                 tallies = self._tallies[bisect_left(self._closings, step.said)]
                 flow = tallies[self._key(envelope)]
@@ -174,22 +174,25 @@ class RoundWriter(Fold):
                 rounds.append(Round([*tallies.values()], shown))
         return rounds
 
-    def _sent(self, envelope: Envelope, size: int) -> None:
+    def _add_sent(self, envelope: Envelope, size: int) -> None:
         key = self._key(envelope)
         if key not in self._tallies[-1]:
             delivered = None if envelope.recipient == RECORD else 0
             self._tallies[-1][key] = Flow(envelope.kind, set(), set(), delivered=delivered)
         flow = self._tallies[-1][key]
-        flow.senders.add(self._known(envelope.sender))
-        flow.recipients.add(self._known(envelope.recipient))
+        flow.senders.add(self._member(envelope.sender))
+        flow.recipients.add(self._member(envelope.recipient))
         flow.messages += 1
         flow.bytes += size
 
     def _key(self, envelope: Envelope) -> tuple[str, str, str]:
-        sides = _side(self._known(envelope.sender)), _side(self._known(envelope.recipient))
+        sides = (
+            _side(self._member(envelope.sender)),
+            _side(self._member(envelope.recipient)),
+        )
         return envelope.kind, *sides
 
-    def _ended(self, ended: Ended, entry: int) -> None:
+    def _add_ended(self, ended: Ended, entry: int) -> None:
         if ended.malformed:
             self._note(f"a malformed closing: {ended.malformed}")
         else:
@@ -199,7 +202,7 @@ class RoundWriter(Fold):
         self._tallies.append({})
         self._notes.append({})
 
-    def _known(self, name: PartyId) -> PartyId:
+    def _member(self, name: PartyId) -> PartyId:
         return name if name == RECORD or name in self._roster else STRANGER
 
     def _note(self, text: str) -> None:

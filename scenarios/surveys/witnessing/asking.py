@@ -225,7 +225,7 @@ async def _ask_to_begin(
         if not said:
             say(f"{_missing(asked, needed)}; asked again for {left:.0f} s")
         said = True
-        operation.progress.witnessing(_cosigned(asked), needed, left)
+        operation.progress.witnessing(_count_cosigned(asked), needed, left)
 
     async with running(*operation.early):
         return await _ask_repeatedly(note, witnesses, needed, within, report)
@@ -251,7 +251,7 @@ async def _ask_repeatedly(
         found = await ask_all(note, (), [witnesses[place] for place in places], within=left)
         for place, each in zip(places, found, strict=True):
             asked[place] = each
-        cosigned = _cosigned(asked)
+        cosigned = _count_cosigned(asked)
         left = end - trio.current_time()
         possible = cosigned + sum(each.again for each in asked)
         if cosigned >= needed or possible < needed or left <= 0:
@@ -265,12 +265,12 @@ def _missing(asked: Sequence[Asked], needed: int) -> str:
     """Sentence on the number of cosignatures, with the reasons of the other witnesses."""
     why = "; ".join(f"{each.witness.key.name}: {each.why}" for each in asked if each.line is None)
     return (
-        f"{_cosigned(asked)} of {len(asked)} witnesses have cosigned the first checkpoint, "
+        f"{_count_cosigned(asked)} of {len(asked)} witnesses have cosigned the first checkpoint, "
         f"expected {needed}: {why}"
     )
 
 
-def _cosigned(asked: Sequence[Asked]) -> int:
+def _count_cosigned(asked: Sequence[Asked]) -> int:
     return sum(each.line is not None for each in asked)
 
 

@@ -90,7 +90,7 @@ class Asked(NamedTuple):
         if is_scale:
             decisions.append(scale_decision(question, f"{labels[0]!r} to {labels[-1]!r}", 0))
         named = {each.name: each.label for each in choices if each.label}
-        return self._proposed(question, named, decisions)
+        return self._propose(question, named, decisions)
 
     def boxes(
         self, choices: Sequence[Choice], limits: Limits, columns: Sequence[str] = ()
@@ -157,7 +157,7 @@ class Asked(NamedTuple):
             if len(categories) < 2:
                 return self.not_asked(f"a number from {between}")
             question = self._optional(Question(name=self.name, categories=categories, ordinal=True))
-            return self._proposed(question, {}, [scale_decision(question, between, 0)])
+            return self._propose(question, {}, [scale_decision(question, between, 0)])
         edges = _even_edges(low, high, limits.ranges, whole=whole)
         if not edges:
             return self.not_asked(f"a number from {between}; to ask it, write its edges")
@@ -166,7 +166,7 @@ class Asked(NamedTuple):
         said = f"{between}, {cut}; no answer was looked at"
         change = "For other ranges change edges, and delete categories."
         decision = Decision(Matter.ANSWERS, said, 0, change)
-        return self._proposed(self._optional(question), {}, [decision])
+        return self._propose(self._optional(question), {}, [decision])
 
     def date(
         self, low: datetime.date | None, high: datetime.date | None, limits: Limits
@@ -199,7 +199,7 @@ class Asked(NamedTuple):
         said = f"dates from {low} to {high}, cut into {len(firsts) + 1} ranges of {unit.name}s"
         change = "For other ranges change edges, and delete categories."
         decision = Decision(Matter.ANSWERS, said, 0, change)
-        return self._proposed(self._optional(question), {}, [decision])
+        return self._propose(self._optional(question), {}, [decision])
 
     @property
     def _is_optional(self) -> bool:
@@ -208,7 +208,7 @@ class Asked(NamedTuple):
     def _optional(self, question: Question) -> Question:
         return with_no_answer(question) if self._is_optional else question
 
-    def _proposed(
+    def _propose(
         self,
         question: Question,
         labels: Mapping[str, str],

@@ -45,7 +45,7 @@ def bounds(
     if re.search(r"\b(or|not|if)\b", constraint):
         return None, None
     for part in re.split(r"\band\b", " ".join(constraint.split())):
-        sign, other = _compared(part)
+        sign, other = _parse_comparison(part)
         limit = parse(other)
         if limit is None:
             continue
@@ -55,7 +55,7 @@ def bounds(
     return max(lows, default=None), min(highs, default=None)
 
 
-def _compared(part: str) -> tuple[str, str]:
+def _parse_comparison(part: str) -> tuple[str, str]:
     """The operator and the number in a comparison with the answer; empty texts if there is none."""
     text = part.strip().lstrip("( ")
     while text.endswith(")") and text.count(")") > text.count("("):

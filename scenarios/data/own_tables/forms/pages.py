@@ -158,10 +158,12 @@ def _page(
     for place, column in enumerate(columns):
         if column and places.setdefault(column, place) != place:
             raise UsageError(f"{source}: two columns are called {shown(column)}")
-    return Page(source, name, (*places,), (*_filled(places, rows),))
+    return Page(source, name, (*places,), (*_filled_rows(places, rows),))
 
 
-def _filled(places: Mapping[str, int], rows: Iterable[tuple[int, Sequence[str]]]) -> Iterator[Row]:
+def _filled_rows(
+    places: Mapping[str, int], rows: Iterable[tuple[int, Sequence[str]]]
+) -> Iterator[Row]:
     for number, row in rows:
         cells = {
             name: row[place] for name, place in places.items() if place < len(row) and row[place]

@@ -110,7 +110,7 @@ _REFERENCE = re.compile(r"\$\{[^}]*\}")
 
 def is_survey(path: Path, names: Sequence[str]) -> bool:
     """Return whether a CSV file with these columns is the sheet ``survey`` of a form."""
-    return path.name.lower() == "survey.csv" and {"type", "name"} <= {*map(_renamed, names)}
+    return path.name.lower() == "survey.csv" and {"type", "name"} <= {*map(_usual_name, names)}
 
 
 def xlsform(path: Path, limits: Limits, language: str | None = None) -> Form:
@@ -141,16 +141,16 @@ def xlsform(path: Path, limits: Limits, language: str | None = None) -> Form:
 
 def _pages(path: Path) -> dict[str, Page]:
     if is_workbook(path):
-        return workbook_pages(path, _SHEETS, _renamed)
+        return workbook_pages(path, _SHEETS, _usual_name)
     folder = path if path.is_dir() else path.parent
     files = {each.name.lower(): each for each in sorted(folder.glob("*.csv"))}
     if "survey.csv" not in files:
         raise UsageError(f"{path}: no file survey.csv in this folder; expected an XLSForm")
     found = {name: files[f"{name}.csv"] for name in _SHEETS if f"{name}.csv" in files}
-    return {name: text_page(file, _renamed) for name, file in found.items()}
+    return {name: text_page(file, _usual_name) for name, file in found.items()}
 
 
-def _renamed(column: str) -> str:
+def _usual_name(column: str) -> str:
     """The usual spelling of a column's name, with its language: ``label::English (en)``."""
     lower = column.lower()
     if lower in _RENAMED:
@@ -193,7 +193,7 @@ def _default_language(settings: Sequence[Row]) -> str:
     return settings[0]("default_language") if settings else ""
 
 
-def _spoken(row: Row, column: str, language: str) -> str:
+def _text_in(row: Row, column: str, language: str) -> str:
     """A row's text in a language, or else its text without a language."""
     return (row(f"{column}::{language}") if language else "") or row(column)
 
@@ -219,7 +219,7 @@ def _lists(page: Page, language: str, settings: Sequence[Row]) -> dict[str, list
                 continue
             said = f"list {shown(row('list_name'))} has {shown(row('name'))} twice"
             raise page.error(row, "name", said)
-        choices.append(Choice(row("name"), _spoken(row, "label", language)))
+        choices.append(Choice(row("name"), _text_in(row, "label", language)))
     return lists
 
 
@@ -318,8 +318,8 @@ class _Reader:
             return self._select(row, name, kind)
         if kind.name in _DATES:
             first, last = bounds(row("constraint"), day)
-            return self._asked(row, name).date(first, last, self._limits)
-        asked = self._asked(row, name)
+            return self._make_asked(row, name).date(first, last, self._limits)
+        asked = self._make_asked(row, name)
         if kind.name == "range":
             low, high, step = (self._parameter(row, *each) for each in _RANGE.items())
             whole = low.is_integer() and step.is_integer()
@@ -342,7 +342,7 @@ class _Reader:
         choices = [*self._list(row, kind)]
         if kind.has_other and all(each.name != _OTHER.name for each in choices):
             choices.append(_OTHER)
-        asked = self._asked(row, name, [each.label for each in choices])
+        asked = self._make_asked(row, name, [each.label for each in choices])
         if kind.name == "select_one":
             return asked.choices(choices, self._limits)
         for each in choices:
@@ -373,8 +373,8 @@ class _Reader:
             f"such list; lists: {', '.join(self._lists) or 'none'}",
         )
 
-    def _asked(self, row: Row, name: str, labels: Sequence[str] = ()) -> Asked:
-        ask, hint = (_spoken(row, column, self._language) for column in _SPOKEN)
+    def _make_asked(self, row: Row, name: str, labels: Sequence[str] = ()) -> Asked:
+        ask, hint = (_text_in(row, column, self._language) for column in _SPOKEN)
         remarks = references(_REFERENCE, (ask, hint, *labels))
         if row("choice_filter"):
             said = "its choices depend on another answer; a plan offers all of them"

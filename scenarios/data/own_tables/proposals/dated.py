@@ -68,14 +68,14 @@ def propose_dates(name: str, answers: Answers, limits: Limits) -> Proposed | Non
         ordinal=True,
         missing_cells=own,
     )
-    decisions.insert(0, _told(dated, unit, firsts, orders, rows))
+    decisions.insert(0, _date_decision(dated, unit, firsts, orders, rows))
     if texts:
         question, lost = with_other(question, texts, rows, "no dates, so ")
         decisions.append(lost)
     return Proposed(name, (with_missing(question, answers),), (), tuple(decisions))
 
 
-def _told(
+def _date_decision(
     dated: Counter[datetime.date],
     unit: Unit,
     firsts: Sequence[int],

@@ -44,7 +44,7 @@ class _List(NamedTuple):
 def propose_lists(name: str, answers: Answers, limits: Limits) -> Proposed | None:
     """The proposal for a column of lists; None for other columns."""
     rare = max(2, answers.few(limits.rare))
-    found = _found(answers.counts, rare, ignore_case=limits.ignore_case)
+    found = _detect_list(answers.counts, rare, ignore_case=limits.ignore_case)
     if found is None:
         return None
     times = found.times
@@ -84,7 +84,7 @@ def propose_lists(name: str, answers: Answers, limits: Limits) -> Proposed | Non
     return Proposed(name, questions, (), tuple(decisions))
 
 
-def _found(counts: Mapping[str, int], rare: int, *, ignore_case: bool) -> _List | None:
+def _detect_list(counts: Mapping[str, int], rare: int, *, ignore_case: bool) -> _List | None:
     """The list format of a column's cells; None if they are no lists."""
     for separator in _SEPARATORS:
         spelt: dict[str, Counter[str]] = {}

@@ -49,7 +49,7 @@ def propose_texts(name: str, answers: Answers, limits: Limits) -> Proposed:
         said = f"{', '.join(own)} among texts: missing, it seems; taken for no answer"
         change = "If it is an answer, delete missing_cells, and add it to categories."
         decisions.append(Decision(Matter.ANSWERS, said, times, change))
-    if same := _respelt(counts):
+    if same := _spelling_groups(counts):
         decisions.append(_case(same, counts, joined=limits.ignore_case))
         if limits.ignore_case:
             counts = Counter(counts)
@@ -57,7 +57,7 @@ def propose_texts(name: str, answers: Answers, limits: Limits) -> Proposed:
                 counts[first] += sum(counts.pop(text) for text in others)
     if len(counts) == 1 and not own and not answers.missing:
         return left_out(name, "all rows are the same, but for case or blanks", rows)
-    kept = _kept(counts, answers, limits, has_none=bool(own))
+    kept = _kept_answers(counts, answers, limits, has_none=bool(own))
     if not kept and not answers.missing:
         return left_out(name, "every answer is too rare, or cannot be a category", rows)
     joined = Counter({cell: times for cell, times in counts.items() if cell not in kept})
@@ -74,7 +74,7 @@ def propose_texts(name: str, answers: Answers, limits: Limits) -> Proposed:
         decisions.append(lost)
     question = with_missing(question, answers)
     if chosen := no_answers(kept):
-        decisions.append(_chosen(chosen, counts))
+        decisions.append(_missing_decision(chosen, counts))
     if scale is not None:
         decisions.append(scale_decision(question, f"{scale[0]!r} to {scale[-1]!r}", rows))
     notes = (f"{len(answers.counts):,} different answers",)
@@ -95,7 +95,7 @@ def _why_left_out(name: str, counts: Mapping[str, int], limits: Limits) -> str |
     return None
 
 
-def _chosen(chosen: list[str], counts: Mapping[str, int]) -> Decision:
+def _missing_decision(chosen: list[str], counts: Mapping[str, int]) -> Decision:
     """The decision about answers that may stand for a missing answer."""
     named = some(map(repr, chosen), len(chosen), LISTED)
     said = f"{named}: taken as categories of their own"
@@ -111,7 +111,9 @@ def _codes(counts: Mapping[str, int]) -> tuple[str, ...]:
     return tuple(sorted(numbers))
 
 
-def _kept(counts: Counter[str], answers: Answers, limits: Limits, *, has_none: bool) -> list[str]:
+def _kept_answers(
+    counts: Counter[str], answers: Answers, limits: Limits, *, has_none: bool
+) -> list[str]:
     """Answers that become categories, the most frequent first."""
     rare = answers.few(limits.rare)
     kept = [cell for cell in counts if counts[cell] >= rare and is_fit(cell)]
@@ -135,7 +137,7 @@ def _case(same: list[list[str]], counts: Mapping[str, int], *, joined: bool) -> 
     return Decision(Matter.ANSWERS, said, rows, change)
 
 
-def _respelt(counts: Mapping[str, int]) -> list[list[str]]:
+def _spelling_groups(counts: Mapping[str, int]) -> list[list[str]]:
     """Groups of texts that differ only in case or blanks, the most frequent first."""
     groups: dict[str, list[str]] = {}
     for text in sorted(counts, key=lambda text: (-counts[text], text)):

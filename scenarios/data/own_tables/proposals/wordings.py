@@ -48,7 +48,7 @@ _GERMAN = (
 )
 
 
-def _between(pole: Sequence[str]) -> str:
+def _two_sided_scale(pole: Sequence[str]) -> str:
     """A scale from one pole to its opposite, with degrees of both."""
     most, low, some, slight, high = pole
     degrees = [degree.replace(low, high) for degree in (slight, some, most) if degree]
@@ -60,7 +60,7 @@ def _between(pole: Sequence[str]) -> str:
 
 _PLACES = tuple(
     {normalize(answer): place for place, answer in enumerate(scale.split(";"))}
-    for scale in (*_SCALES, *map(_between, _POLES), *_GERMAN)
+    for scale in (*_SCALES, *map(_two_sided_scale, _POLES), *_GERMAN)
 )
 
 _WHO = re.compile(

@@ -241,7 +241,7 @@ def test_a_name_that_no_backup_has_is_refused(
     for name in (*(f"folder/{each}" for each in names), "record/x", "else/x"):
         file = tmp_path / "backup"
         with monkeypatch.context() as patched:
-            patched.setattr(backups, "_copied", lambda *_, name=name: ({name: b""}, None))
+            patched.setattr(backups, "_copy_files", lambda *_, name=name: ({name: b""}, None))
             made = write_backup(read_member(keys / AGGREGATOR), tmp_path, file)
         assert made == Backup(1, False, 1)
         said = sottovoce("restore", file, tmp_path / "new", "--out", tmp_path / "there")
