@@ -26,7 +26,7 @@ from protocol.transcript.recorder import Recorder
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Report
 from scenarios import simulate, town
-from scenarios.surveys.enrolment.letters import Invitation, read_letter, written
+from scenarios.surveys.enrolment.letters import Invitation, encode_letter, read_letter
 from transports.memory import open_memory
 from transports.switch import Switch
 
@@ -110,7 +110,7 @@ def _enrol(folder: Path, parties: int) -> float:
         for path in (organiser / "invitations").iterdir():
             invitation = read_letter(path, Invitation)
             identity = Identity(invitation.party, os.urandom(32))
-            (inbox / path.name).write_bytes(written(invitation.request(identity)))
+            (inbox / path.name).write_bytes(encode_letter(invitation.request(identity)))
 
     steps: tuple[tuple[str, Callable[[], tuple[float, float, int]]], ...] = (
         ("invite", lambda: _command("invite", plan, "--count", parties, "--out", organiser)),

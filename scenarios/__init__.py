@@ -1,7 +1,7 @@
 """Experiments, datasets, reports and the command line.
 
-What a user needs who runs protocols or writes scenarios is imported from here. ``__init__.pyi``
-lists the names; a name's module is imported when the name is first asked for.
+Names for users who run protocols or write scenarios. ``__init__.pyi`` lists them; a module is
+imported when one of its names is first used.
 """
 
 import lazy_loader

@@ -55,7 +55,7 @@ COVERAGES = (0.1, 0.3, 0.5, 0.7, 0.9)
 """The shares of a pair's combinations that count queries ask for."""
 
 QUERIES = 1000
-"""How many count queries of each coverage are asked of an estimate."""
+"""Number of count queries of each coverage."""
 
 
 Counted = Literal["attributes", "pairs", "randomized-pairs"]
@@ -183,7 +183,7 @@ def run_clusters(parameters: Clustering, context: Context) -> Finished:
             variant = with_coins(exact, parameters, parties)
         elif parameters.epsilon is not None or parameters.delta is not None:
             raise UsageError("parameters 'epsilon' and 'delta': expected noise=coins besides")
-    # They vanish before their reports by cluster, and not before what is learned from.
+    # They vanish after the reports that dependences are learned from.
     rules = (crash(parameters.drop, kind=Report.kind()),) if parameters.drop else ()
     outcome = context.simulate(variant, records, parties=parameters.parties, rules=rules)
     negotiated = variant.negotiated(outcome.result)
@@ -284,7 +284,7 @@ def _dependence(found: Dependences, intervals: Intervals) -> dict[str, Any]:
 
 
 def _queries(estimate: Estimate, records: Records, seed: int) -> dict[str, dict[str, float]]:
-    """The median errors of count queries, by coverage; NaN where it is not known.
+    """The median errors of count queries, by coverage; NaN where unknown.
 
     A relative error is not, where half of the sets or more are of nobody.
     """

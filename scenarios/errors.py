@@ -1,4 +1,4 @@
-"""Errors in what a person gave, and lines for standard error that are safe for a terminal."""
+"""Errors in users' input, and lines for standard error that are safe for a terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNCHECKED = 4
 """The exit code for an intact record whose result can be neither confirmed nor refuted."""
 
 COMPLAINT = "sottovoce: "
-"""What the line of an error begins with."""
+"""Start of the line of an error."""
 
 STOPPED = 75
 """The exit code after a signal that asked to stop, as of ``sysexits.h``: try again later."""
@@ -28,37 +28,37 @@ attempt at the survey may count it."""
 
 
 class StoppedError(Exception):
-    """A signal has asked to stop before the end; the message says which, and how to go on."""
+    """A signal ended the work early; the message names it, and how to resume."""
 
 
 class CannotFinishError(Exception):
-    """A file takes more time or memory than it is given; the message names the option for more."""
+    """A file exceeds its limits of time or memory; the message names the option to raise them."""
 
 
 class EngineError(Exception):
-    """Workers cannot be started, reached or kept alive; the message says which, and why."""
+    """Workers cannot be started, reached or kept alive; the message gives the reason."""
 
 
 class WitnessError(Exception):
-    """Too few witnesses have cosigned; the message says which have not, and why."""
+    """Too few witnesses have cosigned; the message names the others, with reasons."""
 
 
 def printable(text: str) -> str:
     """Text with control characters escaped: a hostile file must not drive the terminal."""
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else _escaped(c) for c in text)
+    return "".join(c if c.isprintable() else _escape(c) for c in text)
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     if character <= "\xff":
         return character.encode("unicode_escape").decode()
     return escape(character)
 
 
 def say(text: str) -> None:
-    """Print a line on standard error; if nobody can read it there any more, nothing fails."""
-    # The terminal or whoever reads a pipe may be gone.
+    """Print a line on standard error; a closed standard error is ignored."""
+    # The terminal or the reader of a pipe may be gone.
     with suppress(OSError):
         sys.stderr.write(f"{printable(text)}\n")
         sys.stderr.flush()
@@ -68,7 +68,7 @@ def install_command(extra: str) -> str:
     """The shell command that installs the packages of an extra for the Python that runs here.
 
     Args:
-        extra: its name, as in ``pyproject.toml``.
+        extra: name of the extra, as in ``pyproject.toml``.
     """
     from importlib.metadata import requires
 

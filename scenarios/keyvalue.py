@@ -74,7 +74,7 @@ class Rated(Answering, frozen=True, kw_only=True):
     parties: Positive | None = None
 
 
-def _asked(own: type[Of], *names: str) -> type[Of]:
+def _with_settings(own: type[Of], *names: str) -> type[Of]:
     shared = ("protocol", "epsilon", "rounds", "estimator", "virtual")
     return settable(own, PrivKVMVariant, names=(*shared, *names), epsilon=2.0)
 
@@ -107,8 +107,8 @@ def _run(parameters: Answering, context: Context, records: Records) -> Finished:
         "Shares of those who hold a key, and means of their values.",
         *sentences(context.intervals, held + valued),
         f"Squared errors, means over the keys that have an estimate: of frequencies "
-        f"{_said(squared['frequencies_mse'])}, of means {_said(squared['means_mse'])}; "
-        f"estimated by {variant.estimator}.",
+        f"{_figure_text(squared['frequencies_mse'])}, of means {_figure_text(squared['means_mse'])}"
+        f"; estimated by {variant.estimator}.",
     ]
     if unheard:
         notes.append(f"Nobody reported on {unheard:,} of {len(frequencies):,} keys.")
@@ -150,7 +150,6 @@ def _run(parameters: Answering, context: Context, records: Records) -> Finished:
 
 
 def _row(key: dict[str, Any], held: Shown, valued: Shown, intervals: Intervals) -> dict[str, Any]:
-    """Figures of a key for a reader."""
     return {
         "key": key["key"],
         "reports": key["reports"],
@@ -162,7 +161,7 @@ def _row(key: dict[str, Any], held: Shown, valued: Shown, intervals: Intervals) 
 
 
 def _figure(found: Shown) -> str:
-    """An estimate and its interval; empty where there is no estimate."""
+    """An estimate and its interval; empty if there is no estimate."""
     if math.isnan(found.value):
         return ""
     digits = decimals([found], least=3)
@@ -196,11 +195,11 @@ def _mean(values: Floats) -> float:
     return float(known.mean()) if known.size else math.nan
 
 
-def _said(value: float) -> str:
+def _figure_text(value: float) -> str:
     return "unknown" if math.isnan(value) else f"{value:.3g}"
 
 
-def _rated(ratings_of: Callable[[Path | str | None], Ratings]) -> Callable[..., Finished]:
+def _run_on_ratings(ratings_of: Callable[[Path | str | None], Ratings]) -> Callable[..., Finished]:
     def run(parameters: Rated, context: Context) -> Finished:
         ratings = ratings_of(context.data)
         if parameters.keys > len(ratings.items):
@@ -212,7 +211,7 @@ def _rated(ratings_of: Callable[[Path | str | None], Ratings]) -> Callable[..., 
     return run
 
 
-def _drawn(name: Synthetic) -> Callable[[Drawn, Context], Finished]:
+def _run_on_synthetic(name: Synthetic) -> Callable[[Drawn, Context], Finished]:
     def run(parameters: Drawn, context: Context) -> Finished:
         population = synthetic(name)
         records = population.records(parameters.n, np.random.default_rng(context.seed))
@@ -275,8 +274,8 @@ SCENARIOS: tuple[Scenario[Any], ...] = (
         Scenario(
             name=name,
             summary=f"50 keys whose frequencies {how}, by PrivKV or PrivKVM.",
-            parameters=_asked(Drawn, "n", "parties"),
-            run=_drawn(population),
+            parameters=_with_settings(Drawn, "n", "parties"),
+            run=_run_on_synthetic(population),
             joint=False,
         )
         for name, population, how in _CURVES
@@ -284,15 +283,15 @@ SCENARIOS: tuple[Scenario[Any], ...] = (
     Scenario(
         name="movielens",
         summary="Who rated which movies of MovieLens, and how, by PrivKV or PrivKVM.",
-        parameters=_asked(Rated, "keys", "parties"),
-        run=_rated(movielens),
+        parameters=_with_settings(Rated, "keys", "parties"),
+        run=_run_on_ratings(movielens),
         joint=False,
     ),
     Scenario(
         name="clothing",
         summary="Who rated which clothes of RentTheRunway, and how, by PrivKV or PrivKVM.",
-        parameters=_asked(Rated, "keys", "parties"),
-        run=_rated(clothing),
+        parameters=_with_settings(Rated, "keys", "parties"),
+        run=_run_on_ratings(clothing),
         joint=False,
     ),
 )

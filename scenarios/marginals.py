@@ -92,7 +92,7 @@ class Tree(Trips, frozen=True, kw_only=True):
     mix: Part = 0.001
 
 
-def _asked(own: type[Of], name: str) -> type[Of]:
+def _with_settings(own: type[Of], name: str) -> type[Of]:
     shared = ("method", "unary", "d", "epsilon", "n", "parties", "trips", "project")
     return settable(own, MarginalRelease, names=(*shared, name), epsilon=1.1)
 
@@ -100,7 +100,7 @@ def _asked(own: type[Of], name: str) -> type[Of]:
 def run_marginals(parameters: Trips, context: Context) -> Finished:
     """Every k-way marginal and its distance from the true one."""
     records = _records(parameters, context)
-    variant, outcome = _released(parameters, context, records)
+    variant, outcome = _simulate(parameters, context, records)
     estimate = outcome.estimate
     names = list(combinations(records.survey.names, variant.k))
     raw, nearest = [], []
@@ -126,10 +126,10 @@ def run_marginals(parameters: Trips, context: Context) -> Finished:
 def run_independence(parameters: Independence, context: Context) -> Finished:
     """Test every pair for independence, with and without regard to the noise."""
     records = _records(parameters, context)
-    _, outcome = _released(parameters, context, records)
+    _, outcome = _simulate(parameters, context, records)
     estimate, level = outcome.estimate, parameters.level
     pairs = list(combinations(records.survey.names, 2))
-    found = [_tested(estimate, records, pair, known=parameters.trips is None) for pair in pairs]
+    found = [_test_pair(estimate, records, pair, known=parameters.trips is None) for pair in pairs]
     rejections = {
         test: {
             f"{truth}_pairs_rejected": sum(
@@ -156,7 +156,7 @@ def run_independence(parameters: Independence, context: Context) -> Finished:
 def run_tree(parameters: Tree, context: Context) -> Finished:
     """The Chow-Liu tree of the estimated pairs beside that of the true ones."""
     records = _records(parameters, context)
-    _, outcome = _released(parameters, context, records)
+    _, outcome = _simulate(parameters, context, records)
     names = records.survey.names
     exact = LinearEstimate(
         ExactTables(records.survey, {pair: records.counts(pair) for pair in combinations(names, 2)})
@@ -200,7 +200,7 @@ def _records(parameters: Trips, context: Context) -> Records:
     return Records(taxi_survey(parameters.d), codes)
 
 
-def _released(
+def _simulate(
     parameters: Trips, context: Context, records: Records
 ) -> tuple[MarginalRelease, Outcome[MarginalRelease]]:
     if parameters.unary == "oue" and not parameters.method.endswith("rr"):
@@ -211,10 +211,10 @@ def _released(
     return variant, context.simulate(variant, records, parties=parameters.parties)
 
 
-def _tested(
+def _test_pair(
     estimate: Estimate, records: Records, pair: tuple[str, str], *, known: bool
 ) -> dict[str, Any]:
-    """One pair by all tests; ``wald`` is None where there are too few reports for it."""
+    """All tests of one pair; ``wald`` is None with too few reports."""
     found = estimate.table(*pair)
     table = found.values
     try:
@@ -235,7 +235,7 @@ def _result(result: TestResult) -> dict[str, float]:
 
 
 def _most_important(found: Sequence[Mapping[str, Any]], level: float) -> str:
-    """The finding that stands above the picture."""
+    """The most important finding, for the picture's title."""
     rejected = {
         test: sum(pair[test] is not None and pair[test]["p_value"] <= level for pair in found)
         for test in ("wald", "naive", "exact")
@@ -388,19 +388,19 @@ SCENARIOS = (
     Scenario(
         name="taxi-marginals",
         summary="Taxi trips, marginal release: every table of k bits by one of six methods.",
-        parameters=_asked(Trips, "k"),
+        parameters=_with_settings(Trips, "k"),
         run=run_marginals,
     ),
     Scenario(
         name="taxi-independence",
         summary="Taxi trips: which pairs of bits are independent, by private tables.",
-        parameters=_asked(Independence, "level"),
+        parameters=_with_settings(Independence, "level"),
         run=run_independence,
     ),
     Scenario(
         name="taxi-tree",
         summary="Taxi trips: a Chow-Liu tree from private tables of pairs.",
-        parameters=_asked(Tree, "mix"),
+        parameters=_with_settings(Tree, "mix"),
         run=run_tree,
     ),
 )

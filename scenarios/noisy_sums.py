@@ -29,8 +29,8 @@ from protocol.variants import BUILT_IN, PairCounts, PairRR, RRClusters, SecureSu
 from protocol.variants.sums.tallies import Counted, Tallied
 from scenarios.data.town import TOWN, town, town_distribution, town_population
 from scenarios.designing.assumed import Shares
-from scenarios.designing.candidates import Candidate, Wanted, of_variant
-from scenarios.designing.predicting import NotEstimatedError, predicted
+from scenarios.designing.candidates import Candidate, Wanted, variant_candidates
+from scenarios.designing.predicting import NotEstimatedError, predict
 from scenarios.designing.summing import rests_on
 from scenarios.designing.targets import Target, parse_target
 from scenarios.running.parameters import Positive, parameters_checked, settable
@@ -133,13 +133,13 @@ def list_cases(tables: Target, delta: float, n: int, epsilon: float) -> list[Cas
     """
     wanted = Wanted(TOWN, epsilon, tables, n, delta=delta)
     counts = PairCounts if tables.ways > 1 else SecureSumVariant
-    coins, exact = of_variant(counts, wanted)
+    coins, exact = variant_candidates(counts, wanted)
     found = [
         Case("coins", n, epsilon, coins),
         Case("local", n, epsilon, best_local(wanted, n)),
     ]
     if tables.ways > 1:
-        _, summed = of_variant(PairRR, wanted)
+        _, summed = variant_candidates(PairRR, wanted)
         found.append(Case("summed RR", n, epsilon, summed))
     if epsilon == EPSILONS[0]:
         found.append(Case("exact", n, math.nan, exact))
@@ -155,25 +155,25 @@ def best_local(wanted: Wanted, n: int) -> Candidate:
     for cls in BUILT_IN.values():
         if issubclass(cls, Tallied | RRClusters):
             continue
-        for candidate in of_variant(cls, wanted._replace(delta=None)):
-            error = _predicted(candidate.variant, n, wanted.target, "respondents")
+        for candidate in variant_candidates(cls, wanted._replace(delta=None)):
+            error = _predict(candidate.variant, n, wanted.target, "respondents")
             if not math.isnan(error):
                 errors[candidate] = error
     return min(errors, key=lambda candidate: errors[candidate])
 
 
-def _predicted(variant: Variant | None, n: int, tables: Target, about: About) -> float:
-    """Error by the closed form; NaN where there is none."""
+def _predict(variant: Variant | None, n: int, tables: Target, about: About) -> float:
+    """Error by the closed form; NaN if there is none."""
     if variant is None:
         return math.nan
     try:
-        found = predicted(variant, n, tables, Town(), about=about)
+        found = predict(variant, n, tables, Town(), about=about)
     except (NotEstimatedError, ProtocolError):
         return math.nan
     return math.nan if found is None else found.rmse
 
 
-def drawn(variant: Variant, records: Records, *, parties: int, seed: int) -> Estimate:
+def draw_estimate(variant: Variant, records: Records, *, parties: int, seed: int) -> Estimate:
     """The estimate of a survey in which everybody answers, drawn by its law without messages.
 
     Args:
@@ -186,7 +186,7 @@ def drawn(variant: Variant, records: Records, *, parties: int, seed: int) -> Est
     return variant.estimate(result)
 
 
-def errors_of(case: Case, tables: Target, *, runs: int, stream: Stream) -> tuple[Error, Error]:
+def measure_errors(case: Case, tables: Target, *, runs: int, stream: Stream) -> tuple[Error, Error]:
     """The errors about those who answer, and about the town that they are drawn from."""
     town_law, population = Town(), town_population()
     squares: list[tuple[float, float]] = []
@@ -194,7 +194,7 @@ def errors_of(case: Case, tables: Target, *, runs: int, stream: Stream) -> tuple
         own = stream.derive(str(run))
         records = population.draw(case.n, own.derive("people"))
         [seed] = own.derive("seed").integers(2**63, 1).tolist()
-        estimate = drawn(case.variant, records, parties=case.n, seed=seed)
+        estimate = draw_estimate(case.variant, records, parties=case.n, seed=seed)
         off: list[list[Floats]] = [[], []]
         for names in tables.tables:
             shares = estimate.table(*names).values
@@ -211,7 +211,7 @@ def errors_of(case: Case, tables: Target, *, runs: int, stream: Stream) -> tuple
         spread = math.nan
         if runs > 1 and error:
             spread = float(np.std(column, ddof=1)) / math.sqrt(runs) / (2 * error)
-        found.append(Error(about, error, spread, _predicted(case.variant, case.n, tables, about)))
+        found.append(Error(about, error, spread, _predict(case.variant, case.n, tables, about)))
     return found[0], found[1]
 
 
@@ -240,7 +240,7 @@ def run(parameters: NoisySums, context: Context) -> Finished:
     found = [
         (
             case,
-            *errors_of(
+            *measure_errors(
                 case, tables, runs=parameters.surveys, stream=context.stream(f"case {place}")
             ),
         )
@@ -270,7 +270,7 @@ def _row(case: Case, respondents: Error, population: Error) -> dict[str, str | f
 
 
 def _error_at(found: Sequence[tuple[Case, Error, Error]], how: How, n: int, side: int) -> float:
-    """Error that was measured at the least epsilon."""
+    """Error measured at the smallest epsilon."""
     errors = (of[side] for case, *of in found if (case.how, case.n) == (how, n))
     return next(errors).measured
 
@@ -305,7 +305,6 @@ def _notes(found: Sequence[tuple[Case, Error, Error]], parameters: NoisySums) ->
 def _draw(
     figure: Figure, found: Sequence[tuple[Case, Error, Error]], parameters: NoisySums
 ) -> None:
-    """Errors about those who answered, by epsilon."""
     from scenarios.report.pictures.curves import Curve, Point, plot_curves
 
     curves = [

@@ -32,7 +32,7 @@ _WORDS = {
     "\N{LEFT SINGLE QUOTATION MARK}": "'",
     "\N{RIGHT SINGLE QUOTATION MARK}": "'",
 }
-"""What stands for the symbols that reports use."""
+"""Replacements of symbols that reports use."""
 
 
 def escape(character: str) -> str:
@@ -67,7 +67,7 @@ def output_encoding() -> str:
 
 
 def lossless(text: str) -> str:
-    """A text for standard output in which all of JSON's and TOML's strings stay what they are."""
+    """A text for standard output; strings of JSON and TOML keep their meaning."""
     if codecs.lookup(output_encoding()).name.startswith("utf"):
         return text
     return text.encode("ascii", ESCAPED).decode()
@@ -93,7 +93,7 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
 
 
 def _failing(error: UnicodeError) -> tuple[str, int]:
-    """The characters that cannot be written, and where they end."""
+    """The characters that cannot be written, and their end."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return error.object[error.start : error.end], error.end

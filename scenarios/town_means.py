@@ -27,17 +27,17 @@ NUMBERS = Survey(
 def residents(context: Context, residents: Positive = 20_000) -> Records:
     """Everybody who lives in the town.
 
-    Each number is the least of some that are drawn evenly from its grid, two for the age and three
-    for the income, so that small ones are the more frequent.
+    Each number is the smallest of several even draws from its grid, two for the age and three for
+    the income. So small numbers are more frequent.
 
     Args:
         residents: how many people live in the town.
     """
-    law = Law(NUMBERS, "the law of the town's ages and incomes", _drawn)
+    law = Law(NUMBERS, "the law of the town's ages and incomes", _draw_residents)
     return context.drawn(_residents(residents, context.stream), law)
 
 
-def _drawn(k: int, stream: Stream) -> Records:
+def _draw_residents(k: int, stream: Stream) -> Records:
     return _residents(k, stream.derive)
 
 

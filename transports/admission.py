@@ -1,8 +1,8 @@
-"""Admission: which connections a server keeps, and which go first when there is no room.
+"""Admission control: which connections a server keeps, and which it drops when it is full.
 
-A connection is unfinished until its caller has said a whole request: a handshake, or a request of
-HTTP. Such a connection costs its caller next to nothing, so it is the first to go. Whoever comes is
-served at once; under pressure, those go who came long ago.
+A connection is unfinished until its caller has sent a whole request: a handshake, or an HTTP
+request. Unfinished connections cost a caller next to nothing, so they are dropped first, the oldest
+before the others. New connections are served at once.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ import trio
 from transports.connection import end
 
 BACKLOG = 4096
-"""The most connections that wait to be accepted, as far as the system allows."""
+"""Maximum number of connections waiting to be accepted, if the system allows so many."""
 
 KEPT = 16
-"""Number of places kept for trusted addresses, if there are any; at most a quarter of all."""
+"""Number of places reserved for trusted addresses, if there are any; at most a quarter of all."""
 
 SPARE_DESCRIPTORS = 16
-"""Number of file descriptors that strangers leave to the rest of the program."""
+"""Number of file descriptors that strangers cannot use."""
 
 SUMMED_SECONDS = 60.0
-"""The seconds of which what strangers do is summed up in one line."""
+"""Seconds of strangers' activity that one line of the log sums up."""
 
 LINES, LINES_OF_ONE = 50, 5
-"""The most lines of their own that strangers get in that time, in all and from one address."""
+"""Maximum number of single lines on strangers in that time, in all and for one address."""
 
 REMEMBERED = 4096
-"""The most addresses that are told apart in that time."""
+"""Maximum number of addresses told apart in that time."""
 
 _BATCH = 512
 _SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -46,12 +46,12 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class Standing(enum.IntEnum):
-    """Stages of a connection; who is less far goes first.
+    """Stages of a connection; earlier stages are dropped first.
 
     Attributes:
-        UNFINISHED: its caller has yet to say a whole request.
+        UNFINISHED: its caller has yet to send a whole request.
         READING: its caller has yet to read the answer.
-        ANSWERED: it waits for this side. It does not go.
+        ANSWERED: it waits for this side, and is never dropped.
     """
 
     UNFINISHED = 0
@@ -60,10 +60,10 @@ class Standing(enum.IntEnum):
 
 
 def trusted_network(text: str) -> Network:
-    """The addresses that are trusted, by the words of an option.
+    """Trusted addresses from the text of an option.
 
     Raises:
-        ValueError: it is no address and no network, or is everybody's.
+        ValueError: neither an address nor a network, or all addresses.
     """
     try:
         network = ipaddress.ip_network(text.strip())
@@ -76,10 +76,10 @@ def trusted_network(text: str) -> Network:
     return network
 
 
-def origin_of(address: str) -> str:
-    """Part of an address that counts as one: of IPv6 the first 64 bits, which one customer has."""
+def address_origin(address: str) -> str:
+    """Origin that an address counts for: in IPv6 its first 64 bits, which one customer owns."""
     try:
-        # As the system writes it: what has no colon is of IPv4 already.
+        # Addresses come as the system writes them: IPv4 has no colon.
         parsed = ipaddress.IPv6Address(address.partition("%")[0]) if ":" in address else None
     except ValueError:
         return address
@@ -91,7 +91,7 @@ def origin_of(address: str) -> str:
 
 
 def is_trusted(address: str, trusted: Sequence[Network]) -> bool:
-    """Return whether an address is one of those that are trusted."""
+    """Check whether an address is in a trusted network."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -102,11 +102,11 @@ def is_trusted(address: str, trusted: Sequence[Network]) -> bool:
 
 
 class Sum(NamedTuple):
-    """Count of what strangers have done in some time.
+    """Strangers' activity in some time.
 
     Args:
-        times: how often.
-        addresses: from how many, up to ``REMEMBERED``; of IPv6, networks of 64 bits.
+        times: number of events.
+        addresses: number of origins, up to ``REMEMBERED``.
     """
 
     times: int
@@ -114,10 +114,10 @@ class Sum(NamedTuple):
 
 
 class Strangers:
-    """A count of what strangers do, so that it takes few lines of a log. Nothing of it is kept.
+    """Counts what strangers do, so that they take few lines of a log.
 
     Attributes:
-        scarce: whether file descriptors have run short since ``take``.
+        scarce: whether file descriptors have run short since the last ``take``.
     """
 
     def __init__(self) -> None:
@@ -131,15 +131,15 @@ class Strangers:
         return f"Strangers({self._count} from {len(self._origins)} addresses)"
 
     def note(self, address: str) -> None:
-        """Count something that gets no line of its own."""
+        """Count an event that gets no line of its own."""
         self._count += 1
-        origin = origin_of(address)
+        origin = address_origin(address)
         if origin in self._origins or len(self._origins) < REMEMBERED:
             self._origins[origin] = self._origins.get(origin, 0) + 1
 
     def gets_line(self, address: str) -> bool:
-        """Return whether what somebody does gets a line of its own; it is counted if not."""
-        origin = origin_of(address)
+        """Return whether an event gets a line of its own; count it if not."""
+        origin = address_origin(address)
         lines = self._fresh.get(origin, 0)
         if self._lines >= LINES or lines >= LINES_OF_ONE:
             self.note(address)
@@ -149,7 +149,7 @@ class Strangers:
         return True
 
     def take(self) -> Sum:
-        """Take the count since the last time; it begins again."""
+        """Return the counts since the last time, and reset them."""
         taken = Sum(self._count, len(self._origins))
         self._count = self._lines = 0
         self._origins.clear()
@@ -159,16 +159,16 @@ class Strangers:
 
 
 class Incoming:
-    """A connection that was accepted, while it holds a place.
+    """An accepted connection.
 
     Attributes:
         wire: its socket.
-        stream: what is said over it: TLS, once that has begun.
-        address: where it comes from.
-        trusted: whether that is a trusted address.
-        scope: is cancelled when it has to go.
-        evicted: whether it had to go.
-        heard: whether a whole request has come over it.
+        stream: the socket, or TLS over it.
+        address: the caller's address.
+        trusted: whether the address is trusted.
+        scope: cancelled when the connection is dropped.
+        evicted: whether the connection was dropped.
+        heard: whether a whole request has arrived.
     """
 
     __slots__ = (
@@ -192,36 +192,35 @@ class Incoming:
         self.scope = trio.CancelScope()
         self.evicted = self.heard = False
         self._admission = admission
-        self._origin = origin_of(address)
+        self._origin = address_origin(address)
         self._standing: Standing | None = None
 
     def __repr__(self) -> str:
         return f"Incoming({'trusted' if self.trusted else 'a stranger'}, {self._standing!r})"
 
     def stand(self, standing: Standing) -> None:
-        """Change how far it is; among those who are as far, it is the last that came."""
+        """Move on to a stage, as its newest connection."""
         if self._standing is not None:
             self._admission.move(self, standing)
 
     def leave(self) -> None:
-        """Give its place up: it is known who is there, or it has ended."""
+        """Give up its place: the caller is authenticated, or gone."""
         if self._standing is not None:
             self._admission.move(self, None)
 
 
 class Admission:
-    """The connections of a server that hold a place, whatever it serves.
+    """The places of a server's connections.
 
-    When there is no place for another one, that goes which is least far, among those of the address
-    that has the most of them, and of these the oldest. Trusted addresses have places of their own,
-    and do not go for strangers. If nobody can go, who comes is closed.
+    When all places are taken, a new connection replaces one of the earliest stage: the oldest of
+    the origin with the most of them. Trusted addresses have reserved places and never make room for
+    strangers. If no connection can be dropped, the new one is closed.
 
     Args:
-        most: the most places.
-        each: the most unfinished connections of one address that is not trusted: of IPv6, of one
-            network of 64 bits.
-        trusted: addresses whose connections do not go for those of others.
-        strangers: counts connections that end before a whole request has come over them.
+        most: maximum number of places.
+        each: maximum number of unfinished connections of one untrusted origin.
+        trusted: addresses that never make room for others.
+        strangers: counts connections that end without a whole request.
     """
 
     def __init__(
@@ -245,11 +244,11 @@ class Admission:
         }
 
     def __len__(self) -> int:
-        """The number of places that are taken."""
+        """Number of taken places."""
         return self._held
 
     def trusts(self, address: str) -> bool:
-        """Return whether an address is trusted."""
+        """Check whether an address is trusted."""
         return is_trusted(address, self._trusted)
 
     async def serve(
@@ -260,7 +259,7 @@ class Admission:
         """Accept connections until cancelled.
 
         Args:
-            attend: what is done for each, until it has to go; its stream is closed afterwards.
+            attend: serves a connection until it is dropped; its stream is closed afterwards.
         """
 
         async def attend_one(one: Incoming) -> None:
@@ -278,7 +277,7 @@ class Admission:
             async def accept(listener: trio.SocketListener) -> None:
                 with _open_door(listener) as door:
                     while True:
-                        # All that wait are accepted before any is served: the last come first.
+                        # All waiting connections are accepted before any is served.
                         came, short = await self._accept(listener, door)
                         for one in came:
                             if one.evicted:
@@ -294,7 +293,7 @@ class Admission:
     async def _accept(
         self, listener: trio.SocketListener, door: socket.socket | None
     ) -> tuple[list[Incoming], bool]:
-        """Wait for somebody; who is at the door then, and whether file descriptors are short."""
+        """Wait for connections; return them, and whether file descriptors are short."""
         came: list[Incoming] = []
 
         def enter(wire: trio.SocketStream, address: str) -> None:
@@ -304,7 +303,7 @@ class Admission:
 
         try:
             first = await listener.accept()
-            enter(first, _address_of(first))
+            enter(first, _peer_address(first))
             for _ in range(_BATCH):
                 if door is None:
                     break
@@ -316,7 +315,7 @@ class Admission:
                 wire = trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
                 enter(wire, str(name[0]))
         except BlockingIOError:
-            pass  # Nobody else is there.
+            pass  # All waiting connections are accepted.
         except OSError as error:
             if error.errno in _SHORT:
                 self.strangers.scarce = True
@@ -326,12 +325,12 @@ class Admission:
         return came, False
 
     def _enter(self, new: Incoming, descriptor: int) -> bool:
-        """Give a new connection a place, of another if there is none; whether it has one."""
+        """Give a new connection a place, if need be that of another; return success."""
         unfinished = self._crowds[new.trusted, Standing.UNFINISHED]
         crowd = unfinished.get(new._origin, {})
         if not new.trusted and len(crowd) >= self._each:
             self._evict(next(iter(crowd)))
-        # A low number is given again first: a high one says that few are left.
+        # The system reuses low numbers first, so a high number means that few are left.
         spare = SPARE_DESCRIPTORS // 2 if new.trusted else SPARE_DESCRIPTORS
         scarce = descriptor >= _most_descriptors() - spare
         self.strangers.scarce |= scarce
@@ -343,7 +342,7 @@ class Admission:
         return True
 
     def _make_room(self, *, for_trusted: bool) -> bool:
-        """Have one go; whether there was one that can."""
+        """Evict one connection; return whether one could be."""
         for trust in (False, True) if for_trusted else (False,):
             for standing in (Standing.UNFINISHED, Standing.READING):
                 crowds = self._crowds[trust, standing]
@@ -359,7 +358,7 @@ class Admission:
         one.scope.cancel()
 
     def move(self, one: Incoming, standing: Standing | None) -> None:
-        """Change how far a connection is; None takes its place away."""
+        """Move a connection to a stage; None takes its place away."""
         before = one._standing
         if before is not None:
             crowds = self._crowds[one.trusted, before]
@@ -378,7 +377,7 @@ class Admission:
 
 @contextlib.contextmanager
 def _open_door(listener: trio.SocketListener) -> Generator[socket.socket | None]:
-    """A socket that accepts without waiting; None if the listener is none of the system's."""
+    """A non-blocking socket for a listener; None if the listener is not the system's."""
     named = listener.socket
     if named.fileno() < 0:
         yield None
@@ -388,7 +387,7 @@ def _open_door(listener: trio.SocketListener) -> Generator[socket.socket | None]
         yield door
 
 
-def _address_of(wire: trio.SocketStream) -> str:
+def _peer_address(wire: trio.SocketStream) -> str:
     try:
         return str(wire.socket.getpeername()[0])
     except OSError:
@@ -396,7 +395,7 @@ def _address_of(wire: trio.SocketStream) -> str:
 
 
 def _is_gone(accepted: socket.socket) -> bool:
-    """Return whether a caller has gone before it was accepted, or left without a word."""
+    """Check whether a caller left before it was accepted."""
     accepted.setblocking(False)
     try:
         if accepted.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
@@ -409,7 +408,7 @@ def _is_gone(accepted: socket.socket) -> bool:
 
 
 def _most_descriptors() -> float:
-    """The most file descriptors that this program may have."""
+    """Maximum number of file descriptors of this program."""
     with contextlib.suppress(ImportError):
         import resource
 

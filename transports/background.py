@@ -12,7 +12,7 @@ import trio
 async def running(*tasks: Callable[[], Awaitable[object]]) -> AsyncGenerator[None]:
     """Run tasks until the block ends.
 
-    The first error, be it of the block or of a task, ends both and comes out as it is.
+    The first error, of the block or of a task, ends both and is raised unchanged.
     """
     failures: list[Exception] = []
     async with trio.open_nursery() as nursery:

@@ -1,4 +1,4 @@
-"""The contract of a transport: what a link promises, and the limits that every hub keeps."""
+"""The contract of a transport: promises of a link, and limits of every hub."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of a hub. Times in seconds.
 
     Args:
-        handshake: from connecting to being welcome.
-        frame: from the first byte of a frame to its last.
+        handshake: seconds from connecting to the end of the handshake.
+        frame: seconds from the first to the last byte of a frame.
         idle: the longest silence of a connection between frames.
-        alive: after how much silence of its own an end of a lasting link says that it is there.
-        stall: how long a member may leave its mail unread while others wait for room, or may take
-            to read one write.
-        goodbye: how long a party that has ended waits until the switch has read all it said.
-        mailbox: how many envelopes wait for one member before its senders wait.
-        envelopes: how many envelopes a party may send in a session; more is a flood.
-        unfinished: how many connections there may be over which nobody has proved yet who they are;
-            as many as the roster has, if it has more.
-        unfinished_each: how many of them of one address; the same holds.
-        write: how many bytes are put into one write.
+        alive: seconds of its own silence after which an end of a lasting link sends ``Alive``.
+        stall: seconds for which a member may leave its mail unread while others wait for room, or
+            may take to read one write.
+        goodbye: seconds that a finished party waits for the switch to read everything.
+        mailbox: number of envelopes that may wait for a member before senders have to wait.
+        envelopes: maximum number of envelopes of a party in a session.
+        unfinished: maximum number of unauthenticated connections; the size of the roster if that is
+            larger.
+        unfinished_each: maximum number of them from one address, likewise.
+        write: bytes per write.
     """
 
     handshake: float = 30.0
@@ -64,7 +64,7 @@ class Link(trio.abc.Channel[Envelope]):
 
     @abstractmethod
     def send_nowait(self, envelopes: Sequence[Envelope]) -> int:
-        """Send what can be sent without waiting; returns how many that were, from the front."""
+        """Send without waiting; return the number of sent envelopes."""
 
     @abstractmethod
     async def send_many(self, envelopes: Sequence[Envelope]) -> None:
@@ -90,5 +90,5 @@ class Hub(Protocol):
         """A member's link, closed when the block ends.
 
         Raises:
-            ConnectionError: refused, or out of reach; it says why in one line.
+            ConnectionError: refused, or out of reach; the reason in one line.
         """

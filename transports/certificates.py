@@ -17,7 +17,7 @@ class Authority:
 
     Args:
         key: the authority's own key.
-        now: when the certificates begin to be valid.
+        now: start of the certificates' validity.
         days: for how long they are.
     """
 
@@ -57,7 +57,7 @@ class Authority:
         """A certificate for a party's public Ed25519 key, PEM; its DNS name is the party's id.
 
         Raises:
-            ValueError: it is not such a key.
+            ValueError: not such a key.
         """
         key = Ed25519PublicKey.from_public_bytes(public)
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, party)])
@@ -91,5 +91,5 @@ class Authority:
 
 
 def private_pem(key: Ed25519PrivateKey) -> bytes:
-    """A private key as unencrypted PKCS 8 PEM. Whoever reads it is the party."""
+    """A private key as unencrypted PKCS 8 PEM."""
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

@@ -24,8 +24,8 @@ class Connection:
         patient: wait for as long as the other side takes to read: it has others to wait for.
 
     Attributes:
-        patient: as given; it may be changed.
-        heard: when something has come last; at first, when it began.
+        patient: as passed in; it may be changed.
+        heard: time of the last arrival; at first, of the beginning.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Connection:
         self._filled: trio.Event | None = None
 
     def __len__(self) -> int:
-        """Number of payloads that have come and were not taken."""
+        """Number of arrived payloads that were not taken."""
         return len(self._whole)
 
     def raise_cap(self, cap: int) -> None:
@@ -132,12 +132,12 @@ class Connection:
                 self._whole.clear()
 
     async def aclose(self) -> None:
-        """Close; a TLS connection says goodbye if that goes quickly."""
+        """Close; TLS says goodbye if that is quick."""
         with trio.move_on_after(_CLOSING_SECONDS):
             await self._wire.aclose()
 
     async def end(self) -> None:
-        """Close for good: nobody may use it any more, and what it holds is let go of."""
+        """Close for good and release everything; nobody may use it any more."""
         try:
             await self.aclose()
         finally:
@@ -145,7 +145,7 @@ class Connection:
 
 
 async def end(wire: trio.abc.Stream) -> None:
-    """Close a stream at once and for good: nobody may use it any more."""
+    """Close a stream at once and for good; nobody may use it any more."""
     try:
         await trio.aclose_forcefully(wire)
     finally:
@@ -153,17 +153,17 @@ async def end(wire: trio.abc.Stream) -> None:
 
 
 def _empty(wire: trio.abc.Stream) -> None:
-    """Let go of what a closed stream of TLS holds.
+    """Release what a closed TLS stream holds.
 
-    Trio's refers to itself. What OpenSSL keeps for it, 36 kB, would stay until Python looks through
-    all objects, which it does the more rarely the more there are.
+    Trio's TLS stream refers to itself, so OpenSSL's 36 kB would stay until a garbage collection,
+    which is rarer the more objects there are.
     """
     if isinstance(wire, trio.SSLStream):
         vars(wire).clear()
 
 
 async def turn_away(wire: trio.SocketStream) -> None:
-    """Close so that what was said last arrives: unread bytes would make the system reset it."""
+    """Close such that the last bytes arrive: unread input would make the system reset."""
     with trio.move_on_after(_CLOSING_SECONDS):
         try:
             await wire.send_eof()

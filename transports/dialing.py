@@ -1,4 +1,4 @@
-"""Connecting to a hub by a socket, and one line for a person who cannot."""
+"""Connecting to a hub by a socket, with errors in one line for a person."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from transports.tls import check_peer
 T = TypeVar("T")
 
 BESIDE = 3.0
-"""After so many seconds without a challenge another connection is tried beside the first."""
+"""Seconds without a challenge after which another connection is tried in parallel."""
 
 MOST_BESIDE = 4
-"""The most connections of one party that wait for a challenge at once."""
+"""Maximum number of connections of one party that wait for a challenge."""
 
 
 class TurnedAwayError(ConnectionError):
@@ -32,7 +32,7 @@ class TurnedAwayError(ConnectionError):
 
 
 class StrangerError(TurnedAwayError):
-    """Whoever answers there is not the aggregator of this survey, or not at its proper time."""
+    """The other end is not the aggregator of this survey, or its certificate is out of date."""
 
 
 async def dial(
@@ -49,14 +49,14 @@ async def dial(
     Args:
         enter: this side's part of the handshake. What it raises by itself is raised on.
         tls: for TLS, a context of ``transports.tls.client_context``.
-        within: how long it may take, in seconds; ``limits.handshake`` at most.
+        within: seconds allowed; ``limits.handshake`` at most.
 
     Returns:
         The connection, which is the caller's to close, and what ``enter`` returned.
 
     Raises:
-        TurnedAwayError: the hub, or this side, refuses it; says why in one line.
-        ConnectionError: nobody answers, or the connection breaks; says why in one line.
+        TurnedAwayError: the hub or this side refuses the connection; the reason in one line.
+        ConnectionError: no answer, or a broken connection; the reason in one line.
     """
     wire: trio.abc.Stream | None = None
     late = _NO_ANSWER
@@ -65,7 +65,7 @@ async def dial(
             try:
                 raw = wire = await trio.open_tcp_stream(host, port)
             except (OSError, UnicodeError) as error:
-                # A host of several addresses has one error for all of them.
+                # A host with several addresses has one error for all of them.
                 [*_, last] = getattr(error.__cause__, "exceptions", ()) or (error,)
                 raise ConnectionError(plain_reason(last)) from error
             if tls is not None:
@@ -86,7 +86,7 @@ async def dial(
             await end(wire)
         if isinstance(error, trio.TooSlowError):
             raise ConnectionError(late) from error
-        raise _is_worth_retrying(error)(_why_refused(error)) from error
+        raise _error_class(error)(_why_refused(error)) from error
     except BaseException:
         if wire is not None:
             await end(wire)
@@ -97,10 +97,10 @@ async def resolve_addresses(host: str, port: int, *, within: float) -> Sequence[
     """The numeric addresses of a host, as its name service has them in order; at least one.
 
     Args:
-        within: how long it may take to look them up, in seconds.
+        within: seconds allowed for the lookup.
 
     Raises:
-        ConnectionError: there is none, or it was not found in time; says why in one line.
+        ConnectionError: no address, or none in time; the reason in one line.
     """
     try:
         with trio.fail_after(within):
@@ -109,7 +109,7 @@ async def resolve_addresses(host: str, port: int, *, within: float) -> Sequence[
         raise ConnectionError("the name was not looked up in time: check the network") from error
     except (OSError, UnicodeError) as error:
         raise ConnectionError(plain_reason(error)) from error
-    # An IPv6 address of one network alone has the number of this machine's interface to it.
+    # A link-local IPv6 address includes the interface number.
     names = (
         f"{address[0]}%{address[3]}" if len(address) > 3 and address[3] else str(address[0])
         for *_, address in found
@@ -118,7 +118,7 @@ async def resolve_addresses(host: str, port: int, *, within: float) -> Sequence[
 
 
 class _BeatenError(Exception):
-    """Another connection has got a challenge first."""
+    """Another connection was challenged first."""
 
 
 Contend = Callable[[str, Callable[[], None]], Awaitable[Connection]]
@@ -129,12 +129,12 @@ by an error of that to stay away."""
 async def race(addresses: Sequence[str], contend: Contend) -> Connection:
     """Connect by whichever address lets this party in first.
 
-    The next one is tried when one has failed, and after ``BESIDE`` seconds in which none has
-    challenged this party; beside the only one, the same again. Whoever is challenged first goes on
-    alone: a party that proves itself twice would replace itself.
+    The next address is tried after a failure, and after ``BESIDE`` seconds without a challenge; a
+    single address is tried again. The first attempt to be challenged goes on alone, as a party that
+    authenticates twice would replace itself.
 
     Raises:
-        TurnedAwayError: one of them has turned this party away.
+        TurnedAwayError: a hub has turned this party away.
         ConnectionError: the last one's.
     """
     contest = _Contest(contend)
@@ -168,11 +168,11 @@ async def race(addresses: Sequence[str], contend: Contend) -> Connection:
 
 
 class _Contest:
-    """Connections that are tried beside each other, of which the first to be challenged goes on.
+    """Concurrent connection attempts; the first to be challenged goes on.
 
     Attributes:
-        running: how many are tried.
-        first: who was challenged first.
+        running: number of running attempts.
+        first: scope of the attempt that was challenged first.
         entered: the connection that was let in.
         failed: why others were not.
         last: why no other is tried.
@@ -191,11 +191,11 @@ class _Contest:
 
     @property
     def over(self) -> bool:
-        """Return whether one was let in, or no other is to be tried."""
+        """Check whether a connection was accepted, or all attempts are over."""
         return self.entered is not None or self.last is not None
 
     async def enter(self, address: str) -> None:
-        """Try to be let in."""
+        """Try to connect to an address."""
         with trio.CancelScope() as scope:
             self._scopes.append(scope)
             try:
@@ -210,7 +210,7 @@ class _Contest:
         self.news.set()
 
     def _alone(self, scope: trio.CancelScope) -> None:
-        """Have one go on, and the others end.
+        """Let one attempt go on and cancel the others.
 
         Raises:
             _BeatenError: another one has.
@@ -227,13 +227,13 @@ async def say(connection: Connection, step: handshake.Hello | handshake.Proof) -
     """Say a step of the handshake.
 
     Raises:
-        RemoteProtocolError: the hub has refused; it says why.
+        RemoteProtocolError: the hub has refused, with its reason.
         trio.BrokenResourceError: the connection broke.
     """
     try:
         await connection.send([handshake.encode(step)])
     except trio.BrokenResourceError:
-        # The hub has turned away; what it said last tells more than that it did.
+        # The hub has hung up; its last message tells more than that.
         handshake.decode(handshake.Welcome, await connection.receive())
         raise
 
@@ -303,7 +303,7 @@ def plain_reason(error: BaseException) -> str:
     """Reason for a connection's failure, and advice, in words that are not OpenSSL's.
 
     Args:
-        error: of a socket that connects or listens, of a name that was looked up, or of TLS.
+        error: error of a connecting or listening socket, of a name lookup, or of TLS.
     """
     if isinstance(error, ssl.SSLCertVerificationError):
         if error.verify_code == _NOT_YET:
@@ -333,18 +333,18 @@ def plain_reason(error: BaseException) -> str:
     return str(error) or "the connection broke"
 
 
-def root_of(error: BaseException) -> BaseException:
+def root_cause(error: BaseException) -> BaseException:
     """The first cause of an error."""
     while error.__cause__ is not None:
         error = error.__cause__
     return error
 
 
-def _is_worth_retrying(error: Exception) -> type[ConnectionError]:
-    """Return whether another try may help, by the kind of error that says so."""
+def _error_class(error: Exception) -> type[ConnectionError]:
+    """Class of the error to raise; ``ConnectionError`` itself means that a retry may help."""
     cause = error.__cause__
     if isinstance(cause, ssl.SSLCertVerificationError):
-        # A signature that does not hold may have been garbled on the way.
+        # A broken signature may be a transmission error.
         broken = cause.verify_code == _BROKEN_SIGNATURE
         return ConnectionError if broken else StrangerError
     if isinstance(error, RemoteProtocolError):
@@ -357,11 +357,11 @@ _OF_STRANGERS = ("certificate", "challenge", "frame", "hello")
 
 
 def _why_refused(error: Exception) -> str:
-    """One line for a person who cannot connect."""
+    """Reason for a failed connection, in one line for a person."""
     if isinstance(error, trio.EndOfChannel):
         return "the other side closed the connection without a word (is TLS on at one end only?)"
     if isinstance(error.__cause__, OSError):
-        return plain_reason(root_of(error))
+        return plain_reason(root_cause(error))
     if isinstance(error, RemoteProtocolError) and error.field == "frame":
         return f"the other side speaks another protocol (is TLS on at one end only?): {error}"
     return str(error) or "the connection broke"

@@ -1,8 +1,8 @@
-"""Seeded faults: rules that decide, for every envelope, what becomes of it.
+"""Seeded faults: rules that decide the fate of every envelope.
 
-A decision depends on the seed, the rule and the envelope's sender, recipient and number alone, so
-it is the same on every transport. The first rule that has something to say decides; with no rules a
-run is the run without faults.
+A decision depends only on the seed, the rule, and the envelope's sender, recipient and number, so
+it is the same on every transport. The first matching rule decides; without rules there are no
+faults.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """One rule.
 
     Args:
-        verdict: what happens; ``PASS`` with a delay lets the envelope through late.
-        share: how often, from 0 to 1.
-        delay: by how many seconds what passes is late.
+        verdict: the fate of the envelope; ``PASS`` with a delay lets it through late.
+        share: probability, from 0 to 1.
+        delay: seconds of delay of envelopes that pass.
         sender, recipient, kind: which envelopes it is about; None is any.
         per_sender: decide once for a party instead of for every envelope, so that ``share`` is a
             share of the parties. The aggregator is spared: there would be nobody left to ask.
@@ -86,15 +86,15 @@ def faults(rules: Sequence[Fault], *, seed: int) -> FateRule:
 
     def decide(envelope: Envelope) -> Fate:
         for number, rule in enumerate(rules):
-            if rule.concerns(envelope) and _drawn(key, number, rule, envelope) < rule.share:
+            if rule.concerns(envelope) and _draw(key, number, rule, envelope) < rule.share:
                 return Fate(rule.verdict, rule.delay)
         return PASS
 
     return decide
 
 
-def _drawn(key: bytes, number: int, rule: Fault, envelope: Envelope) -> float:
-    """A number in [0, 1) that depends on what the decision is about, and on nothing else."""
+def _draw(key: bytes, number: int, rule: Fault, envelope: Envelope) -> float:
+    """A number in [0, 1) that depends only on the envelope and the rule."""
     about: tuple[object, ...] = (number, envelope.sender)
     if not rule.per_sender:
         about += (envelope.recipient, envelope.seq)

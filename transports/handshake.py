@@ -1,4 +1,4 @@
-"""HELLO and WELCOME: how two ends authenticate each other before any envelope passes.
+"""HELLO and WELCOME: mutual authentication before any envelope.
 
 1. The party: ``Hello`` with protocol version, survey, its id, a nonce, and over a lasting link the
    newest checkpoint that it holds.
@@ -6,9 +6,9 @@
 3. The party: ``Proof``, its signature over the same, if it takes part in that attempt.
 4. The hub: ``Welcome``, or at any point ``Refusal`` with the reason.
 
-An attempt that is said in one handshake proves nothing in another: each has two fresh nonces.
+An attempt in one handshake proves nothing in another, as both nonces are fresh.
 
-Both signatures are by the identity keys of the roster, over everything said so far.
+Both signatures are by the identity keys of the roster, over everything sent so far.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def decode(kind: type[S], payload: bytes) -> S:
     """Decode the step that is due.
 
     Raises:
-        RemoteProtocolError: it is another one, malformed, or a refusal (whose reason it gives).
+        RemoteProtocolError: another message, a malformed one, or a refusal with its reason.
     """
     try:
         step: S = msgspec.msgpack.decode(payload, type=kind)
@@ -94,7 +94,7 @@ def check_hello(hello: Hello, survey: bytes, version: str = VERSION) -> None:
     """Check a hello before the hub signs anything.
 
     Raises:
-        RemoteProtocolError: says what does not fit.
+        RemoteProtocolError: the hello does not fit this survey.
     """
     if hello.version != version:
         raise RemoteProtocolError(f"{hello.version!r:.40}, expected {version!r}", field="version")
@@ -114,7 +114,7 @@ def check_challenge(roster: Roster, hello: Hello, challenged: Challenge) -> None
     """Check a challenge before the party believes the attempt in it.
 
     Raises:
-        RemoteProtocolError: it is not the aggregator's, or the attempt cannot be.
+        RemoteProtocolError: not the aggregator's, or an impossible attempt.
     """
     attempt, nonce = challenged.attempt, challenged.nonce
     said = statement(b"challenge", hello, attempt, nonce)

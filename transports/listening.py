@@ -1,4 +1,4 @@
-"""A hub that is reached by sockets: it accepts connections and lets in who proves who it is.
+"""A hub on sockets: it accepts connections and authenticates callers.
 
 Everything that waits for the other side has a deadline, and all that comes from it has a cap.
 """
@@ -30,7 +30,7 @@ Secured = trio.SSLStream[trio.SocketStream]
 
 
 class Caller(ABC):
-    """Whoever is at the other end of a connection and has proved who it is.
+    """The authenticated other end of a connection.
 
     Attributes:
         patient: whether it may take as long as it likes to read.
@@ -55,7 +55,7 @@ class Caller(ABC):
 
     @abstractmethod
     def leave(self, reason: str) -> None:
-        """Detach from the switch: the welcome could not be said."""
+        """Detach from the switch: the welcome could not be sent."""
 
 
 class ListeningHub(MemoryHub, ABC):
@@ -69,7 +69,7 @@ class ListeningHub(MemoryHub, ABC):
         trusted: addresses whose connections do not make room for those of strangers.
 
     Attributes:
-        refused: how many connections were not let in, by ``refusal_word``.
+        refused: number of refused connections, by ``refusal_word``.
         admission: the connections of those who have not proved who they are.
     """
 
@@ -83,7 +83,7 @@ class ListeningHub(MemoryHub, ABC):
         super().__init__(switch)
         self.refused: Counter[str] = Counter()
         self.admission = Admission(
-            # Members who come all at once are not strangers to each other.
+            # Members may all connect at once.
             most=max(switch.limits.unfinished, len(switch.exchange.charter.roster)),
             each=max(switch.limits.unfinished_each, len(switch.exchange.charter.roster)),
             trusted=trusted,
@@ -92,12 +92,12 @@ class ListeningHub(MemoryHub, ABC):
 
     @property
     def strangers(self) -> Strangers:
-        """A count of connections over which nobody has proved who they are."""
+        """Counts of connections without authentication."""
         return self.admission.strangers
 
     @abstractmethod
     async def _identify(self, connection: Connection, secured: Secured | None) -> Caller:
-        """Have a caller prove who it is.
+        """Make a caller prove its identity.
 
         Raises:
             RemoteProtocolError: it does not.
@@ -108,21 +108,21 @@ class ListeningHub(MemoryHub, ABC):
         await self.admission.serve([listener], self._attend)
 
     async def _attend(self, incoming: Incoming) -> None:
-        """One connection, from its first byte to its last."""
+        """Serve one connection from first to last byte."""
         entered = await self._welcome(incoming)
         if entered is not None:
             caller, connection = entered
             await caller.carry(connection)
 
     async def _welcome(self, incoming: Incoming) -> tuple[Caller, Connection] | None:
-        """The hub's part of the handshake; None if the caller was refused."""
+        """The hub's part of the handshake; None if the caller is refused."""
         limits = self._switch.limits
         raw = incoming.wire
         wire: trio.abc.Stream = raw
         entered: Caller | None = None
         try:
             with trio.fail_after(limits.handshake):
-                # Whoever has not said a word costs no more than a socket.
+                # A silent caller costs only a socket.
                 await trio.lowlevel.wait_readable(raw.socket)
                 secured: Secured | None = None
                 if self._tls is not None:
@@ -200,7 +200,7 @@ def why_ended(error: BaseException) -> str:
 
 
 OTHER = "other"
-"""What ``refusal_word`` says of all that it has no word for."""
+"""Word of ``refusal_word`` for all other reasons."""
 
 REFUSALS = {
     "party": "not admitted",
@@ -208,7 +208,7 @@ REFUSALS = {
     "survey": "another survey",
     "version": "another version",
 }
-"""Why a caller is not let in, in a word or two, by the field of the error."""
+"""Words for the reasons of refused callers, by the field of the error."""
 
 
 def refusal_word(error: BaseException) -> str:
@@ -226,10 +226,10 @@ async def open_listeners(host: str, port: int) -> list[trio.SocketListener]:
     """The listeners at the addresses of a host.
 
     Args:
-        port: where to listen; 0 lets the system choose.
+        port: the port to listen at; 0 lets the system choose.
 
     Raises:
-        OSError: one cannot listen there; it says where, why and what to do.
+        OSError: the address cannot be listened at; the message gives a remedy.
     """
     try:
         return await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
@@ -249,13 +249,13 @@ async def listen(
 
     Args:
         run: runs beside it: the switch.
-        port: where to listen; 0 lets the system choose.
+        port: the port to listen at; 0 lets the system choose.
 
     Yields:
         The hub and the port it listens at.
 
     Raises:
-        OSError: one cannot listen there; it says where.
+        OSError: the address cannot be listened at.
     """
     listeners = await open_listeners(host, port)
     try:

@@ -1,4 +1,4 @@
-"""A bounded queue for one reader that tells its writers when there is room again, and its link."""
+"""A bounded queue with one reader, which wakes writers when there is room; and its link."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Mailbox(Generic[T]):
     ``put`` never waits: writers look at ``space`` first and wait for ``room``. So one item too many
     (a duplicate, a notice) is never a reason to lose something.
 
-    There are as many as parties: what holds those who wait is there from the first of them on, and
-    items are in a list, for a deque takes 600 bytes, and a broadcast puts an item into each.
+    Every party has one, so it is kept small: waiting state is created on demand, and items are in a
+    list, as even an empty deque takes 600 bytes or more.
 
     Args:
-        capacity: from how many items on it is full.
+        capacity: number of items at which it is full.
 
     Attributes:
-        takes: how often something was taken: whether it stands still shows that its reader does.
+        takes: number of takes, which shows whether its reader stands still.
         watcher: called whenever something is put or the mailbox is closed, if there is one, for a
             reader of many mailboxes.
         closed: whether it takes nothing more in.
@@ -49,7 +49,7 @@ class Mailbox(Generic[T]):
 
     @property
     def space(self) -> int:
-        """Number of items there is room for. What is put into a closed mailbox is dropped."""
+        """Number of free places. Items put into a closed mailbox are dropped."""
         return self._capacity - (0 if self.closed else len(self._items))
 
     @property
@@ -67,7 +67,7 @@ class Mailbox(Generic[T]):
                 self.watcher()
 
     async def room(self) -> None:
-        """Wait until the mailbox is not full. As many writers are woken as there is room for."""
+        """Wait until the mailbox is not full; only as many writers wake as there are places."""
         while self.full:
             if self._writers is None:
                 self._writers = trio.lowlevel.ParkingLot()
@@ -78,7 +78,7 @@ class Mailbox(Generic[T]):
         return self._take(len(self._items) if most is None else most)
 
     def take_until(self, enough: Callable[[T], bool]) -> list[T]:
-        """Items from the front, up to the first of which ``enough`` says so, that one included."""
+        """Items from the front, up to and including the first that is ``enough``."""
         count = 0
         for item in self._items:
             count += 1
@@ -87,7 +87,7 @@ class Mailbox(Generic[T]):
         return self._take(count)
 
     def pass_on(self) -> None:
-        """Called by a writer that was told of room and does not use it: the next one may."""
+        """Wake the next writer in place of one that does not use its room."""
         if self._writers and not self.full:
             self._writers.unpark()
 
@@ -106,7 +106,7 @@ class Mailbox(Generic[T]):
             await self._readers.park()
 
     def end(self) -> None:
-        """Take nothing more in. What is there can still be taken."""
+        """Accept nothing more. Items in it can still be taken."""
         self.closed = True
         for waiting in (self._readers, self._writers):
             if waiting:
@@ -115,7 +115,7 @@ class Mailbox(Generic[T]):
             self.watcher()
 
     def close(self) -> None:
-        """Take nothing more in, and drop what is there."""
+        """Accept nothing more, and drop all items."""
         self._items.clear()
         self.end()
 
@@ -133,8 +133,8 @@ class MailboxLink(Link, Generic[T]):
     """The receiving side of a link, and its end.
 
     Args:
-        member: whose link it is.
-        mail: what comes for it.
+        member: the member.
+        mail: the member's mailbox.
     """
 
     def __init__(self, member: PartyId, mail: Mailbox[T]) -> None:
@@ -174,7 +174,7 @@ class MailboxLink(Link, Generic[T]):
         if len(self.mail):
             await trio.lowlevel.checkpoint()
         try:
-            # Whoever else reads this link may have taken it all meanwhile.
+            # Another reader of this link may have taken everything meanwhile.
             await self.mail.wait()
         except trio.EndOfChannel:
             self._check()

@@ -42,11 +42,11 @@ class MemoryLink(MailboxLink[Delivery]):
             raise
 
     async def __aexit__(self, *error: object) -> None:
-        # Without the turn that ``aclose`` gives to others: thousands of parties end at once.
+        # Without the checkpoint of ``aclose``, as thousands of parties end at once.
         self.close()
 
     def close(self) -> None:
-        """Close at once; the others are told that this member is gone."""
+        """Close at once; the others are notified."""
         if not self._closed:
             self._closed = True
             self._switch.detach(self._member, LINK_CLOSED)
@@ -76,7 +76,7 @@ class MemoryHub:
     async def joined(
         self, members: Iterable[PartyId], *, within: float, reason: str = NEVER_CAME
     ) -> None:
-        """Wait until all members are connected; who has not come by then is gone."""
+        """Wait until all members are connected; detach those that are not by then."""
         await self._switch.joined(members, within=within, reason=reason)
 
     async def emptied(self) -> None:

@@ -22,8 +22,8 @@ class Switch:
 
     Args:
         exchange: the rules, the record and the fates.
-        limits: what members may do to each other.
-        passed: how many seconds of the run have passed.
+        limits: limits on members.
+        passed: seconds of the run that have passed.
         grain: times are rounded up to multiples of so many seconds, if it is not 0: whoever knows
             when somebody has connected cannot tell by the record which entries are theirs.
     """
@@ -63,7 +63,7 @@ class Switch:
         return len(self._ports) - (AGGREGATOR in self._ports)
 
     def attach(self, member: PartyId) -> Mailbox[Delivery]:
-        """Connect a member; returns its mailbox, with what has come for it already.
+        """Connect a member; return its mailbox with everything that waits for it.
 
         Raises:
             RemoteProtocolError: unknown, connected already, or gone.
@@ -77,7 +77,7 @@ class Switch:
         return port
 
     def detach(self, member: PartyId, reason: str) -> None:
-        """A member is gone. Others are told; its unread mail is dropped."""
+        """Remove a member: the others are notified, and its unread mail is dropped."""
         port = self._ports.pop(member, None)
         early = self._expected.pop(member, None)
         if early is not None:
@@ -91,7 +91,7 @@ class Switch:
         self._came(member)
 
     def lose(self, member: PartyId) -> None:
-        """A member has lost its connection and may come back; its mail waits for it."""
+        """Note a lost connection; the member may reconnect, and its mail waits."""
         self._expected[member] = self._ports.pop(member)
         self._tell_emptied()
 
@@ -103,7 +103,7 @@ class Switch:
     async def joined(
         self, members: Iterable[PartyId], *, within: float, reason: str = NEVER_CAME
     ) -> None:
-        """Wait until all are connected; who has not come by then is gone, for this reason."""
+        """Wait until all are connected; detach the others then, with this reason."""
         self._missing = set(members) - self._ports.keys() - self.exchange.departed.keys()
         self._all_here = trio.Event()
         if self._missing:
@@ -113,11 +113,11 @@ class Switch:
             self.detach(member, reason)
 
     def end_joining(self) -> None:
-        """Have ``joined`` return at once: who is not connected is gone."""
+        """End ``joined`` at once, without members that are not connected."""
         self._all_here.set()
 
     def hand_again(self, waiting: Iterable[Envelope]) -> None:
-        """Go on with a run: this was sent and has not been delivered. Notices come after it."""
+        """Resume a run with envelopes that were sent and not delivered; notices follow them."""
         now = self.now
         for envelope in waiting:
             self._dispatch((Delivery(envelope),), now)
@@ -159,7 +159,7 @@ class Switch:
             now = self.now
             try:
                 if member != AGGREGATOR:
-                    # What is taken at once has consecutive numbers.
+                    # Envelopes taken together have consecutive numbers.
                     space = min(space, self._allowance - first.seq)
                 if space <= 0:
                     reason = f"more than {self._allowance} envelopes of one party"
@@ -173,7 +173,7 @@ class Switch:
                 raise
             deliveries = ruling.deliveries
             if deliveries:
-                # Mostly there is nothing to put in order, and the mailbox is at hand.
+                # In most cases there is nothing to sort, and the mailbox exists.
                 due = deliveries[0].due <= now and not self._delayed
                 if due and port is not None and deliveries[0].envelope is first:
                     port.put(*deliveries)
@@ -188,7 +188,7 @@ class Switch:
     async def relay(
         self, member: PartyId, envelopes: Sequence[Envelope], encoded: Sequence[bytes] | None = None
     ) -> None:
-        """Relay envelopes, waiting for room. Who does not make room for too long is cut off.
+        """Relay envelopes, waiting for room. A member that makes no room for too long is cut off.
 
         Args:
             encoded: their encodings, if they are at hand.
@@ -216,7 +216,7 @@ class Switch:
                 if scope.cancelled_caught and still:
                     self.detach(reluctant, "does not read its mail")
         finally:
-            # What was relayed may not have taken the room that was waited for.
+            # The relayed envelopes may not have used the room.
             if waited is not None:
                 waited.pass_on()
 
@@ -230,7 +230,7 @@ class Switch:
         self.exchange.delivered(deliveries, now=self.now)
 
     async def run(self) -> None:
-        """Deliver what was delayed when it is due; runs until cancelled."""
+        """Deliver delayed envelopes when they are due, until cancelled."""
         while True:
             self._deliver_due(self.now)
             self._wake = trio.Event()
@@ -246,7 +246,7 @@ class Switch:
         return Mailbox(capacity)
 
     def _find_port(self, member: PartyId) -> Mailbox[Delivery] | None:
-        """A member's mailbox; before it has come, one that waits for it; None once it is gone."""
+        """A member's mailbox, created before the member arrives; None once it is gone."""
         port = self._ports.get(member)
         if port is not None:
             return port
@@ -270,9 +270,9 @@ class Switch:
             self._put(heapq.heappop(self._delayed)[2:])
 
     def _dispatch(self, deliveries: Sequence[Delivery], now: float) -> None:
-        """Deliver what is to one recipient and due at one time."""
+        """Deliver messages to one recipient that are due at the same time."""
         if self._delayed:
-            # What is due by now goes first: nothing that is sent now may overtake it.
+            # Due envelopes go first, so that no new one overtakes them.
             self._deliver_due(now)
         if deliveries[0].due <= now:
             self._put(deliveries)

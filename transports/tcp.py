@@ -44,7 +44,7 @@ async def connect_tcp(
     """A party's link to the aggregator's switch.
 
     Args:
-        charter: of the survey; of which attempt, does not matter with ``join``.
+        charter: charter of the survey, of any attempt if ``join`` is given.
         identity: the party and its key; the roster holds the public part.
         join: called with the attempt that the aggregator has begun, before this side proves who it
             is. It raises ``RemoteProtocolError`` to stay away. By default the attempt must be the
@@ -76,12 +76,12 @@ async def introduce(
     join: Callable[[int], object] | None = None,
     held: SignedCheckpoint | None = None,
 ) -> None:
-    """A party's part of the handshake, until it is welcome.
+    """A party's part of the handshake.
 
     Args:
-        version: of the handshake.
+        version: the handshake's version.
         held: the newest checkpoint that the party holds.
-        join: as ``connect_tcp`` has it.
+        join: as in ``connect_tcp``.
 
     Raises:
         RemoteProtocolError: either side refuses the other.
@@ -108,7 +108,7 @@ class TcpHub(ListeningHub):
     Use it in ``async with open_tcp(switch, identity) as (hub, port)``.
 
     Attributes:
-        version: of the handshake.
+        version: the handshake's version.
     """
 
     version: ClassVar[str] = handshake.VERSION
@@ -133,7 +133,7 @@ class TcpHub(ListeningHub):
             raise RemoteProtocolError(f"{hello.party!r:.80} is not on the roster", field="party")
         if secured is not None:
             check_peer(secured, hello.party)
-        self._heed(hello)
+        self._check_hello(hello)
         nonce = os.urandom(handshake.NONCE_BYTES)
         challenge = handshake.challenge(self._identity, hello, charter.attempt, nonce)
         await connection.send([handshake.encode(challenge)])
@@ -141,20 +141,20 @@ class TcpHub(ListeningHub):
         handshake.check_proof(roster, hello, charter.attempt, nonce, proof)
         return self._caller(hello)
 
-    def _heed(self, hello: handshake.Hello) -> None:
-        """Take note of what a caller holds, before it has proved who it is.
+    def _check_hello(self, hello: handshake.Hello) -> None:
+        """Check and note a caller's checkpoint, before the caller has proved its identity.
 
         Raises:
             RemoteProtocolError: it cannot hold that.
         """
 
     def _caller(self, hello: handshake.Hello) -> Caller:
-        """The hub's end of a connection of a party that has proved who it is."""
+        """The hub's end of an authenticated party's connection."""
         return _Party(self._switch, hello.party)
 
 
 class _Party(Caller):
-    """One party, at the hub's end of its connection."""
+    """The hub's end of a party's connection."""
 
     def __init__(self, switch: Switch, name: PartyId) -> None:
         self._switch = switch
@@ -211,7 +211,7 @@ class _Party(Caller):
                 size += len(payload)
                 return size >= most
 
-            # Said to be delivered before it is written: an answer must not come before its cause.
+            # Recorded as delivered before it is written: an answer must not precede its cause.
             self._switch.taken(port.take_until(enough))
             await connection.send(payloads)
 
@@ -234,7 +234,7 @@ async def open_tcp(
         The hub and the port it listens at.
 
     Raises:
-        OSError: one cannot listen there; it says where.
+        OSError: the address cannot be listened at.
     """
     async with listen(TcpHub(switch, identity, tls=tls), switch.run, host=host, port=0) as open_:
         yield open_

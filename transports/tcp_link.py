@@ -36,7 +36,7 @@ class TcpLink(Link):
     async def send_many(self, envelopes: Sequence[Envelope]) -> None:
         self._check()
         try:
-            # Without the checkpoint that waiting costs: the write has one.
+            # Without a checkpoint, as the write has one.
             self._sending.acquire_nowait()
         except trio.WouldBlock:
             await self._sending.acquire()
@@ -49,7 +49,7 @@ class TcpLink(Link):
 
     async def receive(self) -> Envelope:
         await self._wait()
-        return _opened([await self._connection.receive()])[0]
+        return _open([await self._connection.receive()])[0]
 
     async def receive_many(self) -> list[Envelope]:
         await self._wait()
@@ -57,7 +57,7 @@ class TcpLink(Link):
 
     def receive_nowait(self) -> list[Envelope]:
         self._check()
-        return _opened(self._connection.take())
+        return _open(self._connection.take())
 
     async def aclose(self) -> None:
         """Say goodbye, and wait until the switch has read it.
@@ -99,7 +99,7 @@ class TcpLink(Link):
 
 
 def _pieces(envelopes: Iterable[Envelope], most: int) -> Iterator[list[bytes]]:
-    """Encodings, in lists of little more than ``most`` bytes."""
+    """Encodings in lists of little more than ``most`` bytes."""
     payloads: list[bytes] = []
     size = 0
     for envelope in envelopes:
@@ -113,7 +113,7 @@ def _pieces(envelopes: Iterable[Envelope], most: int) -> Iterator[list[bytes]]:
         yield payloads
 
 
-def _opened(payloads: list[bytes]) -> list[Envelope]:
+def _open(payloads: list[bytes]) -> list[Envelope]:
     envelopes, error = decode_envelopes(payloads)
     if error is not None:
         raise trio.BrokenResourceError(f"the switch sent a malformed envelope: {error}") from error

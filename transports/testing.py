@@ -152,7 +152,7 @@ class _Pusher:
             self.sent += 1
 
     async def until_it_waits(self) -> None:
-        """Return when nothing has moved for a while."""
+        """Return once nothing has moved for a while."""
         seen = -1
         while seen != self.sent:
             seen = self.sent
@@ -196,13 +196,13 @@ async def check_transport(open_hub: OpenHub, *, lasting: bool = False) -> None:
 
 
 def _patient(**changed: float) -> Limits:
-    """Limits of a check: no link ends because the machine is slow."""
+    """Limits under which no link ends because the machine is slow."""
     slow = {"handshake": HANGS, "frame": HANGS, "stall": HANGS}
     return msgspec.structs.replace(Limits(), **{**slow, **changed})
 
 
 async def _receive(link: Link, count: int) -> list[Envelope]:
-    """Receive in every way there is, until there are ``count``."""
+    """Receive ``count`` envelopes, using every method of a link."""
     received: list[Envelope] = []
     while len(received) < count:
         received.append(await link.receive())
@@ -213,7 +213,7 @@ async def _receive(link: Link, count: int) -> list[Envelope]:
 
 
 async def _send(link: Link, envelopes: Sequence[Envelope]) -> None:
-    """Send in every way there is."""
+    """Send envelopes, using every method of a link."""
     for i in range(0, len(envelopes), 10):
         batch = envelopes[i : i + 10]
         await link.send(batch[0])
@@ -221,7 +221,7 @@ async def _send(link: Link, envelopes: Sequence[Envelope]) -> None:
         await link.send_many(rest[link.send_nowait(rest) :])
 
 
-async def _ended(link: Link) -> None:
+async def _read_to_end(link: Link) -> None:
     """Read until the link ends."""
     with suppress(*_ENDS):
         while True:
@@ -268,7 +268,7 @@ async def _check_many(open_hub: OpenHub) -> None:
                 inbox[me] = await _receive(link, got_all[me])
                 if len(inbox) == len(members):
                     heard.set()
-                # Nobody leaves before the last: notices would come between the parcels.
+                # Nobody leaves early, or notices would come between the parcels.
                 await heard.wait()
 
         async def speak(me: PartyId, link: Link) -> None:
@@ -457,7 +457,7 @@ async def _check_stall(open_hub: OpenHub) -> None:
     async with _session(open_hub, _A, _B, limits=limits) as (post, (a, b)):
         # It ends only if the member that does not read is cut off.
         await _Pusher(a, post.parcels(_A, _B, range(_BULKS), _BULK)).push()
-        await _ended(b)
+        await _read_to_end(b)
         notices = [e for e in a.receive_nowait() or await a.receive_many() if e.sender == SWITCH]
         _require(len(notices) == 1, f"{len(notices)} notices that a member was cut off, not one")
 
@@ -467,7 +467,7 @@ async def _check_cut(open_hub: OpenHub) -> None:
         await a.send_many(post.parcels(_A, _B, [0]))
         await b.receive()
         post.switch.detach(_A, "cut off by the check")
-        await _ended(a)
+        await _read_to_end(a)
         notice = await b.receive()
         _require(notice.sender == SWITCH, "nobody was told that a member was cut off")
         try:
@@ -497,7 +497,7 @@ async def _check_refusals(open_hub: OpenHub) -> None:
             # Some transports refuse at once; over others the sender learns it when it reads.
             with suppress(trio.BrokenResourceError):
                 await a.send(forged)
-            await _ended(a)
+            await _read_to_end(a)
             received = [(await b.receive()).sender, (await b.receive()).sender]
             _require(received == [_A, SWITCH], f"{what}: was delivered, or the link did not end")
             _require(not c.receive_nowait(), f"{what}: reached somebody else")
@@ -511,7 +511,7 @@ async def _check_refusals(open_hub: OpenHub) -> None:
 async def _check_connecting(open_hub: OpenHub) -> None:
     post = Post(None)
     async with open_hub(post.switch) as hub, hub.connect(_A):
-        await _refused(hub, "a second connection of a member")
+        await _check_refused(hub, "a second connection of a member")
 
 
 async def _check_taking_over(open_hub: OpenHub) -> None:
@@ -521,7 +521,7 @@ async def _check_taking_over(open_hub: OpenHub) -> None:
         await b.send(parcels[0])
         await old.receive()
         async with hub.connect(_A) as new:
-            await _ended(old)
+            await _read_to_end(old)
             await b.send(parcels[1])
             received = await _receive(new, 2)
     _require(received == parcels, "a member's second connection did not get all that was sent")
@@ -531,10 +531,10 @@ async def _check_leaving(open_hub: OpenHub) -> None:
     async with open_hub(Post(None).switch) as hub:
         async with hub.connect(_A):
             pass
-        await _refused(hub, "a connection of a member that has left")
+        await _check_refused(hub, "a connection of a member that has left")
 
 
-async def _refused(hub: Hub, what: str) -> None:
+async def _check_refused(hub: Hub, what: str) -> None:
     try:
         async with hub.connect(_A):
             pass

@@ -20,18 +20,18 @@ def server_context(*, authority: Path, certificate: Path, key: Path) -> ssl.SSLC
         key: its private key, PEM.
 
     Raises:
-        OSError: a file is missing, or is not what it should be.
+        OSError: a file is missing or invalid.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    # Sessions are never resumed: a ticket would be one more secret, and one more write per party.
+    # Sessions are never resumed: a ticket would be another secret and another write per party.
     context.num_tickets = 0
     return _strict(context, authority, certificate, key)
 
 
 def public_context() -> ssl.SSLContext:
-    """The side of a server that anybody may connect to, without its certificate, which is loaded.
+    """A server's context for anybody, without its certificate, which is loaded later.
 
-    Sessions are never resumed: no visit is told to be by whom another was, and nothing is kept.
+    Sessions are never resumed: visits cannot be linked, and no state is kept.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.num_tickets = 0
@@ -54,10 +54,10 @@ def require_certificates(context: ssl.SSLContext) -> ssl.SSLContext:
 
 
 def check_peer(stream: trio.SSLStream[trio.SocketStream], claimed: PartyId) -> None:
-    """Make sure that the other side's certificate is the claimed party's.
+    """Check that the peer's certificate belongs to the claimed party.
 
     Raises:
-        RemoteProtocolError: the certificate names somebody else.
+        RemoteProtocolError: the certificate is another member's.
     """
     certificate = stream.getpeercert() or {}
     names = {value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS"}

@@ -112,10 +112,10 @@ SECTIONS: Mapping[str, Mapping[str, Place]] = {
     "Answer a survey": ANSWER,
     "Judge a record": JUDGE,
 }
-"""Where every command is and what it does, by what a person wants to do."""
+"""Commands with their modules and summaries, by purpose."""
 
 COMMANDS = {name: place for places in SECTIONS.values() for name, place in places.items()}
-"""The same, by name."""
+"""All commands by name."""
 
 
 @click.group(
@@ -139,7 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _run(arguments: Sequence[str] | None) -> None:
     if sys.platform == "win32":
-        # Locks and modes of files would silently do nothing.
+        # Locks and file modes would silently have no effect.
         _complain(
             "Windows is not supported: it lacks the file locks and file modes that protect keys "
             "and records; use Linux, macOS or WSL"
@@ -193,7 +193,7 @@ def _run(arguments: Sequence[str] | None) -> None:
         _complain(str(error))
         sys.exit(1)
     except BrokenPipeError:
-        # Whoever read the output has stopped; the interpreter would complain at its end.
+        # The reader of the output is gone; otherwise the interpreter would complain at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except MemoryError:
@@ -218,7 +218,7 @@ def script(file: str) -> None:
 
 
 def _say_interrupted(*more: object) -> None:
-    """Say that Ctrl-C ended a command, in one line, and what more there is to know."""
+    """Report in one line that Ctrl-C ended a command, followed by ``more``."""
     say("; ".join(("interrupted", *map(str, more))))
 
 

@@ -1,4 +1,4 @@
-"""``sottovoce compose`` and ``shuffle``: a calculator of what randomized reports cost."""
+"""``sottovoce compose`` and ``shuffle``: a calculator for the cost of randomized reports."""
 
 from __future__ import annotations
 

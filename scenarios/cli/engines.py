@@ -1,6 +1,6 @@
 """Common parts of commands that simulate with an engine: options, progress, ends midway.
 
-Those that hold real surveys have no engine.
+Commands that hold real surveys have no engine.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ class EngineChoice:
 def sweeping(
     name: str, engine: EngineChoice, result: Path | None, about: Mapping[str, Any], *, silent: bool
 ) -> Generator[Sweep]:
-    """A sweep of which a terminal shows how many pieces are done.
+    """A sweep with a progress line on the terminal.
 
     Args:
-        name: of what is swept, for people.
+        name: name of the work, for people.
         engine: carries it out.
-        result: where its result will be written, beside the file of finished pieces, or None.
+        result: path of the result, next to the file of finished pieces; or None.
         about: all that the results depend on, as JSON has it.
         silent: show no bar.
 
@@ -105,7 +105,7 @@ def write_found(sweep: Sweep, path: Path, content: str) -> None:
 
 @contextlib.contextmanager
 def going_on_from(file: Path | None) -> Generator[None]:
-    """Name the file that the same command goes on from if Ctrl-C ends the block.
+    """Name the file to resume from if Ctrl-C ends the block.
 
     Raises:
         KeyboardInterrupt: with that sentence, which the command line prints.

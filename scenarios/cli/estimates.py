@@ -1,4 +1,4 @@
-"""Options of commands that report estimates: intervals, margins, projections, files beside."""
+"""Options of commands that report estimates: intervals, margins, projections, further files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def interval_options(usual: About = "respondents") -> Callable[[F], F]:
     """``--level`` and ``--about``; the command gets ``intervals``.
 
     Args:
-        usual: what intervals are about if neither ``--about`` nor ``--calibrate`` is given.
+        usual: default subject of the intervals, without ``--about`` and ``--calibrate``.
     """
     return gathers(
         "intervals",

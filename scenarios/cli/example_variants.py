@@ -89,7 +89,7 @@ class ExampleOptions:
     def make(
         self, cls: type[Variant], *, respondents: int = RESPONDENTS
     ) -> tuple[Variant, Records]:
-        """A variant with parameters, and a few respondents; raises what ``example`` does."""
+        """A variant with parameters, and a few respondents; raises like ``example``."""
         survey = None if self.survey_file is None else read_survey(self.survey_file)
         return example(cls, self.settings, survey, respondents=respondents)
 
@@ -118,14 +118,12 @@ def example(
     """A variant with parameters, and a few respondents.
 
     Args:
-        cls: the variant's class.
         settings: parameters as text, instead of the example's. ``p`` and ``epsilon`` go to
             ``with_keep`` and ``with_epsilon`` if the class has these and no such field.
-        survey: what to ask, instead of an example.
-        respondents: how many there are.
+        survey: a survey to use instead of an example.
 
     Raises:
-        UsageError: a parameter is unknown, missing, or out of range; it says which.
+        UsageError: a parameter is unknown, missing, or out of range.
     """
     if survey is None:
         survey = _survey_for(cls)

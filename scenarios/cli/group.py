@@ -23,7 +23,7 @@ class Place(NamedTuple):
     """Place where a command is defined, and a one-line summary.
 
     Args:
-        module: of ``scenarios.cli``, with its room if it has one.
+        module: a module of ``scenarios.cli``, with its package if it has one.
         summary: for the list of all commands.
         attribute: the command in its module, if that is not its name.
     """
@@ -37,8 +37,7 @@ class LazyGroup(click.Group):
     """Commands that are listed, summarized and completed without importing them.
 
     Args:
-        sections: of the list of all commands; under the title of each, the places of its commands,
-            by name.
+        sections: sections of the list of all commands: by title, the places of their commands.
     """
 
     def __init__(
@@ -67,7 +66,7 @@ class LazyGroup(click.Group):
         name = args[0]
         if not name.startswith("-") and name not in self._places and not ctx.resilient_parsing:
             hint = did_you_mean(name, self._places) or "; 'sottovoce --help' lists all"
-            # Another file may hide the package, which is said before anything of it is imported.
+            # Another file may hide the package: checked before any import of it.
             from protocol.errors import UsageError
 
             raise UsageError(f"no command {name!r}{hint}")
@@ -77,7 +76,7 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
-            # Of an interrupt itself, click prints an empty line.
+            # On an interrupt, click itself prints an empty line.
             raise click.exceptions.Abort(*error.args) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

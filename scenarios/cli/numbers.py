@@ -14,7 +14,7 @@ _NUMBER = re.compile(r"[0-9]*[.,]?[0-9]+")
 
 
 def extra_hint(error: click.ClickException, arguments: Sequence[str]) -> str:
-    """The end of an error about a number that stands after an option's value, beside it."""
+    """End of the error about a surplus number after an option's value."""
     given = error.ctx if isinstance(error, click.UsageError) else None
     if given is None or "extra argument" not in error.message:
         return ""
@@ -30,7 +30,7 @@ def extra_hint(error: click.ClickException, arguments: Sequence[str]) -> str:
 
 
 def _hint(text: str, *, whole: bool = False) -> str:
-    """The end of an error about a number: as it is written here, or a full stop."""
+    """End of the error about a malformed number: a hint, or else a full stop."""
     from scenarios.wording.numbers import number_hint
 
     return number_hint(text, whole=whole) or "."
@@ -95,7 +95,7 @@ class Count(click.ParamType):  # type: ignore[type-arg]  # takes none before cli
 
 
 def _epsilons_hint(text: str) -> str:
-    """The end of an error about epsilons with another sign between them, or one with a comma."""
+    """End of the error about a list of epsilons: the same list with commas, or a number's hint."""
     several = re.split(r"[;\s]+", text.strip())
     if len(several) > 1 and all(map(_NUMBER.fullmatch, several)):
         return f"; did you mean {','.join(several)}?"

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands take, and what they print alike."""
+"""Arguments, options and output that commands share."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from protocol.transcript.cosignatures import Cosigned
     from scenarios.statement.statement import Statement
 
-# Only between values does a text of JSON have a line break.
+# Line breaks in JSON occur only between values.
 _NUMBERS = re.compile(r"(?<=\[)\n *((?:[-+.\deE]+|null)(?:,\n *(?:[-+.\deE]+|null))*)\n *(?=\])")
 _BREAK = re.compile(r"\n *")
 
@@ -79,7 +79,7 @@ def set_option(
 
 
 def budget_options(command: F) -> F:
-    """``--seconds`` and ``--memory``, of a command whose files may be anybody's."""
+    """``--seconds`` and ``--memory``, for commands that read untrusted files."""
 
     @click.option(
         "--seconds",
@@ -114,7 +114,7 @@ def refuse(flags: Iterable[str], why: str) -> None:
 
     Args:
         flags: the options.
-        why: what the error says after the option.
+        why: the error's text after the option.
 
     Raises:
         UsageError: one is.
@@ -124,7 +124,7 @@ def refuse(flags: Iterable[str], why: str) -> None:
 
 
 def _given(flags: Iterable[str]) -> list[str]:
-    """Those of the options that are on the command line, in the order of the command's help."""
+    """Options from ``flags`` that are on the command line, in the order of the command's help."""
     among, context = {*flags}, click.get_current_context()
     return [
         param.opts[0]
@@ -167,7 +167,7 @@ delta_option = click.option(
     help="The probability with which epsilon may not hold.",
 )
 SEEDS = Whole(0, 2**64 - 1)
-"""What a seed can be."""
+"""Type of a seed."""
 
 seed_option = click.option(
     "--seed",
@@ -248,17 +248,16 @@ class PublishedCheckpoint:
 
 
 def clear(out: Path, *, force: bool, before: Callable[[], object] = lambda: None) -> None:
-    """Make sure that a folder can take a record; says so if one was moved aside.
+    """Prepare a folder for a record; print a line if an old record was moved aside.
 
     Args:
-        out: the folder.
         force: move the record of a real survey aside.
         before: called before it is moved.
 
     Raises:
         UsageError: it holds the record of a real survey, or another program writes there.
     """
-    # Imported late: commands of parties need nothing that reads whole records.
+    # Imported late: commands of parties never read whole records.
     from parties.keeping.record_names import TRANSCRIPT
     from parties.keeping.records import make_way
 
@@ -286,8 +285,8 @@ def print_report(parts: Iterable[RenderableType], *, soft_wrap: bool = True) -> 
     """Print the parts of a report, all or none, and whatever the command's budget.
 
     Args:
-        parts: of the report.
-        soft_wrap: where there is no terminal, do not wrap lines.
+        parts: parts of the report.
+        soft_wrap: do not wrap lines outside a terminal.
     """
     from rich.console import Console
 
@@ -295,7 +294,7 @@ def print_report(parts: Iterable[RenderableType], *, soft_wrap: bool = True) -> 
 
     console = Console(soft_wrap=soft_wrap)
     if console.is_terminal:
-        # Left to itself it would break words.
+        # By default it would break words.
         console.soft_wrap = False
         parts = map(wrapped, parts)
     with console.capture() as rendered:
@@ -307,7 +306,7 @@ def print_report(parts: Iterable[RenderableType], *, soft_wrap: bool = True) -> 
 
 
 def print_statement(said: Statement, *, as_json: bool = False, details: bool = True) -> None:
-    """Print what a result says for a person; or its values as JSON, and nothing else.
+    """Print a statement for a person, or only its values as JSON.
 
     Args:
         said: the result.
@@ -327,7 +326,7 @@ def parse_address(text: str) -> tuple[str, int]:
     """The host and the port in ``HOST:PORT``.
 
     Raises:
-        UsageError: it is not an address.
+        UsageError: the text is not an address.
     """
     host, colon, port = text.rpartition(":")
     is_port = port.isascii() and port.isdecimal()
@@ -376,7 +375,7 @@ def out_option(what: str, *names: str) -> Callable[[F], F]:
 
 
 def print_facts(facts: Sequence[tuple[str, str, bool | None]]) -> None:
-    """Print what is to be known before a survey: about what, what is so, and whether it fits."""
+    """Print facts on a survey that is to come, each with its subject and whether it fits."""
     width = max(len(about) for about, _, _ in facts)
     words = {True: "fits", False: "does NOT fit", None: ""}
     for about, says, fits in facts:

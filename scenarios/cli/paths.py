@@ -1,4 +1,4 @@
-"""The types of arguments and options that name files: no command writes over what it reads.
+"""Types of arguments and options for files; no command overwrites its own input.
 
 Every path on a command line is of one of these types, which remember it for the command. An output
 that is a file the command reads, or that another of its options writes, is refused while the
@@ -23,8 +23,8 @@ class _Named(NamedTuple):
     """A path on the command line.
 
     Args:
-        parameter: what names it.
-        path: of a file, or of a folder that is read.
+        parameter: the parameter that names it.
+        path: path of a file, or of a folder that is read.
         written: whether the command writes it.
         alone: whether an option asks for this file alone, not for a folder of files.
     """
@@ -36,7 +36,7 @@ class _Named(NamedTuple):
 
 
 class ReadPath(click.Path):
-    """A file or folder that the command reads, or a folder that it keeps for itself."""
+    """A file or folder that the command reads, or a folder that it alone uses."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         path = super().convert(value, param, ctx)
@@ -58,7 +58,7 @@ class WrittenFolder(click.Path):
     """A folder that the command writes files into.
 
     Args:
-        names: of those files, as far as they are known beforehand.
+        names: names of the written files, as far as they are known beforehand.
     """
 
     def __init__(self, *names: str) -> None:
@@ -105,7 +105,7 @@ def _note(
     written: bool,
     alone: bool = True,
 ) -> None:
-    """Compare paths with the others on the command line, and remember them.
+    """Check paths against all earlier ones of this command, and remember them.
 
     Raises:
         UsageError: the command would write over what it reads, or write a file twice.
@@ -123,7 +123,7 @@ def _note(
 
 
 def _pairs(mine: _Named, other: _Named) -> Iterator[tuple[_Named, _Named]]:
-    """Pairs of what is written and what it is compared with; what --out writes is compared with."""
+    """Pairs of a written path and a path to compare it with."""
     both = [each for each in (mine, other) if each.written]
     if len(both) == 1:
         yield both[0], other if both[0] is mine else mine
@@ -132,38 +132,37 @@ def _pairs(mine: _Named, other: _Named) -> Iterator[tuple[_Named, _Named]]:
 
 
 def _check(output: _Named, other: _Named) -> None:
-    path, option = output.path, _called(output.parameter)
+    path, option = output.path, _option_name(output.parameter)
+    another = _option_name(other.parameter)
     if _are_same(path, other.path):
         says = "writes this file" if other.written else "is this file, which is read"
         if not output.alone:
             raise UsageError(
-                f"{_called(other.parameter)} {other.path}: {option} writes this file; give another "
-                "name"
+                f"{another} {other.path}: {option} writes this file; give another name"
             )
-        raise UsageError(f"{option} {path}: {_called(other.parameter)} {says}; give another name")
+        raise UsageError(f"{option} {path}: {another} {says}; give another name")
     if output.alone and not other.written and _is_within(path, other.path):
         raise UsageError(
-            f"{option} {path}: exists in {_called(other.parameter)}, a folder that is read; give "
-            "another name"
+            f"{option} {path}: exists in {another}, a folder that is read; give another name"
         )
 
 
-def _called(parameter: click.Parameter) -> str:
+def _option_name(parameter: click.Parameter) -> str:
     if isinstance(parameter, click.Option):
         return max(parameter.opts, key=len)
     return (parameter.metavar or parameter.human_readable_name).strip("[]")
 
 
 def _are_same(one: Path, other: Path) -> bool:
-    """Check whether two paths are one file, whether it exists or would be made."""
+    """Check whether two paths lead to one file, whether or not it exists yet."""
     try:
         return os.path.samefile(one, other)
     except (OSError, ValueError):
-        # What cannot be resolved cannot be written either.
+        # A path that cannot be resolved cannot be written either.
         return os.path.realpath(one) == os.path.realpath(other)
 
 
 def _is_within(path: Path, folder: Path) -> bool:
-    """Check whether a path is that of a file which exists in a folder, or in one of its folders."""
+    """Check whether a path leads to an existing file somewhere below a folder."""
     real = os.path.realpath(folder)
     return path.is_file() and os.path.isdir(real) and Path(real) in Path(path).resolve().parents

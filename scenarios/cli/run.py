@@ -42,7 +42,8 @@ from scenarios.running.reproduction import Reproduced
 from scenarios.running.scenario import Context, Finished, Scenario
 from scenarios.running.simulation import TRANSPORTS, TransportName, Watch
 from scenarios.statement.runs import state_run
-from scenarios.surveys.trial import cost_of
+from scenarios.statement.statement import Statement
+from scenarios.surveys.trial import trial_cost
 from scenarios.surveys.watching.bars import ongoing
 from scenarios.surveys.watching.run_line import following
 
@@ -110,11 +111,11 @@ class RunOptions:
 
     @property
     def files(self) -> Beside:
-        """The files that are written beside a result."""
+        """The files written with a result."""
         return self.beside._replace(csv=self.csv)
 
     def live(self, scenario: Scenario[Any]) -> bool:
-        """True if parties are live and messages are recorded."""
+        """True if parties are live, so that messages are recorded."""
         return self.by_messages or not scenario.reproduces
 
     def configure(self, scenario: Scenario[Any]) -> Any:
@@ -184,10 +185,10 @@ class RunOptions:
 
     @contextlib.contextmanager
     def open_workers(self) -> Generator[Engine | None]:
-        """The engine whose workers the parties live in; None if they live in this process.
+        """The engine with the parties' workers; None if the parties live in this process.
 
         Raises:
-            UsageError: not installed, or options that do not fit together.
+            UsageError: the engine is not installed, or options do not fit together.
         """
         if self.workers is None:
             yield None
@@ -200,7 +201,7 @@ class RunOptions:
     def followed(
         self, scenario: Scenario[Any]
     ) -> Generator[tuple[Watch | None, Callable[[int, int], None]]]:
-        """A line on a terminal: of parties that answered, or of pieces if nobody sends messages."""
+        """Progress on a terminal: of answers in a live run, or of pieces of work otherwise."""
         if not self.live(scenario):
             with ongoing(scenario.name, silent=self.as_json) as progress:
                 yield None, progress
@@ -225,7 +226,7 @@ def run(options: RunOptions) -> None:
     asked = options.asked
     found = asked.load()
     parameters = options.configure(found)
-    cost = None if asked.records is None else cost_of(parameters.parties or 0)
+    cost = None if asked.records is None else trial_cost(parameters.parties or 0)
     if cost is not None:
         click.echo(cost, err=True)
     options.check(found)
@@ -245,7 +246,7 @@ def run(options: RunOptions) -> None:
     )
     with (
         going_on_from(pieces),
-        # With --workers the engine has the parties of one run after the other.
+        # With --workers, the engine holds the parties of the runs.
         Sweep(
             options.engine.open if options.workers is None else Here, path=pieces, about=about
         ) as sweep,
@@ -272,15 +273,9 @@ def run(options: RunOptions) -> None:
             seconds = time.perf_counter() - started
         if options.by_messages and done.outcome is None:
             raise UsageError(f"--by-messages: {found.name!r} cannot be run by messages")
-        if isinstance(done, Reproduced):
-            from scenarios.statement.reproductions import state_reproduction
-
-            said = state_reproduction(done, seconds=seconds)
-            text = json_text(said.values)
-        else:
+        if isinstance(done, Finished):
             done = done.calibrated(options.calibration)
-            said = state_run(found.name, done, options.intervals)
-            text = json_text({"scenario": found.name, "parameters": parameters, **said.values})
+        said, text = _state(found, parameters, done, options, seconds)
         if out is not None:
             written = _write_record(out, done, text)
             sweep.finish()
@@ -298,8 +293,26 @@ def run(options: RunOptions) -> None:
             print_page(options.beside.html)
 
 
+def _state(
+    scenario: Scenario[Any],
+    parameters: Any,
+    done: Finished | Reproduced,
+    options: RunOptions,
+    seconds: float,
+) -> tuple[Statement, str]:
+    """The statement of a run or a reproduction, and its JSON text."""
+    if isinstance(done, Reproduced):
+        from scenarios.statement.reproductions import state_reproduction
+
+        reproduced = state_reproduction(done, seconds=seconds)
+        return reproduced, json_text(reproduced.values)
+    said = state_run(scenario.name, done, options.intervals)
+    values = {"scenario": scenario.name, "parameters": parameters, **said.values}
+    return said, json_text(values)
+
+
 def _write_record(out: Path, done: Finished | Reproduced, text: str) -> list[Path]:
-    """Write a result beside its transcript; the files that the folder then has of the run."""
+    """Write a result next to its transcript; return all files of the run in the folder."""
     # Imported late: it reads whole records.
     from parties.keeping.records import write_result
 

@@ -19,7 +19,7 @@ from scenarios.surveys.trial import scenario_or_trial
 
 @frozen_options
 class ScenarioOptions:
-    """A scenario or a plan by its name, its parameters, and what it is run on."""
+    """A scenario or a plan with its parameters and data."""
 
     scenario: str = shared(
         click.argument("scenario", type=TEXT_WITH_FILE, shell_complete=complete_scenario)
@@ -53,13 +53,13 @@ class ScenarioOptions:
         return self.records is not None and self.seed is None
 
     def drawn_seed(self) -> int:
-        """The seed; where it is withheld, a new one at each call."""
+        """The seed; a withheld seed is drawn anew at each call."""
         if self.withheld:
             return secrets.randbits(64)
         return 1 if self.seed is None else self.seed
 
     def load(self) -> Scenario[Any]:
-        """The scenario, or the trial of the plan; raises what ``scenario_or_trial`` does."""
+        """The scenario, or the trial of the plan; raises like ``scenario_or_trial``."""
         return scenario_or_trial(self.scenario, self.records)
 
     def parameters(self) -> dict[str, Any]:

@@ -76,11 +76,11 @@ class TabulateOptions:
 
     @property
     def unfinished(self) -> Path | None:
-        """The file of what is done while the work is under way."""
+        """The file of finished cohorts."""
         return None if self.out is None else self.out / COHORTS
 
     def known_seed(self) -> int:
-        """The seed: what was interrupted goes on with the one that was drawn for it."""
+        """The seed; an interrupted tabulation keeps its own."""
         known = None
         if self.asked.withheld and self.unfinished is not None:
             known = seed_in(self.unfinished)
@@ -163,7 +163,6 @@ def tabulate_(options: TabulateOptions) -> None:
 
 
 def _projection(parameters: Any) -> Projection:
-    """The projection that a scenario's own parameter asks for."""
     asked: Any = getattr(parameters, "project", "none")
     if asked not in get_args(Projection):
         known = ", ".join(get_args(Projection))
@@ -195,7 +194,7 @@ def _check_heard(
             continue
         if scenario.configure(rest) == scenario.configure(given):
             continue
-        # What it is by default may follow from others.
+        # Its default may depend on other parameters.
         if not any(is_heard({**rest, name: near}) for near in _near(value)):
             raise UsageError(
                 f"parameter {name!r} has no effect here: neither the questions nor the population "
@@ -204,7 +203,7 @@ def _check_heard(
 
 
 def _near(value: Any) -> tuple[int | float, ...]:
-    """Another value of a parameter that is a number; none of another one."""
+    """Other values of a numeric parameter to try; empty for other parameters."""
     text = str(value)
     with contextlib.suppress(ValueError):
         return (int(text) + 1,)

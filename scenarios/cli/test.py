@@ -1,4 +1,4 @@
-"""``sottovoce test``: does a variant keep its contract, and what must hold under faults?"""
+"""``sottovoce test``: the contract of a variant, also under faults."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test(
             unseen = check_variant(
                 made,
                 records,
-                # The contract asks for audits by name, whatever the types of what is named.
+                # The contract names audits without types.
                 executors=cast("Mapping[str, Executor]", EXECUTORS),
                 parties=parties,
                 rare=[kinds[name] for name in rare],

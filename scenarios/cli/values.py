@@ -20,7 +20,7 @@ def option(*flags: str, **settings: Any) -> Any:
 
 
 def shared(by: Callable[[F], F]) -> Any:
-    """A field that something shared gives: an argument, an option, or what ``gathers`` makes.
+    """A field set by a shared argument, a shared option, or ``gathers``.
 
     Args:
         by: the decorator, by which a command gets something of the field's name.
@@ -29,7 +29,7 @@ def shared(by: Callable[[F], F]) -> Any:
 
 
 def part(cls: type) -> Any:
-    """A field that is such a value itself, made of the options of its own fields."""
+    """A field with a class of options as its value."""
     return field(metadata={"by": lambda name: takes(cls, name)})
 
 
@@ -46,7 +46,7 @@ def takes(cls: type, name: str = "options") -> Callable[[F], F]:
 
     Args:
         cls: the class.
-        name: of the value, as the command gets it.
+        name: name of the value as passed to the command.
     """
     return gathers(name, cls, *(each.metadata["by"](each.name) for each in fields(cls)))
 
@@ -55,8 +55,8 @@ def gathers(name: str, make: Callable[..., Any], *options: Callable[[F], F]) -> 
     """Give a command several options as one value.
 
     Args:
-        name: of the value, as the command gets it.
-        make: makes it of what the options give, under the names of its parameters.
+        name: name of the value as passed to the command.
+        make: makes the value from the options, passed by the names of its parameters.
         options: decorators, such as ``click.option``.
     """
     names = tuple(inspect.signature(make).parameters)

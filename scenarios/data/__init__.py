@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class DatasetError(Exception):
-    """A data set cannot be had; the message is one line and says what to do about it."""
+    """A data set is not available; the message is one line and gives a remedy."""

@@ -152,19 +152,19 @@ def packed(path: Path) -> bytes:
     Raises:
         DatasetError: the file cannot be read, or has a line that is not Adult's.
     """
-    codes = _parsed(ADULT_BY_YEAR, path).codes
+    codes = _parse(ADULT_BY_YEAR, path).codes
     return gzip.compress(codes.astype(np.uint8).T.tobytes(), mtime=0)
 
 
 def _read(survey: Survey, data: Path | str | None) -> Records:
     path = raw_file(data, (FILE, f"adult/{FILE}"))
     if path is not None:
-        return _parsed(survey, path)
+        return _parse(survey, path)
     codes = np.frombuffer(packaged(CODES), np.uint8).reshape(len(ADULT_BY_YEAR.names), -1)
     return Records(survey, codes[list(ADULT_BY_YEAR.axes(survey.names))].T)
 
 
-def _parsed(survey: Survey, path: Path) -> Records:
+def _parse(survey: Survey, path: Path) -> Records:
     try:
         # Without universal newlines: the csv module has its own rules about line ends.
         with path.open(encoding="utf-8", newline="") as lines:

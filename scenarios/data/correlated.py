@@ -1,4 +1,4 @@
-"""Two synthetic attributes whose dependence, as Cramer's V, is what one asks for.
+"""Two synthetic attributes with a given dependence, as Cramer's V.
 
 The data of figures 1 to 8 of Kikuchi and Domingo-Ferrer, RR-Ind-Joint, section 4.1.
 """
@@ -60,10 +60,9 @@ def correlated_distribution(d: int, *, v: float) -> NDArray[np.float64]:
 def correlated_counts(n: int, *, d: int, v: float) -> NDArray[np.int64]:
     """The table of n respondents that is nearest to the distribution, shape (d, d).
 
-    ``n Sigma`` rounded to whole respondents by largest remainder: every cell is rounded down, and
-    the respondents that are left go one each to the cells that lost most, the first ones where
-    they lost the same. Where n is not large beside d**2, margins and Cramer's V are no longer
-    those of the distribution.
+    ``n Sigma`` is rounded to whole respondents by largest remainder: every cell is rounded down,
+    and the remaining respondents go one each to the cells that lost most, in ties to the first.
+    Unless n is large beside d**2, margins and Cramer's V differ from those of the distribution.
 
     Raises:
         ValueError: n below 1, d below 2, or v not in 0..1.
@@ -72,7 +71,7 @@ def correlated_counts(n: int, *, d: int, v: float) -> NDArray[np.int64]:
         raise ValueError(f"n = {n}: expected at least 1 respondent")
     expected = n * correlated_distribution(d, v=v).reshape(-1)
     counts = np.floor(expected).astype(np.int64)
-    # Remainders that differ by rounding errors alone, as across the diagonal, count as equal.
+    # Remainders that differ only by rounding, as across the diagonal, count as equal.
     lost = np.round(expected - counts, 9)
     counts[np.argsort(-lost, kind="stable")[: n - int(counts.sum())]] += 1
     return counts.reshape(d, d)

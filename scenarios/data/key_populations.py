@@ -108,16 +108,16 @@ class KeyPopulation(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             SurveyError: a key has a value twice.
         """
         said = f"the law of {len(self.keys)} keys called {self.name!r}"
-        return Law(self.survey, said, functools.partial(_held, self.survey, self.shares))
+        return Law(self.survey, said, functools.partial(_draw_records, self.survey, self.shares))
 
 
-def _held(survey: Survey, shares: Floats, n: int, stream: Stream) -> Records:
+def _draw_records(survey: Survey, shares: Floats, n: int, stream: Stream) -> Records:
     levels = np.zeros((n, len(shares)), np.uint8 if shares.shape[1] < 256 else np.int64)
     for key, bounds in enumerate(np.cumsum(shares, axis=1)):
         words = stream.words(n)
         column = levels[:, key]
         for level in reversed(range(len(bounds))):
-            # Words end below 2**64, so what is certain fails for one word.
+            # Words end below 2**64, so a certain event fails for one word.
             reached = np.uint64(min(int(bounds[level] * WORDS), WORDS - 1))
             np.copyto(column, level + 1, where=words < reached)
     return Records(survey, levels)

@@ -30,10 +30,10 @@ from scenarios.data import DatasetError
 from scenarios.data.raw_files import packaged, raw_file
 
 MAX_BYTES = 2**24
-"""The longest file that is read from a folder."""
+"""Maximum size of a file that is read from a folder."""
 
 ROW_TOLERANCE = Fraction(1, 10**6)
-"""How far a row of a file may be from a sum of 1: thirds are written with seven digits."""
+"""Largest deviation of a row's sum from 1: thirds are written with seven digits."""
 
 MAX_CELLS = 2**22
 """The largest table that is made on the way to an exact distribution."""
@@ -88,7 +88,7 @@ class Network(msgspec.Struct, frozen=True, dict=True):
     variables: tuple[Variable, ...]
 
     def __post_init__(self) -> None:
-        # Refused at once, not when somebody samples.
+        # Refused here, before any sampling.
         _ = self.survey, self._order
         for variable, parents in zip(self.variables, self._parents, strict=True):
             wanted = math.prod(self.survey.sizes[place] for place in parents)
@@ -132,7 +132,7 @@ class Network(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def _order(self) -> tuple[int, ...]:
-        """The places of the variables, parents before children."""
+        """Places of the variables, parents before children."""
         try:
             return tuple(graphlib.TopologicalSorter(dict(enumerate(self._parents))).static_order())
         except graphlib.CycleError as error:
@@ -209,7 +209,6 @@ class Network(msgspec.Struct, frozen=True, dict=True):
         return np.array(table.transpose([scope.index(place) for place in asked]), order="C")
 
     def _ancestors(self, places: Iterable[int]) -> set[int]:
-        """The variables at some places and all that they descend from."""
         found = set(places)
         # From the last to the first in the order, a child always comes before its parents.
         for place in reversed(self._order):
@@ -271,7 +270,7 @@ def survey_network(data: Path | str | None) -> Network:
     Raises:
         DatasetError: as ``alarm_network``.
     """
-    return _loaded("Survey", "survey.json", data)
+    return _load("Survey", "survey.json", data)
 
 
 def alarm_network(data: Path | str | None) -> Network:
@@ -290,7 +289,7 @@ def alarm_network(data: Path | str | None) -> Network:
     Raises:
         DatasetError: no such file in ``data``, not a network, or a packaged copy that is damaged.
     """
-    return _loaded("Alarm", "alarm.json", data)
+    return _load("Alarm", "alarm.json", data)
 
 
 def child_network(data: Path | str | None) -> Network:
@@ -302,19 +301,19 @@ def child_network(data: Path | str | None) -> Network:
     Raises:
         DatasetError: as ``alarm_network``.
     """
-    return _loaded("Child", "child.json", data)
+    return _load("Child", "child.json", data)
 
 
-def _loaded(title: str, file: str, data: Path | str | None) -> Network:
+def _load(title: str, file: str, data: Path | str | None) -> Network:
     path = raw_file(data, [file])
     if path is None:
-        return _decoded(title, packaged(file))
+        return _decode(title, packaged(file))
     try:
         with path.open("rb") as opened:
             content = opened.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
             raise ValueError(f"more than {MAX_BYTES} bytes")
-        return _decoded(title, content)
+        return _decode(title, content)
     except OSError as error:
         raise DatasetError(f"{path} cannot be read: {reason(error)}") from error
     except ValueError as error:
@@ -323,24 +322,24 @@ def _loaded(title: str, file: str, data: Path | str | None) -> Network:
         raise DatasetError(f"{path} is not a network: nested too deeply") from error
 
 
-def _decoded(title: str, content: bytes) -> Network:
+def _decode(title: str, content: bytes) -> Network:
     variables = msgspec.json.decode(content, type=tuple[Variable, ...], dec_hook=_probability)
     return Network(
         title,
         tuple(
-            msgspec.structs.replace(variable, rows=tuple(map(_normalized, variable.rows)))
+            msgspec.structs.replace(variable, rows=tuple(map(_normalize, variable.rows)))
             for variable in variables
         ),
     )
 
 
 def _probability(kind: type, written: object) -> Fraction:
-    """The exact value of a decimal; nothing that is as long as its exponent says."""
+    """The exact value of a probability that is written in decimal."""
     if isinstance(written, int | float) and 0 <= written <= 1:
         return Fraction(str(written))
     raise ValueError("expected a probability")
 
 
-def _normalized(row: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
+def _normalize(row: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
     total = sum(row, Fraction())
     return tuple(entry / total for entry in row) if abs(total - 1) <= ROW_TOLERANCE else row

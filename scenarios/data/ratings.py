@@ -40,10 +40,10 @@ CACHED = "movielens-latest-small.csv"
 """The file's name in the user's cache."""
 
 MOST_BYTES = 5_000_000
-"""The most that is read of the archive, and of the file in it: they have 1.0 and 2.5 MB."""
+"""Maximum sizes of the archive and of the file in it, which have 1.0 and 2.5 MB."""
 
 SILENCE = 30.0
-"""How long the server may be silent, in seconds."""
+"""Seconds that the server may be silent."""
 
 STARS = (0.5, 5.0)
 """The lowest and highest rating of MovieLens."""
@@ -79,7 +79,7 @@ class Ratings(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             most: how many items; of equals the first.
 
         Raises:
-            ValueError: there are not so many items.
+            ValueError: there are fewer items.
         """
         if not 1 <= most <= len(self.items):
             raise ValueError(f"{most} items: expected 1 to {len(self.items)}")
@@ -111,7 +111,7 @@ class Ratings(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 def _ratings(
     name: str, users: ArrayLike, items: ArrayLike, ratings: Floats, scale: tuple[float, float]
 ) -> Ratings:
-    """Ratings with users and items numbered in their order."""
+    """Ratings with users and items numbered in sorted order."""
     low, high = scale
     if not ratings.size:
         raise ValueError("no rating")
@@ -203,8 +203,8 @@ def downloaded() -> bytes:
         content = kept.read_bytes()
         if hashlib.sha256(content).hexdigest() == SHA256:
             return content
-    content = _unpacked(_fetched(advice))
-    # The checksum is of what is in the archive, which does not change if it is packed anew.
+    content = _unpack(_fetch(advice))
+    # The checksum is of the content, which repacking does not change.
     if hashlib.sha256(content).hexdigest() != SHA256:
         raise DatasetError(f"{URL} has other ratings than expected (SHA-256); {advice}")
     try:
@@ -215,7 +215,7 @@ def downloaded() -> bytes:
     return content
 
 
-def _fetched(advice: str) -> bytes:
+def _fetch(advice: str) -> bytes:
     """GroupLens' archive.
 
     Args:
@@ -246,8 +246,8 @@ def _fetched(advice: str) -> bytes:
     return content
 
 
-def _unpacked(archive: bytes) -> bytes:
-    """The ratings in GroupLens' archive with the line ends of Unix; empty if it has none."""
+def _unpack(archive: bytes) -> bytes:
+    """The ratings in GroupLens' archive with Unix line ends; empty if it has none."""
     try:
         with zipfile.ZipFile(io.BytesIO(archive)) as files, files.open(PACKED) as file:
             return file.read(MOST_BYTES).replace(b"\r\n", b"\n")
@@ -281,7 +281,7 @@ def clothing(data: Path | str | None) -> Ratings:
         Ratings of 1 to 10, as -1 to 1.
 
     Raises:
-        DatasetError: no such file, it cannot be read, or a line is not as said.
+        DatasetError: the file is missing, unreadable, or has a malformed line.
     """
     names = [
         f"{below}{name}" for name in (CLOTHING, f"{CLOTHING}.gz") for below in ("", "clothing/")

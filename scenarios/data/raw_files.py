@@ -61,7 +61,7 @@ def packaged(name: str) -> bytes:
     """The content of a file that comes with this package, decompressed if its name ends in ``.gz``.
 
     Raises:
-        DatasetError: it is missing, or not the file that was packaged.
+        DatasetError: the file is missing, or differs from the packaged one.
     """
     path = PACKAGED / name
     try:

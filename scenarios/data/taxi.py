@@ -30,7 +30,7 @@ BITS = ("CC", "Toll", "Far", "Night_pick", "Night_drop", "M_pick", "M_drop", "Ti
 
 CATEGORIES = ("no", "yes")
 MAX_BITS = 24
-"""The most bits of a stand-in."""
+"""Maximum number of bits of a stand-in."""
 
 PER_CENT = 100
 
@@ -338,7 +338,7 @@ COLUMNS: Mapping[str, Callable[[str], float]] = {
 
 
 def _inside(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """True if positions are within Manhattan: a ray crosses the outline an odd number of times."""
+    """Check positions against Manhattan's outline by counting crossings of a ray."""
     odd = np.zeros(x.shape, np.bool_)
     for (x0, y0), (x1, y1) in zip(MANHATTAN, (*MANHATTAN[1:], MANHATTAN[0]), strict=True):
         crossed = (y0 > y) != (y1 > y)
@@ -363,6 +363,6 @@ def _law(name: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
 
 
 def _root(name: str) -> str:
-    """The bit without parents that a bit depends on."""
+    """The bit without parents that a bit descends from."""
     parents = _law(name)[0]
     return _root(parents[0]) if parents else name

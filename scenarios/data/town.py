@@ -88,10 +88,10 @@ def town_population() -> Population:
 
 
 def _residents(n: int, stream: Stream) -> Records:
-    district = _drawn(stream.derive("district"), DISTRICT, np.zeros(n, np.int64))
-    age = _drawn(stream.derive("age"), AGE, district)
-    smokes = _drawn(stream.derive("smokes"), SMOKES, district)
-    clinic = _drawn(stream.derive("clinic"), CLINIC, 2 * age + smokes)
+    district = _draw(stream.derive("district"), DISTRICT, np.zeros(n, np.int64))
+    age = _draw(stream.derive("age"), AGE, district)
+    smokes = _draw(stream.derive("smokes"), SMOKES, district)
+    clinic = _draw(stream.derive("clinic"), CLINIC, 2 * age + smokes)
     return Records(TOWN, np.stack([district, age, smokes, clinic], axis=1))
 
 
@@ -106,7 +106,7 @@ def town_distribution() -> NDArray[np.float64]:
     return joint
 
 
-def _drawn(
+def _draw(
     stream: Stream, table: tuple[tuple[int, ...], ...], given: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """One category per resident by the inverse distribution function, one word each.

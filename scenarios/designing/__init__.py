@@ -1,1 +1,1 @@
-"""Choice of a protocol: candidates, the errors predicted of them, and what they cost."""
+"""Choice of a protocol: candidates, their predicted errors, and their costs."""

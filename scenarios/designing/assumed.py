@@ -1,4 +1,4 @@
-"""Assumptions about the answers when an error is predicted: shares that nobody knows yet."""
+"""Assumptions about the unknown answers for predictions of errors."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Shares(ABC):
     """Assumed shares of answers.
 
     Attributes:
-        survey: what is asked.
-        says: what is assumed, as the end of a sentence.
+        survey: the survey.
+        says: the assumption, as the end of a sentence.
     """
 
     __slots__ = ()
@@ -37,7 +37,7 @@ class Shares(ABC):
 
     @property
     def cases(self) -> tuple[Shares, ...]:
-        """The shares of which the one with the largest error counts: itself alone by default."""
+        """Cases of which the one with the largest error counts; by default one."""
         return (self,)
 
     @abstractmethod
@@ -65,12 +65,12 @@ class Uniform(Shares):
 
 @dataclass(frozen=True, slots=True)
 class Alike(Shares):
-    """Everybody gives the same answers, or so does each of several equal parts.
+    """Equal answers of all respondents, or within each of several equal parts.
 
     Args:
-        survey: what is asked.
-        codes: of each part, the category of every attribute; the last where it has fewer.
-        says: what is assumed.
+        survey: the survey.
+        codes: categories of every attribute by part; an attribute with fewer repeats its last one.
+        says: the assumption in words.
     """
 
     survey: Survey
@@ -120,7 +120,7 @@ class Given(Shares):
 
     Args:
         held: the records.
-        says: what is assumed.
+        says: the assumption in words.
     """
 
     held: Records

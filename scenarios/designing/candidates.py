@@ -1,7 +1,7 @@
-"""Candidates for a plan: every built-in variant with parameters that an epsilon gives it.
+"""Candidates for a plan: every built-in variant, with parameters chosen for an epsilon.
 
-The epsilon is what a respondent's reports cost at most (``Variant.most``). Of several ways to set a
-variant up there is a candidate each.
+The epsilon bounds the cost of a respondent's reports (``Variant.most``). A variant with several
+setups has a candidate for each.
 """
 
 from __future__ import annotations
@@ -50,26 +50,26 @@ from scenarios.running.making import make_variant, shorthands
 from scenarios.wording.formatting import count
 
 MOST_TABLES = 2**20
-"""The most cells of the tables that a candidate's result is made of."""
+"""Maximum number of cells in the tables of a candidate's result."""
 
 MOST_TRIED = 5_000
-"""The most such cells where a candidate has to be simulated, which takes longer."""
+"""Maximum number of such cells for a candidate that has to be simulated."""
 
 _PRECISION = 1e-7
-"""How exactly a keep probability is found, as a part of it."""
+"""Relative precision of keep probabilities."""
 
 V = TypeVar("V", bound=Variant)
 
 
 class Candidate(NamedTuple):
-    """A way to ask, or why there is none.
+    """A way to ask, or the reason why a variant does not apply.
 
     Args:
-        variant: with its parameters; None if it does not apply.
-        name: the variant's name, and after a colon the oracle if there are several.
-        chosen: its parameters as a person would state them, such as ``oracle=oue``.
+        variant: the variant with its parameters; None if it does not apply.
+        name: the variant's name, with a suffix such as ``:oue`` if there are several ways.
+        chosen: its parameters in words, such as ``oracle=oue``.
         why: why it does not apply; empty if it does.
-        among: what its epsilon rests on; None if it holds whoever conspires.
+        among: the honest parties that its epsilon rests on; None if it holds whoever conspires.
     """
 
     variant: Variant | None
@@ -92,13 +92,13 @@ class Wanted(NamedTuple):
     """Purpose for which parameters are chosen.
 
     Args:
-        survey: what is asked.
-        epsilon: what a respondent's reports may cost at most, in nats.
-        target: which tables are wanted.
-        parties: that speak for the respondents.
-        dropout: the share of them that may vanish.
-        delta: the probability for which an epsilon need not hold that rests on honest others; None
-            asks for those alone that hold whoever conspires.
+        survey: the survey.
+        epsilon: limit on the cost of a respondent's reports, in nats.
+        target: the wanted tables.
+        parties: number of parties that hold the respondents.
+        dropout: expected share of parties that drop out.
+        delta: delta of epsilons that rest on honest others; None for candidates that hold whoever
+            conspires only.
     """
 
     survey: Survey
@@ -110,38 +110,38 @@ class Wanted(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Share of epsilon, if it is split evenly over the attributes."""
+        """Epsilon of one attribute, if it is split evenly."""
         return self.epsilon / len(self.survey.names)
 
     @property
     def sums(self) -> SecureSum:
-        """Secure sums that finish with the expected dropouts and, where they can, with more.
+        """Secure sums that tolerate the expected dropouts and, where possible, a margin.
 
-        Sized for the number that is expected, about half of all surveys would fail: parties refuse
-        a sum that lacks more.
+        Without a margin about half of all surveys would fail, as parties refuse a sum that lacks
+        more parties than it tolerates.
         """
         deviation = math.sqrt(self.dropout * (1 - self.dropout) / self.parties)
         for spare in (2.0, 1.0, 0.5):
             with contextlib.suppress(ValueError):
-                sums = self._sums_without(self.dropout + spare * deviation)
+                sums = self._tolerant_sums(self.dropout + spare * deviation)
                 sums.degree(self.parties)
                 return sums
-        return self._sums_without(self.dropout)
+        return self._tolerant_sums(self.dropout)
 
-    def _sums_without(self, dropped: float) -> SecureSum:
+    def _tolerant_sums(self, dropped: float) -> SecureSum:
         usual = SecureSum()
         return msgspec.structs.replace(usual, dropped=max(usual.dropped, round(dropped, 3)))
 
 
 def candidates(wanted: Wanted) -> tuple[Candidate, ...]:
-    """Every built-in variant, each with its parameters or with why it does not apply."""
-    return tuple(found for cls in BUILT_IN.values() for found in of_variant(cls, wanted))
+    """Candidates of every built-in variant; each has at least one."""
+    return tuple(found for cls in BUILT_IN.values() for found in variant_candidates(cls, wanted))
 
 
-def of_variant(cls: type[Variant], wanted: Wanted) -> tuple[Candidate, ...]:
-    """The candidates of one built-in variant, at least one.
+def variant_candidates(cls: type[Variant], wanted: Wanted) -> tuple[Candidate, ...]:
+    """The candidates of a built-in variant, at least one.
 
-    One of which nothing is known here is set up as a variant of a person's own is.
+    A variant without a rule here is set up like a user's own variant.
     """
     if cls not in _MAKERS:
         return (own_candidate(cls, {}, wanted),)
@@ -152,12 +152,10 @@ def of_variant(cls: type[Variant], wanted: Wanted) -> tuple[Candidate, ...]:
 
 
 def own_candidate(cls: type[Variant], parameters: Mapping[str, Any], wanted: Wanted) -> Candidate:
-    """A variant of a person's own, for an epsilon if it takes one or a keep probability.
+    """Candidate of a user's own variant, set up by its epsilon or keep probability if it has one.
 
     Args:
-        cls: its class.
-        parameters: of the plan; those that it does not have are left out.
-        wanted: what it is for.
+        parameters: the plan's parameters; unknown ones are left out.
     """
     survey, epsilon, name = wanted.survey, wanted.epsilon, cls.name or cls.__name__
     known = {*cls.__struct_fields__, *shorthands(cls)}
@@ -183,11 +181,11 @@ def largest(make: Callable[[float], V], epsilon: float) -> V:
     """The variant with the largest keep probability that costs no more than epsilon.
 
     Args:
-        make: of a probability; what it makes costs the more the larger that is.
+        make: makes a variant from a keep probability; its cost grows with the probability.
         epsilon: in nats.
 
     Raises:
-        _NotApplicableError: none costs as little.
+        _NotApplicableError: every probability costs more.
     """
     best: V | None = None
     low, high = 0.0, 1.0
@@ -238,16 +236,16 @@ def _ind_joint(wanted: Wanted, cluster: Names) -> Candidate:
 
 
 def _secure_sum(wanted: Wanted) -> Iterator[Candidate]:
-    yield from _counted(SecureSumVariant, wanted, "exact counts")
+    yield from _count_candidates(SecureSumVariant, wanted, "exact counts")
 
 
 def _pair_counts(wanted: Wanted) -> Iterator[Candidate]:
     _check_pairs(wanted.survey)
-    yield from _counted(PairCounts, wanted, "exact counts of pairs")
+    yield from _count_candidates(PairCounts, wanted, "exact counts of pairs")
 
 
-def _counted(cls: type[Counted], wanted: Wanted, exact: str) -> Iterator[Candidate]:
-    """Counts with coins, where a delta is asked for, and exact ones."""
+def _count_candidates(cls: type[Counted], wanted: Wanted, exact: str) -> Iterator[Candidate]:
+    """Candidates for counts: with coins where a delta is given, and exact."""
     if wanted.delta is not None:
         yield with_coins(cls, wanted, wanted.delta)
     made = cls.with_noise(wanted.survey, "none", sums=wanted.sums)
@@ -264,7 +262,7 @@ def _pair_rr(wanted: Wanted) -> Iterator[Candidate]:
 
 
 def with_coins(cls: type[Counted], wanted: Wanted, delta: float) -> Candidate:
-    """Counts with the fewest coins that are enough; or why there are none."""
+    """Counts with the fewest coins that are enough, or the reason why none are."""
     name = f"{cls.name}:coins"
     try:
         made = cls.with_noise(
@@ -281,7 +279,7 @@ def with_coins(cls: type[Counted], wanted: Wanted, delta: float) -> Candidate:
 
 
 def summed_reports(wanted: Wanted, delta: float) -> Candidate:
-    """Reports on pairs that are charged as a sum over those who are honest; or why not."""
+    """Reports on pairs, charged as a sum over honest parties, or the reason why not."""
     name = f"{PairRR.name}:summed"
 
     def make(p: float) -> PairRR:
@@ -309,7 +307,7 @@ def _check_pairs(survey: Survey, most: int = MOST_TABLES) -> None:
 def _rr_clusters(wanted: Wanted) -> Iterator[Candidate]:
     survey = wanted.survey
     _check_pairs(survey, MOST_TRIED)
-    # A cluster holds any pair of attributes, and often a third one.
+    # A cluster has room for any two attributes, and often for a third.
     tv, td = min(2 * math.prod(sorted(survey.sizes)[-2:]), 2**32), 0.1
 
     def make(p: float) -> RRClusters:
@@ -325,7 +323,7 @@ def _rrba(wanted: Wanted) -> Iterator[Candidate]:
     k = wanted.target.ways
     if k > 6:
         raise _NotApplicableError(f"a table of {k} attributes; its groups have at most 6")
-    # Fakes are uniform in every block, so one block of all is as good as many.
+    # With uniform fakes, one block is as good as many.
     made = RRBA(survey=wanted.survey, k=k, epsilon=wanted.epsilon, block=wanted.parties)
     yield Candidate(made, made.name, f"k={k} mix={made.mix:g} in one block")
 
@@ -344,7 +342,7 @@ def _marginals(cls: type[MarginalRelease]) -> _Maker:
         if d > 24:
             raise _NotApplicableError(f"the attributes take {d} bits, expected at most 24")
         if cls is InpPS and 2**d > MOST_TABLES:
-            # What it publishes is a count of every combination of bits.
+            # The result has a count for every combination of bits.
             raise _NotApplicableError(
                 f"{d} bits have 2**{d} combinations, expected at most {MOST_TABLES:,}"
             )
@@ -369,7 +367,7 @@ def _oracles(cls: type[Spl] | type[Smp], how: Callable[[Wanted], str]) -> _Maker
 
 def _rs_fd(wanted: Wanted) -> Iterator[Candidate]:
     survey, epsilon = wanted.survey, wanted.epsilon
-    # Its own epsilon is that of the paper, which is less than a record costs.
+    # Its parameter is the paper's epsilon, which is less than the cost of a record.
     stated = math.log1p(math.expm1(min(epsilon, 100.0)) / len(survey.names))
     made = RsFd(survey=survey, epsilon=stated)
     while made.most() > epsilon:

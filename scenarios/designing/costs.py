@@ -1,4 +1,4 @@
-"""Costs of a way to ask beside its error: privacy, traffic, rounds, trust, and who may vanish."""
+"""Costs of a way to ask besides its error: privacy, traffic, rounds, trust and dropouts."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from scenarios.wording.formatting import epsilon as figure
 from scenarios.wording.withstanding import trusting
 
 RECORDS = (32, 64)
-"""How many respondents parties speak for in two small runs from which more are reckoned."""
+"""Respondents per party in two small runs that larger costs are extrapolated from."""
 
 NEIGHBOURS = 10
-"""Up to how many neighbours a sum is made in such a run."""
+"""Maximum number of neighbours in the sums of such a run."""
 
 _JUDGED = 64
 
@@ -43,10 +43,10 @@ class Traffic(NamedTuple):
     """Traffic of one respondent: message bodies, without envelopes, signatures and TLS.
 
     Args:
-        messages: that her party sends, over the respondents that it speaks for.
-        bits: of these.
-        messages_back, bits_back: the same of what it is sent.
-        rounds: how often the aggregator waits for answers.
+        messages: number of messages from her party, divided by its respondents.
+        bits: size of these messages.
+        messages_back, bits_back: the same for messages to her party.
+        rounds: number of waits of the aggregator for answers.
     """
 
     messages: float
@@ -57,11 +57,11 @@ class Traffic(NamedTuple):
 
 
 class Dropouts(NamedTuple):
-    """Check whether it is likely to end with a result if some parties vanish.
+    """Prospect of a result if some parties drop out.
 
     Args:
         withstands: whether it does.
-        says: the same in words.
+        says: the answer in words.
     """
 
     withstands: bool
@@ -72,16 +72,15 @@ def reckon_traffic(variant: Variant, respondents: int, parties: int, shares: Sha
     """The traffic of a survey, reckoned from small runs of it.
 
     Args:
-        variant: its ``max_records`` is set to what a party speaks for.
-        respondents: how many there are.
-        parties: that speak for them.
-        shares: of the answers.
+        variant: the variant; its ``max_records`` is set to a party's number of respondents.
+        parties: number of parties that hold the respondents.
+        shares: assumed shares of the answers.
 
     Raises:
         ProtocolError, ValueError: such a run fails.
     """
     each = -(-respondents // parties)
-    sums = _sums_of(variant)
+    sums = _secure_sum(variant)
     if sums is None:
         return _by_records(variant, each, min(parties, 2), shares)._replace(
             rounds=_rounds(variant, parties)
@@ -96,11 +95,11 @@ def reckon_traffic(variant: Variant, respondents: int, parties: int, shares: Sha
 
 
 def _by_records(variant: Variant, each: int, parties: int, shares: Shares) -> Traffic:
-    """The traffic of one party that speaks for so many, over the respondents."""
+    """Traffic of one party with several respondents, per respondent."""
     if each <= RECORDS[1]:
-        whole = _tried(variant, each, parties, shares)
+        whole = _simulate(variant, each, parties, shares)
     else:
-        near, far = (_tried(variant, number, parties, shares) for number in RECORDS)
+        near, far = (_simulate(variant, number, parties, shares) for number in RECORDS)
         whole = _on_the_line(near, far, *RECORDS, each)
     return _traffic(_figures(whole) / each, whole.rounds)
 
@@ -119,8 +118,7 @@ def _traffic(figures: Floats, rounds: int) -> Traffic:
     return Traffic(messages, bits, messages_back, bits_back, rounds)
 
 
-def _tried(variant: Variant, each: int, parties: int, shares: Shares) -> Traffic:
-    """One party's traffic in a run."""
+def _simulate(variant: Variant, each: int, parties: int, shares: Shares) -> Traffic:
     records = shares.records(each * parties)
     run = Rehearsal(make_setting(variant, records, seed=1, parties=parties))
     _ = run.published
@@ -142,7 +140,7 @@ def _rounds(variant: Variant, parties: int) -> int:
     return 1
 
 
-def _sums_of(variant: Variant) -> SecureSum | None:
+def _secure_sum(variant: Variant) -> SecureSum | None:
     sums = getattr(variant, "sums", None)
     return sums if isinstance(sums, SecureSum) else None
 
@@ -150,7 +148,7 @@ def _sums_of(variant: Variant) -> SecureSum | None:
 def epsilon_at(variant: Variant, delta: float, shares: Shares) -> float | None:
     """The epsilon of a respondent's reports at a delta; None where that is not known beforehand."""
     try:
-        event = _event_of(variant, shares)
+        event = _report_event(variant, shares)
         if event is None:
             return None
         return min(ExactAccountant(delta).judge([event]).epsilon, variant.most())
@@ -158,15 +156,15 @@ def epsilon_at(variant: Variant, delta: float, shares: Shares) -> float | None:
         return None
 
 
-def _event_of(variant: Variant, shares: Shares) -> PrivacyEvent | None:
-    """Event of a respondent's reports, if they are drawn as agreed."""
+def _report_event(variant: Variant, shares: Shares) -> PrivacyEvent | None:
+    """Event of a respondent's reports; None if unknown."""
     if isinstance(variant, Blockwise):
         return variant.report_event
     if isinstance(variant, Tallied):
         return variant.contribution_event
     if not isinstance(variant, OneReport):
         return None
-    # Of so many respondents, so that each thing that a report can be about is among them.
+    # So many respondents that every kind of report occurs.
     stream = Stream(bytes(32)).derive("told")
     variant = msgspec.structs.replace(variant, max_records=_JUDGED)
     report = variant.answer(shares.records(_JUDGED), variant.question(), stream)
@@ -178,11 +176,10 @@ def trust_in(variant: Variant, parties: int, among: AmongHonest | None = None) -
     """Trust that a variant needs, in one sentence.
 
     Args:
-        variant: how people are asked.
-        parties: that speak for them.
-        among: what holds if enough of them are honest, where that is what is relied on.
+        parties: number of parties that hold the respondents.
+        among: the privacy that rests on enough honest parties, if it does.
     """
-    most, sums = variant.most(), _sums_of(variant)
+    most, sums = variant.most(), _secure_sum(variant)
     if among is not None and sums is not None:
         missing = sums.withstands(parties).missing
         alone = f"epsilon {figure(most)}" if math.isfinite(most) else "no bound"
@@ -217,7 +214,7 @@ def survives_dropouts(variant: Variant, parties: int, dropout: float) -> Dropout
         ValueError: there are too few parties for a sum.
     """
     quorum, stay = variant.quorum_of(parties), parties - round(parties * dropout)
-    sums = _sums_of(variant)
+    sums = _secure_sum(variant)
     missing = parties if sums is None else sums.withstands(parties).missing
     if stay < quorum:
         who = count(stay, "party stays", "parties stay")

@@ -1,4 +1,4 @@
-"""Every way to ask for a plan, ranked by the error that is predicted of what is wanted."""
+"""Ways to ask a survey, ranked by the predicted error of the wanted tables."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ from scenarios.designing.costs import (
     survives_dropouts,
     trust_in,
 )
-from scenarios.designing.predicting import NotEstimatedError, Prediction, predicted
+from scenarios.designing.predicting import NotEstimatedError, Prediction, predict
 from scenarios.designing.simulating import MOST_RUNS, RUNS, Simulation
 from scenarios.designing.targets import Target
 from scenarios.running.making import ANSWERED_BY_PAGES
 
 Rests: TypeAlias = Literal["nothing", "honest", "no bound"]
-"""What the epsilon of a way to ask rests on: figures are compared only where that is the same."""
+"""Assumption behind an epsilon; only ways with the same assumption are compared."""
 
 RESTS: tuple[Rests, ...] = get_args(Rests)
 
 FEW, FAR = 3, 2.0
-"""The place of a simulated error does not matter if it exceeds the least few others so far."""
+"""A simulated error needs no precise rank if it exceeds ``FAR`` times the ``FEW`` smallest ones."""
 
 
 class Setup(NamedTuple):
     """Purpose of a design.
 
     Args:
-        survey: what is asked.
-        target: which tables are wanted.
-        respondents: how many are asked.
-        parties: that speak for them.
-        dropout: the share of parties that vanish.
-        shares: assumed of the answers.
-        about: whose shares are estimated: the respondents' who answer, or a population's.
-        delta: the probability with which the epsilon at a delta may not hold.
-        runs: how many are simulated at most of a variant without a closed form.
+        survey: the survey.
+        target: the wanted tables.
+        respondents: number of respondents.
+        parties: number of parties that hold them.
+        dropout: share of parties that drop out.
+        shares: assumptions about the answers.
+        about: subject of the estimates: the counted respondents, or a population.
+        delta: probability with which an epsilon at a delta may fail.
+        runs: maximum number of simulated runs of a variant without a closed form.
     """
 
     survey: Survey
@@ -65,12 +65,12 @@ class Setup(NamedTuple):
 
     @property
     def answering(self) -> int:
-        """Number of respondents that are expected to be counted."""
+        """Expected number of counted respondents."""
         return max(1, round(self.respondents * (1 - self.dropout)))
 
     @property
     def staying(self) -> int:
-        """Number of parties that are expected to answer."""
+        """Expected number of parties that answer."""
         return max(1, round(self.parties * (1 - self.dropout)))
 
 
@@ -78,19 +78,19 @@ class Row(NamedTuple):
     """A way to ask that applies.
 
     Args:
-        epsilon: what was allowed, in nats.
-        candidate: the way.
-        prediction: of its error.
-        spent: what a respondent's reports cost at most, whoever conspires; infinite for counts.
-        at_delta: the same at a delta; None if it is not known.
-        traffic: what travels; None if that could not be tried.
-        trusted: who must be trusted with what.
-        dropouts: whether it ends if parties vanish.
-        by_page: whether people can answer by a page, without a program.
-        best: whether no other way to set up the same variant has a smaller error, of those whose
-            epsilon rests on the same.
-        simulation: its runs; None of a closed form.
-        certain: whether no other error lies within what simulated runs leave open of this one.
+        epsilon: the allowed epsilon, in nats.
+        candidate: the variant with its parameters.
+        prediction: its predicted error.
+        spent: largest cost of a respondent's reports, whoever conspires; infinite for counts.
+        at_delta: largest cost at a delta; None if unknown.
+        traffic: size of the messages; None if it could not be measured.
+        trusted: words on the trust that it needs.
+        dropouts: whether it succeeds if parties drop out.
+        by_page: whether people can answer on a web page.
+        best: whether it has the smallest error among the setups of this variant with the same
+            assumption.
+        simulation: its simulated runs; None with a closed form.
+        certain: whether its rank is certain despite the randomness of simulated runs.
     """
 
     epsilon: float
@@ -108,9 +108,9 @@ class Row(NamedTuple):
 
     @property
     def cost(self) -> float:
-        """A respondent's epsilon as far as what it rests on holds; infinite for exact counts.
+        """A respondent's epsilon under its assumption; infinite for exact counts.
 
-        It is what was allowed where no more than a thousandth is left of that.
+        It is the allowed epsilon if the two differ by less than a thousandth.
         """
         cost = self.spent if self.candidate.among is None else self.candidate.among.epsilon
         return self.epsilon if math.isclose(cost, self.epsilon, rel_tol=1e-3) else cost
@@ -124,12 +124,12 @@ class Row(NamedTuple):
 
     @property
     def usefulness(self) -> Usefulness | None:
-        """The usefulness of that table."""
+        """Usefulness of the least useful table."""
         return None if self.least_exact is None else self.least_exact.word
 
     @property
     def rests_on(self) -> Rests:
-        """Basis of a bound of its cost: ``nothing`` of others, ``honest`` others, ``no bound``."""
+        """Assumption behind its cost."""
         if self.candidate.among is not None:
             return "honest"
         return "nothing" if math.isfinite(self.spent) else "no bound"
@@ -139,10 +139,10 @@ class Designed(NamedTuple):
     """Result of designing.
 
     Args:
-        setup: what it is for.
-        rows: by epsilon, then by what it rests on, in the order of ``RESTS``, then those that end
-            although parties vanish before the others, then by error.
-        refused: why a variant does not apply, by its name and the epsilon.
+        setup: the purpose.
+        rows: all ways, sorted by epsilon, by assumption in the order of ``RESTS``, by robustness to
+            dropouts, and by error.
+        refused: reasons why variants do not apply, by epsilon and name.
     """
 
     setup: Setup
@@ -151,10 +151,10 @@ class Designed(NamedTuple):
 
 
 Maker = Callable[[Wanted], Candidate]
-"""Makes a variant of a person's own."""
+"""Function that sets up a user's own variant."""
 
 
-def designed(
+def rank_designs(
     setup: Setup,
     epsilons: Sequence[float],
     *,
@@ -164,10 +164,9 @@ def designed(
     """Rank every way to ask, for each epsilon.
 
     Args:
-        setup: what it is for.
-        epsilons: what a respondent's reports may cost, in nats.
-        own: makes a variant of a person's own.
-        progress: told how many candidates are done, and of how many.
+        epsilons: allowed costs of a respondent's reports, in nats.
+        own: sets up the user's own variant.
+        progress: called with the number of finished candidates, and their total.
 
     Raises:
         UsageError: no variant applies at any epsilon.
@@ -175,31 +174,33 @@ def designed(
     rows: list[Row] = []
     refused: dict[tuple[float, str], str] = {}
     traffic: dict[str, Traffic | None] = {}
-    every = [(epsilon, each) for epsilon in epsilons for each in _of(setup, epsilon, own)]
+    every = [
+        (epsilon, each) for epsilon in epsilons for each in _list_candidates(setup, epsilon, own)
+    ]
     for done, (epsilon, candidate) in enumerate(every):
         progress(done, len(every))
         try:
             with _refusing(candidate):
-                rows.append(row_of(setup, epsilon, candidate, traffic))
+                rows.append(make_row(setup, epsilon, candidate, traffic))
         except _RefusedError as error:
             refused[epsilon, candidate.name] = str(error)
-    rows = _placed(setup, rows, refused)
+    rows = _settle_places(setup, rows, refused)
     progress(len(every), len(every))
     if not rows:
         raise UsageError(
             f"no variant estimates {setup.target.says}: "
             + "; ".join(dict.fromkeys(refused.values()))
         )
-    return Designed(setup, tuple(_ranked(rows)), refused)
+    return Designed(setup, tuple(_mark_best(rows)), refused)
 
 
 class _RefusedError(Exception):
-    """Reason why a way to ask does not apply."""
+    """Reason why a variant is left out."""
 
 
 @contextlib.contextmanager
 def _refusing(candidate: Candidate) -> Iterator[None]:
-    """Refuse a variant of a person's own if its code fails."""
+    """Turn failures of a user's own variant into a refusal."""
     try:
         yield
     except _RefusedError:
@@ -210,13 +211,13 @@ def _refusing(candidate: Candidate) -> Iterator[None]:
         raise _RefusedError(f"its code fails: {type(error).__name__}: {error}") from error
 
 
-def _of(setup: Setup, epsilon: float, own: Maker | None) -> list[Candidate]:
+def _list_candidates(setup: Setup, epsilon: float, own: Maker | None) -> list[Candidate]:
     wanted = Wanted(setup.survey, epsilon, setup.target, setup.parties, setup.dropout, setup.delta)
     found = candidates(wanted)
     return [*found] if own is None else [*found, own(wanted)]
 
 
-def row_of(
+def make_row(
     setup: Setup,
     epsilon: float,
     candidate: Candidate,
@@ -225,13 +226,10 @@ def row_of(
     """Row on one way to ask.
 
     Args:
-        setup: what it is for.
-        epsilon: what was allowed.
-        candidate: the way.
-        known: the traffic of what was tried before; more is added.
+        known: traffic of earlier candidates by name; this one's is added.
 
     Raises:
-        _RefusedError: it does not apply; says why.
+        _RefusedError: the candidate does not apply.
     """
     variant = candidate.variant
     if variant is None:
@@ -264,22 +262,24 @@ def row_of(
 
 
 def predict_error(setup: Setup, variant: Variant) -> tuple[Prediction, Simulation | None]:
-    """The error of a variant, from closed forms, or else from simulated runs, with these.
+    """The error of a variant, from closed forms or else from simulated runs, with these.
 
     Raises:
-        NotEstimatedError: its result says nothing of one of the target's tables.
-        ProtocolError, ValueError: it cannot be run so.
+        NotEstimatedError: the variant does not estimate one of the target's tables.
+        ProtocolError, ValueError: the variant cannot be run in this setup.
     """
     target, shares, n = setup.target, setup.shares, setup.answering
-    found = predicted(variant, n, target, shares, about=setup.about, parties=setup.staying)
+    found = predict(variant, n, target, shares, about=setup.about, parties=setup.staying)
     if found is not None:
         return found, None
     simulation = Simulation(variant, n, target, shares, setup.about)
     return simulation.run(min(RUNS, setup.runs)), simulation
 
 
-def _placed(setup: Setup, rows: Sequence[Row], refused: dict[tuple[float, str], str]) -> list[Row]:
-    """Rows with as many simulated runs as it takes for their places to be certain.
+def _settle_places(
+    setup: Setup, rows: Sequence[Row], refused: dict[tuple[float, str], str]
+) -> list[Row]:
+    """Rows with enough simulated runs to rank them.
 
     Args:
         refused: variants whose code fails in a later run are added.
@@ -293,7 +293,7 @@ def _placed(setup: Setup, rows: Sequence[Row], refused: dict[tuple[float, str], 
 def _placed_among(
     rows: list[Row], setup: Setup, refused: dict[tuple[float, str], str]
 ) -> list[Row]:
-    """The same of rows that are ranked among each other."""
+    """The same for rows that are ranked among each other."""
     while row := next((row for row in rows if _is_open(row, rows, setup.runs)), None):
         rows.remove(row)
         done = row.prediction.runs
@@ -308,7 +308,7 @@ def _placed_among(
 
 
 def _is_open(row: Row, rows: Sequence[Row], most: int) -> bool:
-    """Return whether more runs are worth their time: the place of a row among others may change."""
+    """Check whether more runs are worth their time because the row's rank may still change."""
     if not 0 < row.prediction.runs < most or row.rests_on == "no bound":
         return False
     others = sorted(each.prediction.interval[1] for each in rows if each is not row)
@@ -318,7 +318,7 @@ def _is_open(row: Row, rows: Sequence[Row], most: int) -> bool:
 
 
 def _mistakable(row: Row, rows: Sequence[Row]) -> bool:
-    """Return whether another error lies within the interval of a simulated one."""
+    """Check whether another row's error lies within the interval of this simulated one."""
     if not any(each.prediction.runs for each in rows):
         return False
     low, high = row.prediction.interval
@@ -336,7 +336,7 @@ def _traffic(setup: Setup, variant: Variant) -> Traffic | None:
         return None
 
 
-def _ranked(rows: Sequence[Row]) -> list[Row]:
+def _mark_best(rows: Sequence[Row]) -> list[Row]:
     found: list[Row] = []
     seen: set[tuple[float, Rests, str]] = set()
     for row in sorted(rows, key=_order):

@@ -1,9 +1,8 @@
 """The result that a variant is expected to publish if the answers have assumed shares.
 
-A variant's estimator says how large its errors are, so an error is predicted by handing it the
-expected counts. These are whole numbers: of very many reports, so that rounding them is nothing.
-Coins beside counts are as many however many respondents there are, so they have an estimate of
-their own.
+A variant's estimator computes its own errors, so an error is predicted from the expected counts.
+These are whole numbers of very many reports, such that rounding does not matter. The number of
+coins in counts does not depend on the number of respondents, so they have an estimate of their own.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from protocol.variants.sums.tallies import Counted, Tallied, Tally
 from scenarios.designing.assumed import Alike, Shares
 
 REPORTS = 2**40
-"""Of how many reports the expected counts are. No sum of a tally's signs exceeds 64 bits."""
+"""Number of reports behind expected counts, such that sums of a tally's signs fit 64 bits."""
 
 Whole = NDArray[np.int64]
 
@@ -51,17 +50,18 @@ def expected(variant: Variant, names: Sequence[str], shares: Shares) -> Message 
     """Expected publication of ``REPORTS`` respondents, as far as one table goes.
 
     Args:
-        variant: how they are asked.
         names: the attributes of the table. What says nothing of them is made up.
-        shares: of the answers.
+        shares: assumed shares of the answers.
 
     Returns:
         As ``Variant.estimate`` takes it; None if it cannot be said without a run.
     """
     match variant:
-        case Blockwise() if _own(variant, Blockwise, "answer", "pooled", "estimate"):
-            return _pooled(variant, names, shares)
-        case oracle.FrequencyOracle() if _own(variant, oracle.FrequencyOracle, "answer", "pooled"):
+        case Blockwise() if _inherits(variant, Blockwise, "answer", "pooled", "estimate"):
+            return _expected_pool(variant, names, shares)
+        case oracle.FrequencyOracle() if _inherits(
+            variant, oracle.FrequencyOracle, "answer", "pooled"
+        ):
             answers = shares.margin(variant.survey.names).reshape(-1)
             return oracle.Tallied(REPORTS, _tally(variant.randomizer, answers, REPORTS))
         case Spl() | Smp() | RsFd():
@@ -82,22 +82,22 @@ def expected_numbers(variant: Variant, shares: Shares) -> Message | None:
     None of a variant that estimates shares alone.
     """
     match variant:
-        case NumericMean() if _own(variant, NumericMean, "answer", "randomizers", "estimate"):
+        case NumericMean() if _inherits(variant, NumericMean, "answer", "randomizers", "estimate"):
             return _attribute_tallies(variant, shares)
-        case KeyValueCollection() if _own(variant, KeyValueCollection, "party", "estimate"):
+        case KeyValueCollection() if _inherits(variant, KeyValueCollection, "party", "estimate"):
             return _symbols(variant, shares)
         case _:
             return None
 
 
-def is_of_all(variant: Variant) -> bool:
-    """Check whether what is expected is the same for every table."""
+def is_same_for_all(variant: Variant) -> bool:
+    """Check whether expected reports are the same for every table."""
     return isinstance(variant, AttributeOracles | Tallied | RRBA | oracle.FrequencyOracle)
 
 
 def counts_truly(variant: Variant) -> TypeGuard[Counted]:
     """Check whether true answers are counted, exactly or with coins."""
-    return isinstance(variant, Counted) and _own(variant, Counted, "vector", "estimate_of")
+    return isinstance(variant, Counted) and _inherits(variant, Counted, "vector", "estimate_of")
 
 
 def expected_counts(
@@ -108,9 +108,8 @@ def expected_counts(
     Here the respondents are alike, and every cell has the mean of its coins.
 
     Args:
-        variant: how they are counted.
-        respondents: who are counted.
-        parties: that speak for them.
+        respondents: the counted respondents.
+        parties: number of parties that hold the respondents.
     """
     noise, alike = variant.sums.noise, Alike(variant.survey)
     coins = 0 if noise is None else round(parties * noise.mean)
@@ -118,13 +117,12 @@ def expected_counts(
     return variant.estimate_of(tables, respondents, parties)
 
 
-def _own(variant: Variant, base: type[Variant], *methods: str) -> bool:
-    """Check whether a variant reports and estimates as its base does."""
+def _inherits(variant: Variant, base: type[Variant], *methods: str) -> bool:
     return all(getattr(type(variant), name) is getattr(base, name) for name in methods)
 
 
-def _pooled(variant: Blockwise, names: Sequence[str], shares: Shares) -> Pooled:
-    """Reports on the blocks that have an attribute of the table; the others report 0."""
+def _expected_pool(variant: Blockwise, names: Sequence[str], shares: Shares) -> Pooled:
+    """Reports on the blocks that share an attribute with the table; other blocks report 0."""
     survey = variant.survey
     parts: list[tuple[str, ...]] = []
     mixings: list[Mixing] = []
@@ -160,7 +158,7 @@ def _attribute_tallies(variant: Spl | Smp | RsFd | NumericMean, shares: Shares) 
 
 
 def _tally(randomizer: Randomizer, answers: Floats, reports: int) -> Whole:
-    """Mean of ``Randomizer.tally`` over so many reports."""
+    """Expected ``Randomizer.tally`` of so many reports."""
     if randomizer.is_table:
         return rounded(answers @ randomizer.matrix(), reports)
     support = randomizer.support
@@ -169,7 +167,7 @@ def _tally(randomizer: Randomizer, answers: Floats, reports: int) -> Whole:
 
 
 def _symbols(variant: KeyValueCollection, shares: Shares) -> SymbolCounts:
-    """Reports on every key by as many respondents, in all rounds."""
+    """Expected reports on every key, by equally many respondents in all rounds."""
     keys, each = len(variant.survey.names), variant.client.each
     states = np.zeros((keys, len(SYMBOLS)))
     for place, (name, values) in enumerate(zip(variant.survey.names, variant.values, strict=True)):
@@ -200,7 +198,7 @@ def _pair_reports(variant: PairRR, shares: Shares) -> Tally:
 def _marginal_counts(
     variant: MarginalRelease, names: Sequence[str], shares: Shares
 ) -> marginals.Counted | None:
-    """Reports on bits: those of the table as assumed, all others uniform beside them."""
+    """Expected reports on bits: the table's bits as assumed, all others uniform."""
     plan, encoding = variant.plan, variant.encoding
     bits = encoding.name_bits(*names)
     asked = [encoding.binary.index(bit) for bit in bits]
@@ -230,7 +228,7 @@ def _marginal_counts(
 
 
 def _block_of_all(variant: RRBA, shares: Shares) -> Released:
-    """One block of all; with uniform fakes no block is drawn otherwise than the others."""
+    """One block with all respondents; with uniform fakes all blocks have the same law."""
     plan = variant.plan
     asked = np.zeros(len(plan.group_names))
     for view in plan.views:
@@ -265,12 +263,12 @@ def _chances(variant: MarginalRelease, table: Floats, pattern: tuple[int | None,
 
 
 def rounded(shares: Floats, reports: int) -> Whole:
-    """Counts of these shares that add up to so many reports, each to within 1."""
+    """Whole counts with these shares and this sum, each within 1 of its exact value."""
     return _rounded_rows(shares.reshape(1, -1), np.array([reports])).reshape(shares.shape)
 
 
 def _rounded_rows(shares: Floats, reports: Whole) -> Whole:
-    """The same of every row of a table by itself.
+    """Expected counts of each row of a table, as whole numbers.
 
     Sums from the left are rounded and not the shares, so that no count is below 0 however small the
     shares are and however many.

@@ -19,7 +19,7 @@ from protocol.variants import BUILT_IN
 from protocol.variants.keyvalue.privkv import KeyValueCollection
 from protocol.variants.numeric.numeric_mean import NumericMean
 from protocol.variants.sums.tallies import Counted
-from scenarios.designing.candidates import Wanted, of_variant
+from scenarios.designing.candidates import Wanted, variant_candidates
 from scenarios.designing.needing import MOST_EPSILON
 from scenarios.designing.predicting import NotEstimatedError, predicted_margins
 from scenarios.designing.summing import told_in_sum
@@ -28,13 +28,13 @@ from scenarios.wording.formatting import count, cut, some
 from scenarios.wording.formatting import epsilon as epsilon_text
 
 MOST_CATEGORIES = 500
-"""Of a survey with more categories no other epsilon and no fewer attributes are tried."""
+"""Maximum number of categories for which other epsilons and fewer attributes are tried."""
 
 MOST_CELLS = 10_000
-"""Of counts with more cells they are not tried either."""
+"""Maximum number of counted cells for which they are tried."""
 
 NAMED = 6
-"""The most attributes to leave out that are named."""
+"""Maximum number of named attributes to leave out."""
 
 Margins = Mapping[tuple[Names, Subject], float]
 """Margins of error, by attributes and what may be off."""
@@ -43,13 +43,13 @@ Margins = Mapping[tuple[Names, Subject], float]
 class Mending(NamedTuple):
     """Changes that take all that is wanted to a step of the scale, one at a time.
 
-    Each is None if it is unknown, or no such change is enough.
+    A change is None if it is unknown, or not enough.
 
     Args:
         to: the step.
-        respondents: how many it takes.
-        epsilon: what a respondent's reports may cost at most, in nats. Of counts with coins that
-            holds at the usual delta, if enough parties are honest.
+        respondents: number of respondents needed.
+        epsilon: limit on the cost of a respondent's reports, in nats. For counts with coins it
+            holds at the usual delta with enough honest parties.
         dropped: the attributes that are not asked, those first that are least exact.
     """
 
@@ -60,7 +60,7 @@ class Mending(NamedTuple):
 
     @property
     def says(self) -> str:
-        """The same in a sentence."""
+        """The changes in a sentence."""
         ways = []
         if self.respondents is not None:
             ways.append(f"about {count(self.respondents, 'respondent')}")
@@ -78,16 +78,14 @@ def mending(
 ) -> Mending | None:
     """Changes with which estimates would reach the next step of the scale.
 
-    Errors fall with the root of the number of respondents who are randomized. Other changes are
-    predicted by the variant's own formulas, for answers that are all equally likely, as a ratio to
-    what these say of the survey as it was.
+    Errors fall with the root of the number of randomized respondents. For other changes, the
+    variant's own formulas give the ratio to the survey as it was, with all answers equally likely.
 
     Args:
-        variant: how people were asked.
         of: the margins of error of what is wanted.
-        respondents: how many have answered.
-        parties: that spoke for them.
-        about: whose shares.
+        respondents: number of respondents that have answered.
+        parties: number of parties that hold the respondents.
+        about: subject of the estimates.
 
     Returns:
         None if nothing has to be better, or nothing is known.
@@ -120,8 +118,8 @@ def _is_foreseen(of: Iterable[MarginOfError], now: Margins | None) -> bool:
     """Check whether no mean is known less well than answers that are equally likely would let it
     be.
 
-    Few may hold a key, and what more it takes then does not follow from an interval that is cut off
-    at the ends of the range.
+    Few respondents may hold a key. Then its interval is cut off at the ends of the range, and gives
+    no information on what more it would take.
     """
     return now is not None and all(
         one.margin <= now.get((one.names, one.of), 0.0) for one in of if one.word == "none"
@@ -132,7 +130,7 @@ class _Setting(NamedTuple):
     """A survey as it was, and what is wanted.
 
     Args:
-        variant, of, respondents, parties, about: as ``mending`` takes them.
+        variant, of, respondents, parties, about: as in ``mending``.
         step: which all of them are to reach.
         now: the prediction for the survey as it was; None if there is none.
     """
@@ -147,10 +145,10 @@ class _Setting(NamedTuple):
 
     @property
     def beyond(self) -> dict[tuple[Names, Subject], float]:
-        """The margins as multiples of the largest that are wanted.
+        """Margins as multiples of the largest one wanted.
 
-        An interval of which no more is known ends where the truth cannot be: then the prediction
-        counts, if it is larger.
+        An interval without information ends at the limits of the range; then a larger prediction
+        counts instead.
         """
         now = self.now or {}
         return {
@@ -162,7 +160,7 @@ class _Setting(NamedTuple):
         }
 
     def respondents_needed(self) -> int | None:
-        """The number of respondents that it takes, rounded up to two digits."""
+        """The number of respondents needed, rounded up to two digits."""
         if self.now is None and any(one.word == "none" for one in self.of):
             return None
         factor: float | None = max(self.beyond.values()) ** 2
@@ -175,10 +173,10 @@ class _Setting(NamedTuple):
         return math.ceil(needed / step) * step
 
     def _with_coins(self) -> float | None:
-        """Factor by which counts with coins take more respondents.
+        """Factor by which coins increase the number of respondents needed.
 
-        There are as many coins however many respondents there are, so what they add to an error
-        falls with that number, and what sampling adds with its root.
+        The number of coins does not depend on the number of respondents. So their part of an error
+        falls with that number, and the part of sampling with its root.
         """
         beyond = self.beyond
         if self.about == "respondents":
@@ -195,7 +193,7 @@ class _Setting(NamedTuple):
 
     @property
     def spent(self) -> float | None:
-        """The epsilon of a respondent; None if none bounds it, or other epsilons are not tried."""
+        """The epsilon of a respondent; None if unbounded, or if other epsilons are not tried."""
         variant = self.variant
         cls, survey = type(variant), variant.survey
         if BUILT_IN.get(cls.name) is not cls or sum(survey.sizes) > MOST_CATEGORIES:
@@ -205,7 +203,7 @@ class _Setting(NamedTuple):
         if isinstance(variant, Counted) and variant.layout.cells > MOST_CELLS:
             return None
         if isinstance(variant, NumericMean | KeyValueCollection):
-            # As its parameter has it, which the true one does not exceed.
+            # The parameter is an upper bound of the true cost.
             return variant.epsilon
         most = variant.most()
         if isinstance(variant, Counted) and variant.sums.noise is not None:
@@ -214,7 +212,7 @@ class _Setting(NamedTuple):
         return most if math.isfinite(most) else None
 
     def epsilon_needed(self) -> float | None:
-        """The least epsilon that is enough, in two digits; None if none is, or nobody knows."""
+        """The least sufficient epsilon, to two digits; None if none suffices or it is unknown."""
         spent = self.spent
         if spent is None or not spent < MOST_EPSILON:
             return None
@@ -226,9 +224,9 @@ class _Setting(NamedTuple):
         return None if found is None else found / 10
 
     def to_drop(self) -> tuple[str, ...] | None:
-        """The fewest attributes that are not to be asked; None if that helps not, or is unknown.
+        """The fewest attributes to drop; None if dropping does not help, or if that is unknown.
 
-        Those go first of which nothing is wanted.
+        Attributes outside the wanted tables are dropped first.
         """
         spent, survey = self.spent, self.variant.survey
         if spent is None:
@@ -249,19 +247,20 @@ class _Setting(NamedTuple):
         return None if found is None else tuple(order[:found])
 
     def _is_enough(self, survey: Survey, epsilon: float) -> bool:
-        """Return whether a way to ask these attributes at an epsilon is as good as is wanted."""
+        """Check whether some way to ask these attributes at this epsilon is good enough."""
         tables = tuple(names for names in _tables(self.of) if {*names} <= {*survey.names})
         if not tables or self.now is None:
             return False
         beyond, now = self.beyond, self.now
-        for variant in self._ways(survey, epsilon, tables):
+        for variant in self._variants(survey, epsilon, tables):
             then = self.predicted(variant, tables)
             if then and all(beyond[key] * then[key] <= now[key] for key in then if key in beyond):
                 return True
         return False
 
-    def _ways(self, survey: Survey, epsilon: float, tables: tuple[Names, ...]) -> Iterator[Variant]:
-        """The ways to ask about other attributes, or at another epsilon."""
+    def _variants(
+        self, survey: Survey, epsilon: float, tables: tuple[Names, ...]
+    ) -> Iterator[Variant]:
         variant, parties = self.variant, self.parties
         with suppress(ValueError, ProtocolError):
             match variant:
@@ -272,12 +271,12 @@ class _Setting(NamedTuple):
                     yield variant.with_noise(survey, epsilon=epsilon, parties=parties, sums=exact)
                 case _:
                     wanted = Wanted(survey, epsilon, Target("these", tables), parties)
-                    for candidate in of_variant(type(variant), wanted):
+                    for candidate in variant_candidates(type(variant), wanted):
                         if candidate.variant is not None:
                             yield candidate.variant
 
     def predicted(self, variant: Variant, tables: Iterable[Names]) -> Margins | None:
-        """The margins of error that some tables are predicted to have; None without a formula."""
+        """Predicted margins of error of some tables; None without a formula."""
         try:
             found = predicted_margins(
                 variant, self.respondents, (*tables,), about=self.about, parties=self.parties
@@ -288,7 +287,7 @@ class _Setting(NamedTuple):
 
 
 def _least(enough: Callable[[int], bool], low: int, high: int) -> int | None:
-    """The least whole number above ``low`` that is enough; None if ``high`` is not."""
+    """The least integer in ``(low, high]`` that is enough; None if ``high`` is not."""
     if high <= low or not enough(high):
         return None
     while high - low > 1:

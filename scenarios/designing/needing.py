@@ -11,9 +11,9 @@ from protocol.errors import ProtocolError
 from protocol.estimators.inference.laws import critical
 from protocol.session.variant import Variant
 from protocol.variants.sums.tallies import Counted
-from scenarios.designing.candidates import Candidate, Wanted, of_variant
+from scenarios.designing.candidates import Candidate, Wanted, variant_candidates
 from scenarios.designing.designing import Setup
-from scenarios.designing.predicting import LEAST, NotEstimatedError, count_choices, predicted
+from scenarios.designing.predicting import LEAST, NotEstimatedError, count_choices, predict
 
 LEAST_EPSILON, MOST_EPSILON = 2**-10, 32.0
 """Between which epsilons one is looked for."""
@@ -26,13 +26,12 @@ _STEPS = 500
 class Needed(NamedTuple):
     """Needs of one way to ask for keeping the promise.
 
-    The promise is about every cell of the target by itself: with probability ``level`` its
-    estimate is within the error of the true share.
+    Each cell of the target is within the error of the true share with probability ``level``.
 
     Args:
         candidate: the way, with the parameters for ``epsilon``.
-        epsilon: what a respondent's reports cost at most.
-        respondents: how many are asked.
+        epsilon: largest cost of a respondent's reports.
+        respondents: number of respondents.
     """
 
     candidate: Candidate
@@ -43,10 +42,10 @@ class Needed(NamedTuple):
 def half_width(setup: Setup, variant: Variant, level: float) -> float | None:
     """Half of the normal interval of the cell with the largest error.
 
-    None without a closed form, or where the result says nothing of one of the target's tables.
+    None without a closed form, or if the variant does not estimate one of the target's tables.
     """
     try:
-        found = predicted(
+        found = predict(
             variant,
             setup.answering,
             setup.target,
@@ -65,9 +64,8 @@ def respondents_needed(
     """Respondents that a way to ask needs; None without a closed form, or of exact counts.
 
     Args:
-        setup: how many respondents it has does not count.
-        candidate: the way.
-        epsilon: what it was made for.
+        setup: the purpose, for any number of respondents.
+        epsilon: the epsilon that it was made for.
         error: the promise.
         level: its probability.
     """
@@ -83,13 +81,13 @@ def respondents_needed(
     return Needed(candidate, epsilon, math.ceil(answering / (1 - setup.dropout)))
 
 
-def sized(setup: Setup, cls: type[Variant], needed: Needed) -> Needed:
-    """The same way to ask, set up for as many parties as it takes respondents.
+def resize(setup: Setup, cls: type[Variant], needed: Needed) -> Needed:
+    """The same way to ask, set up for one party per respondent.
 
     Args:
-        setup: as many parties as respondents are one each; else they are as many as it has.
+        setup: the purpose; equal numbers of parties and respondents mean one party each.
         cls: the variant.
-        needed: what was found for any number of parties.
+        needed: results for any number of parties.
     """
     if setup.parties != setup.respondents:
         return needed
@@ -104,12 +102,12 @@ def coins_needed(
 ) -> Needed | None:
     """Respondents that counts with coins need; None if no number is enough.
 
-    There are as many coins however many respondents there are, so the number is searched.
+    The number of coins does not depend on the number of respondents, so a search finds the number.
 
     Args:
-        setup: how many respondents it has does not count; as many parties as respondents are one
-            each.
-        cls: what counts.
+        setup: the purpose, for any number of respondents; equal numbers of parties and respondents
+            mean one party each.
+        cls: class of the counting variant.
         epsilon: at the delta of the setup, if enough others are honest.
         error: the promise.
         level: its probability.
@@ -192,12 +190,12 @@ def list_ways(setup: Setup, cls: type[Variant]) -> Callable[[float], Sequence[Ca
     Counts have coins. Randomized reports are not charged as a sum: coins always take less.
     """
     delta = setup.delta if issubclass(cls, Counted) else None
-    return lambda epsilon: of_variant(
+    return lambda epsilon: variant_candidates(
         cls, Wanted(setup.survey, epsilon, setup.target, setup.parties, setup.dropout, delta)
     )
 
 
 def is_bounded(candidate: Candidate) -> bool:
-    """Check whether an epsilon bounds it, whoever conspires or if enough others are honest."""
+    """Check whether an epsilon bounds its cost, with or without honest others."""
     variant = candidate.variant
     return candidate.among is not None or (variant is not None and math.isfinite(variant.most()))

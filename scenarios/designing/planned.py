@@ -29,9 +29,8 @@ def plan_lines(
     They belong above the first table of a plan.
 
     Args:
-        variant: the variant.
-        epsilon: what it was made for, in nats.
-        among: what that rests on, if on honest others.
+        epsilon: the epsilon that it was made for, in nats.
+        among: the honest parties that the epsilon rests on, if any.
 
     Returns:
         None at all for a variant of a person's own: a plan names it by where its file is.
@@ -44,7 +43,7 @@ def plan_lines(
 
 
 def _shortest(variant: Variant, epsilon: float, among: AmongHonest | None) -> Words:
-    """Its parameters, with ``p``, ``epsilon`` or ``noise`` for what follows from them."""
+    """Parameters of a variant in short form: ``p``, ``epsilon`` or ``noise`` where possible."""
     usual = {
         info.name: msgspec.to_builtins(info.default)
         for info in msgspec.structs.fields(type(variant))
@@ -53,15 +52,15 @@ def _shortest(variant: Variant, epsilon: float, among: AmongHonest | None) -> Wo
     words = _unusual(parameters_of(variant), usual)
     rest = {name: value for name, value in words.items() if not name.startswith("randomizer")}
     if isinstance(variant, Counted):
-        return _noised(rest, epsilon, among)
+        return _count_parameters(rest, epsilon, among)
     for short in _shorthands(variant, epsilon):
         if make_variant(type(variant), variant.survey, {**short, **rest}, strict=True) == variant:
             return {**short, **rest}
     return words
 
 
-def _noised(words: Words, epsilon: float, among: AmongHonest | None) -> Words:
-    """Parameters of counts, with what their coins were made for in place of these."""
+def _count_parameters(words: Words, epsilon: float, among: AmongHonest | None) -> Words:
+    """Parameters of counts, with the privacy that their coins were made for."""
     noise: Words = {"noise": "none"}
     if among is not None:
         noise = {
@@ -76,7 +75,7 @@ def _noised(words: Words, epsilon: float, among: AmongHonest | None) -> Words:
 
 
 def _unusual(given: Mapping[str, Any], usual: Mapping[str, Any]) -> Words:
-    """Parameters that are not the default, those of tables in them too."""
+    """Parameters that differ from their defaults, also within tables."""
     return {
         name: _unusual(value, usual[name]) if isinstance(usual.get(name), Mapping) else value
         for name, value in given.items()

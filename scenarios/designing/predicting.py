@@ -28,9 +28,9 @@ from scenarios.designing.expected import (
     expected,
     expected_counts,
     expected_numbers,
-    is_of_all,
+    is_same_for_all,
 )
-from scenarios.designing.targets import Names, Target, cells_of
+from scenarios.designing.targets import Names, Target, count_cells
 
 LEAST = 50
 """Where respondents report on one thing of several, drawn by lot: fewer reports on each are too few
@@ -41,7 +41,7 @@ SURE = 0.99
 
 
 class NotEstimatedError(ValueError):
-    """A variant's result says nothing of a table; the message says why."""
+    """A variant does not estimate a table; the message gives the reason."""
 
 
 class Prediction(NamedTuple):
@@ -49,9 +49,9 @@ class Prediction(NamedTuple):
 
     Args:
         rmse: the root mean squared error of the raw shares, over all cells of the target.
-        tables: the same over the cells of each of its tables.
+        tables: error of each table, over its cells.
         largest: the standard error of the cell that has the largest; NaN if that is unknown.
-        runs: how many simulated runs it was measured in; 0 of a closed form.
+        runs: number of simulated runs; 0 for a closed form.
         monte_carlo: the standard error of ``rmse``, if it was measured; else 0.
         widest: the largest standard error of the cells of each table; if it was measured, that of
             all its cells.
@@ -77,14 +77,14 @@ class Prediction(NamedTuple):
 
     def margins(self, survey: Survey) -> tuple[MarginOfError, ...]:
         """The margins of error of the tables, by normal intervals."""
-        cells = {names: cells_of(survey, names) for names in self.widest}
+        cells = {names: count_cells(survey, names) for names in self.widest}
         return tuple(
             MarginOfError(names, cells[names], critical(level_of_each(cells[names])) * error)
             for names, error in self.widest.items()
         )
 
 
-def predicted(
+def predict(
     variant: Variant,
     n: int,
     target: Target,
@@ -97,17 +97,17 @@ def predicted(
 
     Args:
         variant: with its parameters.
-        n: how many respondents report.
-        target: whose cells count.
-        shares: assumed of the answers; of several cases the one with the largest error counts.
-        about: whose shares are estimated.
-        parties: that speak for the respondents; None for one each.
+        n: number of respondents that report.
+        target: tables with cells that count.
+        shares: assumed shares; the case with the largest error counts.
+        about: subject of the estimates.
+        parties: number of parties that hold the respondents; None for one each.
 
     Returns:
         None if the variant or its estimator has no closed form for it.
 
     Raises:
-        NotEstimatedError: its result says nothing of one of the target's tables.
+        NotEstimatedError: the variant does not estimate one of the target's tables.
     """
     counted = expected_counts(variant, n, parties or n) if counts_truly(variant) else None
     found = [_of_case(variant, n, target, case, about, counted) for case in shares.cases]
@@ -129,18 +129,19 @@ def predicted_margins(
 ) -> tuple[MarginOfError, ...]:
     """The margins of error that estimates are predicted to have, all answers equally likely.
 
-    Unlike those of a result they are not cut off where the truth cannot be, and may be above 1.
+    In contrast to those of a result, they are not cut off at the limits of the range, and may
+    exceed 1.
 
     Args:
         variant: with its parameters.
-        n: how many respondents report.
+        n: number of respondents that report.
         tables: the attributes of each; None for every attribute by itself. Of means it is every
             attribute.
-        about: whose shares or means.
-        parties: that speak for the respondents; None for one each.
+        about: subject of the estimates.
+        parties: number of parties that hold the respondents; None for one each.
 
     Raises:
-        NotEstimatedError: the variant has no closed form for it, or its result says nothing of it.
+        NotEstimatedError: the variant has no closed form for a table, or does not estimate it.
     """
     survey = variant.survey
     if variant.strata:
@@ -151,7 +152,7 @@ def predicted_margins(
             return tuple(_of_numbers(variant.estimate(result), about, math.sqrt(REPORTS / n)))
         names = tuple(tables or ((name,) for name in survey.names))
         target = Target("these", names)
-        known = predicted(variant, n, target, Uniform(survey), about=about, parties=parties)
+        known = predict(variant, n, target, Uniform(survey), about=about, parties=parties)
     except NotEstimatedError:
         raise
     except (ProtocolError, ValueError) as error:
@@ -167,12 +168,12 @@ def predicted_margins(
 
 
 def _of_numbers(estimate: Estimate, about: About, factor: float) -> Iterator[MarginOfError]:
-    """The margins of error of means, and of the shares of those who hold keys.
+    """Margins of error of means, and of the shares who hold each key.
 
     Args:
-        estimate: of ``REPORTS`` respondents.
-        about: whose.
-        factor: how many times as large errors are as of these.
+        estimate: an estimate of ``REPORTS`` respondents.
+        about: subject of the estimates.
+        factor: factor by which errors are larger than with ``REPORTS`` respondents.
     """
     if not isinstance(estimate, KeyValueTables):
         for one in margins_of(estimate, about):
@@ -189,7 +190,7 @@ def _of_numbers(estimate: Estimate, about: About, factor: float) -> Iterator[Mar
 
 
 def pooled_rmse(cells: Mapping[Names, int], tables: Mapping[Names, float]) -> float:
-    """The error over all cells, from those of the tables and how many cells each has."""
+    """The error over all cells, from the errors and sizes of the tables."""
     total = math.fsum(cells[names] * tables[names] ** 2 for names in tables)
     return math.sqrt(total / sum(cells.values()))
 
@@ -202,7 +203,7 @@ def _of_case(
     about: About,
     counted: Estimate | None,
 ) -> Prediction | None:
-    """The error under one assumption.
+    """Predicted error under one assumption about the answers.
 
     Args:
         counted: expected counts of the n respondents, where true answers are counted.
@@ -219,17 +220,17 @@ def _of_case(
             if squares is not None and about == "population":
                 squares = squares.reshape(-1) + sampling_variances(names, n, shares).reshape(-1)
         else:
-            if estimate is None or not is_of_all(variant):
+            if estimate is None or not is_same_for_all(variant):
                 estimate = _estimate(variant, names, shares)
             squares = None if estimate is None else _variances(estimate, names, about)
             if squares is not None:
-                # The variance of n times as many reports is the nth part.
+                # With n times as many reports the variance is 1/n.
                 squares = squares * (REPORTS / n)
         if squares is None:
             return None
         tables[names] = math.sqrt(float(np.mean(squares)))
         widest[names] = math.sqrt(float(np.max(squares)))
-    cells = {names: cells_of(variant.survey, names) for names in target.tables}
+    cells = {names: count_cells(variant.survey, names) for names in target.tables}
     largest = max(widest.values())
     return Prediction(pooled_rmse(cells, tables), tables, largest, widest=widest)
 
@@ -252,14 +253,13 @@ def _estimate(variant: Variant, names: Names, shares: Shares) -> Estimate | None
 
 
 def sampling_variances(names: Names, n: int, shares: Shares) -> Floats:
-    """Variances of the shares of n respondents about those of the population."""
+    """Variances of n respondents' shares about the population's shares."""
     true = shares.margin(names)
     found: Floats = true * (1 - true) / n
     return found
 
 
 def _variances(estimate: Estimate, names: Names, about: About) -> Floats | None:
-    """Variances of the cells of one table of an estimate."""
     try:
         table = estimate.table(*names)
     except NoLikelihoodError:
@@ -270,7 +270,7 @@ def _variances(estimate: Estimate, names: Names, about: About) -> Floats | None:
     errors = given if about == "respondents" else sampled
     if given is None or sampled is None or errors is None:
         return None
-    # Of so many reports an error is unknown only where it is that of rounding.
+    # With so many reports, an unknown error means rounding error.
     squares: Floats = np.nan_to_num(errors) ** 2
     alike = np.array_equal(given, sampled, equal_nan=True) and not np.isnan(errors).all()
     if alike and squares.size <= MOST_COVARIANCE_CELLS:

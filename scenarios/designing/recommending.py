@@ -46,8 +46,8 @@ class Recommendation(NamedTuple):
 def recommend(rows: Iterable[Row]) -> Recommendation:
     """Pick one way to ask from all, and two alternatives.
 
-    A way that rests on the honesty of others is never recommended, nor the most private: its
-    epsilon cannot be compared with one that holds whoever conspires.
+    A way that rests on honest others is never recommended, and never called the most private, as
+    its epsilon is not comparable with one that holds whoever conspires.
 
     Args:
         rows: the ways, at one epsilon or several, in any order.
@@ -65,20 +65,19 @@ def recommend(rows: Iterable[Row]) -> Recommendation:
 
 
 def _least_cost(rows: Sequence[Row]) -> list[Row]:
-    """Those with the least epsilon."""
     least = min((row.cost for row in rows), default=0.0)
     return [row for row in rows if row.cost == least]
 
 
 def _most_exact(rows: Sequence[Row]) -> Row | None:
-    """The row with the least error; of several that are alike, the one that asks least."""
+    """The row with the least error; among similar ones, the row that asks least of people."""
     least = min((row.prediction.rmse for row in rows), default=0.0)
     alike = [row for row in rows if row.prediction.rmse <= ALIKE * least]
     return min(alike, key=_asks, default=None)
 
 
 def _asks(row: Row) -> tuple[bool, float, bool, float, float]:
-    """The order of ways with errors that are alike: the one that asks least of people is first."""
+    """Sort key by how much a way asks of people."""
     traffic = row.traffic
     rounds, bits = (math.inf, 0.0) if traffic is None else (traffic.rounds, traffic.bits)
     return row.rests_on != "nothing", row.cost, not row.by_page, rounds, bits

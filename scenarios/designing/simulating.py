@@ -11,37 +11,37 @@ from protocol.estimators.inference.laws import About
 from protocol.session.variant import Variant
 from scenarios.designing.assumed import Shares
 from scenarios.designing.predicting import NotEstimatedError, Prediction, sampling_variances
-from scenarios.designing.targets import Target, cells_of
+from scenarios.designing.targets import Target, count_cells
 from scenarios.designing.trying import Piece, is_by_law, missed_in
 from scenarios.designing.trying import Setup as Held
 
 RUNS = 4
-"""The fewest runs of a variant, if so many are allowed."""
+"""Minimum number of runs of a variant, if so many are allowed."""
 
 MOST_RUNS = 40
-"""The most runs of a variant, if nothing else is asked for."""
+"""Default maximum number of runs of a variant."""
 
 PEOPLE, LIVE_PEOPLE = 100_000, 5_000
 """Of how many respondents a run is at most, by law or among live parties: more are reckoned from
 these."""
 
 PARTIES = 4
-"""How many live parties speak for them, where nobody answers by herself."""
+"""Number of live parties, for variants in which nobody answers by herself."""
 
 
 class Simulation:
     """A variant's simulated runs, which can be continued.
 
-    The runs have the seeds 1, 2, ..., so how many there are is all that a result depends on. Errors
-    are taken to fall with the root of the number of respondents, if there are more than ``PEOPLE``
-    (``LIVE_PEOPLE`` where nobody answers by herself).
+    The runs have the seeds 1, 2, ..., so a result depends only on their number. With more than
+    ``PEOPLE`` respondents (``LIVE_PEOPLE`` where nobody answers by herself), errors are scaled by
+    the root of their number.
 
     Args:
         variant: with its parameters.
-        n: how many respondents report.
-        target: whose cells count.
-        shares: of the answers; of several cases the first counts.
-        about: whose shares are estimated. About a population, what a sample varies by is added.
+        n: number of respondents that report.
+        target: tables with cells that count.
+        shares: assumed shares of the answers; the first case counts.
+        about: subject of the estimates. About a population, sampling variance is added.
 
     Raises:
         LocalProtocolError: as of the variant's own code.
@@ -58,7 +58,7 @@ class Simulation:
         # By run and table, the mean squared error over cells.
         self._squares = np.empty((0, len(self._tables)))
         self._part = len(self._records) / n
-        self._cells = np.array([cells_of(variant.survey, names) for names in self._tables])
+        self._cells = np.array([count_cells(variant.survey, names) for names in self._tables])
         self._sampled = np.zeros(len(self._tables))
         if about == "population":
             case = shares.cases[0]
@@ -69,10 +69,10 @@ class Simulation:
         """The error that the runs have, with its Monte Carlo error.
 
         Args:
-            runs: how many there are to be, at least 2; those that there are already count.
+            runs: total number of runs wanted, at least 2.
 
         Raises:
-            NotEstimatedError: the variant's result says nothing of one of the target's tables.
+            NotEstimatedError: the variant does not estimate one of the target's tables.
             ProtocolError: a run fails.
         """
         piece = Piece(

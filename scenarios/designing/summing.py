@@ -1,4 +1,4 @@
-"""Bounds on a sum if enough of those in it are honest, and how much may go into it for that."""
+"""Bounds on sums with enough honest parties, and the parameters that reach a bound."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from protocol.variants.sums.tallies import Counted, Tallied
 from scenarios.wording.formatting import epsilon as figure
 
 EXACT = "No epsilon bounds what exact sums tell of a respondent."
-"""What is said of counts without coins."""
+"""Sentence on counts without coins."""
 
-# A figure is near enough to what is allowed from this part of it on.
+# Share of the allowed figure from which the search stops.
 _NEAR = 0.97
 _AIMED = 0.985
 _TRIES = 12
@@ -32,8 +32,8 @@ class AmongHonest(NamedTuple):
     Args:
         epsilon: a respondent's, in nats.
         delta: the probability for which it need not hold.
-        honest: how many parties have to be honest and stay, her own included.
-        parties: of how many.
+        honest: number of parties that must be honest and stay, her own included.
+        parties: number of parties.
     """
 
     epsilon: float
@@ -43,7 +43,7 @@ class AmongHonest(NamedTuple):
 
 
 def among_values(among: AmongHonest | None) -> dict[str, Any]:
-    """Figures that hold if so many are honest; none for what holds whoever conspires."""
+    """Figures that rest on honest parties; none for others."""
     return {
         "honest": None if among is None else among.honest,
         "epsilon_among_honest": None if among is None else among.epsilon,
@@ -53,7 +53,7 @@ def among_values(among: AmongHonest | None) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=256)
 def told_in_sum(variant: Tallied[Any] | RRClusters, parties: int, delta: float) -> AmongHonest:
-    """Loss of one respondent's counts in the sum that is promised of so many parties.
+    """Loss of one respondent's counts in the sum among so many parties.
 
     Raises:
         ValueError: there are too few parties for the bound, or delta is smaller than the chance of
@@ -68,7 +68,7 @@ def told_in_sum(variant: Tallied[Any] | RRClusters, parties: int, delta: float) 
 
 
 def rests_on(variant: Counted | RRClusters, parties: int, delta: float) -> str:
-    """A sentence on what bounds a respondent's counts in such a sum, and what that rests on.
+    """Sentence on the bound of a respondent's counts in a sum, and its assumption.
 
     Raises:
         ValueError: as ``told_in_sum``.
@@ -77,11 +77,11 @@ def rests_on(variant: Counted | RRClusters, parties: int, delta: float) -> str:
 
 
 def told_sentence(variant: Variant, among: AmongHonest) -> str:
-    """The same of what is known to hold.
+    """Sentence on the loss of a respondent's counts in a sum.
 
     Args:
-        variant: of counts, or of reports, which hide the answers whoever conspires.
-        among: what it tells.
+        variant: a variant of counts, or of reports that hide the answers whoever conspires.
+        among: the privacy in the sum.
     """
     if math.isinf(among.epsilon):
         return EXACT
@@ -99,12 +99,11 @@ def keep_in_sum(
 ) -> PairRR:
     """The reports with about the largest keep probability that cost no more in their sum.
 
-    The losses are nearly normal, so the first guess is near; what is certified decides.
+    As losses are nearly normal, the first guess is close; a certified bound decides.
 
     Args:
-        make: of a keep probability.
+        make: makes a variant from a keep probability.
         epsilon: at the delta, among those who are promised to be honest.
-        parties: that there are.
         delta: the probability for which epsilon need not hold.
 
     Raises:
@@ -114,7 +113,7 @@ def keep_in_sum(
     honest = some.sums.promised(parties)
     shift = 2 * sum(randomizer.size for randomizer in some.randomizers) / honest
     best: PairRR | None = None
-    # Known to be little enough, and too much.
+    # Bounds of the search: small enough, and too large.
     low, high = 0.0, 1.0
     square = (_AIMED * _normal(epsilon, delta)) ** 2
     # The squared shift of all tables in deviations is shift * p**2 / (1 - p).

@@ -13,14 +13,14 @@ from scenarios.wording.hints import name_hint
 Names = tuple[str, ...]
 
 MOST_CELLS = 2**22
-"""The most cells of a target's tables together."""
+"""Maximum number of cells of a target's tables together."""
 
 
 class Target(NamedTuple):
     """Tables of attributes. The error of a target is the root of the mean square over all cells.
 
     Args:
-        says: as a person wrote it: ``margins``, ``pairs``, or the attributes of one table.
+        says: the target as written: ``margins``, ``pairs``, or the attributes of one table.
         tables: the attributes of each table.
     """
 
@@ -61,7 +61,7 @@ def parse_target(survey: Survey, text: str) -> Target:
                 "between them"
             ) from error
         tables = (names,)
-    cells = sum(cells_of(survey, names) for names in tables)
+    cells = sum(count_cells(survey, names) for names in tables)
     if cells > MOST_CELLS:
         raise UsageError(
             f"target {text}: its tables have {cells:,} cells, expected at most {MOST_CELLS:,}"
@@ -69,7 +69,7 @@ def parse_target(survey: Survey, text: str) -> Target:
     return Target(text, tables)
 
 
-def cells_of(survey: Survey, names: Names) -> int:
+def count_cells(survey: Survey, names: Names) -> int:
     """Number of cells of the table of some attributes."""
     return math.prod(survey.sizes[axis] for axis in survey.axes(names))
 
@@ -79,7 +79,7 @@ def mostly_one(survey: Survey, target: Target) -> str:
 
     The error of a target is mostly that of such a table.
     """
-    cells = {names: cells_of(survey, names) for names in target.tables}
+    cells = {names: count_cells(survey, names) for names in target.tables}
     largest, total = max(cells, key=lambda names: cells[names]), sum(cells.values())
     if len(cells) == 1 or 2 * cells[largest] <= total:
         return ""

@@ -1,4 +1,4 @@
-"""One variant on known records, run by run: by how much its tables miss the truth."""
+"""Runs of one variant on known records, and the errors of its tables."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from scenarios.designing.targets import Names
 from transports.faults import crash, faults
 
 ANSWERS = 200_000
-"""Of about how many respondents, over its runs, one piece of work by law is."""
+"""Approximate number of respondents in a piece of work by law."""
 
 MOST_RUNS = 20
-"""The most runs in a piece of work; by messages it is one run."""
+"""Maximum number of runs in a piece of work by law; by messages it has one run."""
 
 JUDGED = 25
-"""In about how many runs of a variant intervals are judged, which takes longer than all else."""
+"""Approximate number of runs with judged intervals, which take most of the time."""
 
 _ROUNDING = 1e-12
 
@@ -43,9 +43,9 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         tables: the attributes of each table whose cells errors are taken over.
-        parties: over how many the records are dealt, by lot and anew for every run.
+        parties: number of parties that the records are dealt to, at random in every run.
         dropout: the probability with which a party vanishes before it answers.
-        projection: of the tables whose errors are measured too; ``none`` for raw tables alone.
+        projection: projection of further tables to measure; ``none`` for raw tables only.
     """
 
     tables: tuple[Names, ...]
@@ -59,9 +59,9 @@ class Piece:
     """Some runs of one variant.
 
     Args:
-        variant: how people are asked.
+        variant: the variant.
         records: their answers.
-        setup: how runs are held.
+        setup: setup of the runs.
         by_law: whether no messages are sent.
         runs: the seed of each, and whether its intervals are judged.
     """
@@ -74,14 +74,14 @@ class Piece:
 
 
 class Missed(msgspec.Struct, frozen=True, array_like=True):
-    """Errors of the tables of one run about the truth of those who answered.
+    """Errors of one run's tables, against the true tables of its respondents.
 
     Args:
         raw: the mean over all cells of the squared error.
-        projected: the same of the projected tables; None where that was not asked for.
-        held: how many 95 % intervals hold the true share, if they are judged.
-        known: how many intervals were judged.
-        cells: how many cells they are of, including those whose interval is unknown.
+        projected: the error of the projected tables; None if not requested.
+        held: number of 95 % intervals that contain the true share, if they are judged.
+        known: number of judged intervals.
+        cells: number of cells, including those with an unknown interval.
         failed: why the run gave no estimate, and all else says nothing; empty if it gave one.
         tables: the mean over the cells of each table of the squared error.
     """
@@ -96,7 +96,7 @@ class Missed(msgspec.Struct, frozen=True, array_like=True):
 
 
 def is_by_law(variant: Variant, people: int) -> bool:
-    """Check whether so many people can be asked without messages.
+    """Check whether reports of so many people can be drawn by law.
 
     Raises:
         LocalProtocolError: as of the variant's own code.
@@ -113,7 +113,7 @@ def split_runs(
 ) -> list[Piece]:
     """The runs of a variant in pieces of work."""
     if by_law:
-        # So large that it need not be changed for each run.
+        # Large enough for all runs.
         variant = replace(variant, max_records=PART)
     step = max(1, round(len(seeds) / JUDGED))
     runs = [(seed, number % step == 0) for number, seed in enumerate(seeds)]
@@ -131,17 +131,17 @@ def split_runs(
 
 
 def missed_in(piece: Piece) -> list[Missed]:
-    """The kernel: what every run of a piece missed.
+    """Errors of every run of a piece; the kernel of a sweep.
 
     Raises:
-        ProtocolError: a run fails, though nobody has vanished.
+        ProtocolError: a run fails without dropouts.
         UsageError: the variant's estimate does not have these tables.
     """
     truths: dict[Names, Floats] = {}
-    return [_missed(piece, seed, truths, judged=judged) for seed, judged in piece.runs]
+    return [_run_errors(piece, seed, truths, judged=judged) for seed, judged in piece.runs]
 
 
-def _missed(piece: Piece, seed: int, truths: dict[Names, Floats], *, judged: bool) -> Missed:
+def _run_errors(piece: Piece, seed: int, truths: dict[Names, Floats], *, judged: bool) -> Missed:
     """Errors of one run.
 
     Args:
@@ -149,7 +149,7 @@ def _missed(piece: Piece, seed: int, truths: dict[Names, Floats], *, judged: boo
         truths: the true shares of everybody, as far as they are known; others are added.
     """
     try:
-        answered, result = _asked(piece, seed)
+        answered, result = _run_once(piece, seed)
     except LocalProtocolError:
         raise
     except ProtocolError as error:
@@ -198,8 +198,8 @@ def _mean(parts: Sequence[Floats]) -> float:
     return float(np.concatenate(parts).mean())
 
 
-def _asked(piece: Piece, seed: int) -> tuple[Records, Message]:
-    """A run: the records of those who answered, and what was published.
+def _run_once(piece: Piece, seed: int) -> tuple[Records, Message]:
+    """One run: the records of the parties that answered, and the published result.
 
     Raises:
         ProtocolError: too few parties answer, or the variant's code fails.

@@ -1,6 +1,7 @@
-"""Budget of a command for files from somebody else: seconds, and memory.
+"""Limits of time and memory for commands that read untrusted files.
 
-It is kept in this process. A child would cost its start, and the way back of what it has read.
+The limits apply to this process. A child process would cost its start and the transfer of its
+results.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from typing import NamedTuple
 from scenarios.errors import CannotFinishError
 
 SECONDS = 120
-"""How many seconds a command may take, whatever its files."""
+"""Seconds allowed for a command, for any files."""
 
 BYTES_PER_SECOND = 50_000
-"""For how many bytes of its files it may take one second more."""
+"""Bytes of files that allow one more second."""
 
 MEGABYTES = 370
-"""How many megabytes of memory it may take beyond what it begins with, for small files."""
+"""Megabytes of memory allowed beyond those at the start, for small files."""
 
 SMALL = 10 * 2**20
-"""How many bytes of files are small: with them a command stays below 512 MB altogether."""
+"""Bytes of small files; with them a command stays below 512 MB in all."""
 
 BYTES_PER_BYTE = 32
-"""How many bytes of memory it may take for every further byte of its files."""
+"""Bytes of memory allowed for every further byte of files."""
 
 _MEGABYTE = 2**20
 
@@ -43,10 +44,10 @@ _AGAIN = 1.0
 """Seconds until it is raised again that the budget is spent, if something has swallowed that."""
 
 _MARGIN = 96
-"""How many megabytes beyond the budget the system allows: C code may crash where one is refused."""
+"""Megabytes beyond the budget before the system refuses memory, which may crash C code."""
 
 _MARGIN_PER_CORE = 12
-"""How many more for every core: libraries for matrices reserve memory for a thread on each."""
+"""Further megabytes per core, as matrix libraries reserve memory for a thread on each."""
 
 
 _AROUND = (__file__, contextlib.__file__)
@@ -54,7 +55,7 @@ _AROUND = (__file__, contextlib.__file__)
 
 
 class _OverBudget(BaseException):
-    """End of a budget. Not an ``Exception``, so that nothing takes it for an error in a file."""
+    """End of a budget. It is not an ``Exception``, so it cannot pass for an error in a file."""
 
 
 def usual_budget(files: Iterable[Path]) -> tuple[float, int]:
@@ -65,7 +66,7 @@ def usual_budget(files: Iterable[Path]) -> tuple[float, int]:
 
 
 def within_usual_budget(*files: Path) -> AbstractContextManager[None]:
-    """Let the block take what is usual for these files, where a command has no options for it.
+    """Apply the default limits for these files, in commands without options for them.
 
     Raises:
         CannotFinishError: it takes more; the message names the first file.
@@ -75,12 +76,12 @@ def within_usual_budget(*files: Path) -> AbstractContextManager[None]:
 
 @contextmanager
 def within_budget(seconds: float, megabytes: int, *, what: str = "") -> Generator[None]:
-    """Let the block take so much and no more. Only a main thread keeps to it, and only on Linux.
+    """Limit time and memory of the block; enforced in a main thread on Linux only.
 
     A block within another one's budget takes of that one's.
 
     Args:
-        seconds, megabytes: how much.
+        seconds, megabytes: the limits.
         what: the file that is read, for the message; without, it names options for more.
 
     Raises:
@@ -91,7 +92,7 @@ def within_budget(seconds: float, megabytes: int, *, what: str = "") -> Generato
     if threading.current_thread() is not threading.main_thread() or before is None or inside:
         yield
         return
-    import resource  # Where there is /proc, there is this.
+    import resource  # Systems with /proc have this module.
 
     time_hint, memory_hint = (
         ("", "")
@@ -108,7 +109,7 @@ def within_budget(seconds: float, megabytes: int, *, what: str = "") -> Generato
     quiet = 0.0
 
     def look(number: int, frame: FrameType | None) -> None:
-        # Raised while the block is entered or left, it would go past the ``except`` below.
+        # Raised while the block is entered or left, it would escape the ``except`` below.
         nonlocal quiet
         time_now, over = time.monotonic(), ""
         if time_now < quiet or frame is None or frame.f_code.co_filename in _AROUND:
@@ -133,7 +134,7 @@ def within_budget(seconds: float, megabytes: int, *, what: str = "") -> Generato
         try:
             yield
         finally:
-            # A signal that has come already is still to be heard.
+            # A pending signal still has to be delivered.
             quiet = math.inf
             signal.setitimer(signal.ITIMER_REAL, 0)
     except _OverBudget as over:
@@ -142,17 +143,17 @@ def within_budget(seconds: float, megabytes: int, *, what: str = "") -> Generato
         raise CannotFinishError(out_of_memory) from None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        # One may be on its way, in another thread: by default it would end the program.
-        signal.signal(signal.SIGALRM, _late if handler is signal.SIG_DFL else handler)
+        # A signal may be pending in another thread; by default it would end the program.
+        signal.signal(signal.SIGALRM, _ignore_late_alarm if handler is signal.SIG_DFL else handler)
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
-def _late(number: int, frame: FrameType | None) -> None:
-    """Hear an alarm that comes after its budget."""
+def _ignore_late_alarm(number: int, frame: FrameType | None) -> None:
+    """Ignore an alarm that goes off after its budget has ended."""
 
 
 def end_budget() -> None:
-    """Stop the clock of the block that is running: what it says now, it says whole."""
+    """Lift the limits of the running block, so that its output is complete."""
     signal.setitimer(signal.ITIMER_REAL, 0)
 
 
@@ -164,7 +165,7 @@ class _Memory(NamedTuple):
 
 
 def _memory() -> _Memory | None:
-    """Memory of this process; None where the system does not say."""
+    """Memory of this process; None where the system does not report it."""
     try:
         with open("/proc/self/statm", "rb") as file:
             pages = [int(number) for number in file.read().split()]

@@ -1,6 +1,6 @@
 """The file of a tabulation under way: the cohorts that are done and their sum, replaced as a whole.
 
-A driver that dies leaves the last one, and the same command goes on from there.
+After a driver's death, the same command resumes from the last file.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """State of a tabulation under way.
 
     Args:
-        about: what is tabulated; another tabulation does not go on from here.
+        about: description of the tabulation; another one cannot be resumed from this file.
         seconds: spent so far.
-        stages: of every finished stage, the leaves of its cohorts and its sum.
+        stages: leaves and sum of the cohorts of every finished stage.
         done: which cohorts of the present stage are done, bit by bit.
-        leaves: of its cohorts.
-        totals: its sum, int64 little-endian.
+        leaves: leaves of the finished cohorts.
+        totals: their sum, int64 little-endian.
     """
 
     about: dict[str, Any]
@@ -60,10 +60,10 @@ def read_snapshot(path: Path, about: dict[str, Any]) -> Snapshot | None:
     """Read the state of a tabulation under way; None where none was begun.
 
     Args:
-        about: what is to be tabulated.
+        about: description of the tabulation.
 
     Raises:
-        UsageError: the file is damaged, or of something else; says what differs.
+        UsageError: the file is damaged, or of another tabulation; names the difference.
         OSError: it cannot be read.
     """
     found = _read(path)
@@ -109,7 +109,7 @@ def _read(path: Path) -> Snapshot | None:
 
 @contextmanager
 def sole(path: Path) -> Generator[None]:
-    """Make sure that no other program tabulates into a file while the block runs.
+    """Lock a file of cohorts for the block, against other programs.
 
     Raises:
         UsageError: another one does.

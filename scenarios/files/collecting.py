@@ -11,7 +11,7 @@ from contextlib import contextmanager
 def collector_paused() -> Generator[None]:
     """Pause garbage collection, which would search the tasks or messages of every party.
 
-    They hold no cycles to speak of: what is done with is freed at once all the same.
+    Such values have hardly any cycles, so reference counting still frees them at once.
     """
     enabled = gc.isenabled()
     gc.disable()

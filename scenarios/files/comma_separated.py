@@ -22,7 +22,7 @@ class CsvText(NamedTuple):
     """The content of a CSV file.
 
     Args:
-        text: the same.
+        text: the CSV text.
         escaped: number of names that a spreadsheet would have taken for formulas.
     """
 
@@ -36,7 +36,6 @@ def csv_text(names: Iterable[str], rows: Iterable[Iterable[object]]) -> CsvText:
     An apostrophe stands before texts that a spreadsheet would take for formulas.
 
     Args:
-        names: of the columns.
         rows: a cell for each column; None, NaN and infinity are empty.
     """
     text = io.StringIO(newline="")

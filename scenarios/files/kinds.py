@@ -1,4 +1,4 @@
-"""Kinds of files that people take for others, by how they begin and by their names."""
+"""Kinds of files that users mistake for others, by their first bytes and names."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ _LONGEST = 32
 
 
 PAGES = (".html", ".htm")
-"""How names of pages end."""
+"""Suffixes of pages."""
 
 
 class Kind(NamedTuple):
     """Kind that a file seems to be of.
 
     Args:
-        what: it is, such as ``a transcript``.
-        advice: what makes a table of it; empty if nothing does.
+        what: name of the kind, such as ``a transcript``.
+        advice: command that makes a table of it; empty if there is none.
     """
 
     what: str
     advice: str
 
 
-def kind_of(path: Path) -> Kind | None:
-    """The kind of a file that is not the expected one; None if it is none of the known kinds.
+def detect_kind(path: Path) -> Kind | None:
+    """The kind of an unexpected file; None for an unknown kind.
 
     Raises:
         OSError: it cannot be read.
@@ -74,11 +74,10 @@ def kind_of(path: Path) -> Kind | None:
 
 
 def check_ending(what: str, path: Path, endings: Sequence[str]) -> None:
-    """Make sure that the name of an output ends as its content asks for.
+    """Check the suffix of an output file.
 
     Args:
         what: names it: an option, or an argument.
-        path: of the output.
         endings: allowed ones, in small letters.
 
     Raises:

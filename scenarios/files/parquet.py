@@ -16,7 +16,7 @@ from scenarios.errors import install_command
 from scenarios.wording.formatting import as_json
 
 NAMESPACE = "sottovoce."
-"""What the keys of a file's metadata begin with."""
+"""Prefix of the keys in a file's metadata."""
 
 
 def load_pyarrow(what: str) -> Any:
@@ -49,8 +49,8 @@ def encode_parquet(columns: Mapping[str, NDArray[Any]], metadata: Mapping[str, o
     Args:
         columns: arrays of one length. Of texts, with None where there is none, they become
             dictionaries; of numbers, NaN becomes null.
-        metadata: what is said of the whole table, under keys that begin with ``NAMESPACE``; what
-            is not a text is JSON.
+        metadata: facts about the whole table, under keys that begin with ``NAMESPACE``; values
+            other than text are JSON.
 
     Raises:
         UsageError: pyarrow is not installed.

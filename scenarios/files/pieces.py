@@ -1,7 +1,7 @@
-"""The file of a sweep under way: what each finished piece of work has returned, one by one.
+"""File of an unfinished sweep, with the results of its finished pieces.
 
-A sweep that is ended midway, however that happens, leaves it, and the same command does only the
-rest. Nothing in it is ever run: what is read is data of the types that a kernel says it returns.
+After a sweep that ended early for any reason, the same command does only the rest. Reading the file
+never runs code: it holds data of the types in the kernels' annotations.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ class Pieces:
         """Take the result of a kernel for a piece, which is in memory only until then.
 
         Args:
-            number: of a piece that is known.
+            number: number of a known piece.
             kernel: says by its annotation what it returns.
 
         Raises:
-            UsageError: it says nothing, or something else.
+            UsageError: the piece is malformed.
         """
         content = self._known.pop(number)
         try:
@@ -76,13 +76,13 @@ class Pieces:
             found: R = msgspec.msgpack.decode(content, type=kind, dec_hook=_array)
         except (msgspec.MsgspecError, ValueError, TypeError, NameError, KeyError) as error:
             raise UsageError(
-                f"{self._file.path}: a piece is not what {_named(kernel)} says by its annotation "
-                f"that it returns: {error}"
+                f"{self._file.path}: a piece is not what {_kernel_name(kernel)} says by its "
+                f"annotation that it returns: {error}"
             ) from error
         return found
 
     def add(self, number: tuple[int, int], kernel: Callable[[A], R], result: R) -> None:
-        """Keep what a kernel returned.
+        """Store a kernel's result.
 
         Raises:
             UsageError: it cannot be kept.
@@ -92,9 +92,9 @@ class Pieces:
             content = msgspec.msgpack.encode(result, enc_hook=_plain)
         except (TypeError, ValueError, OverflowError) as error:
             raise UsageError(
-                f"{self._file.path}: cannot keep what {_named(kernel)} returned: {error}"
+                f"{self._file.path}: cannot keep what {_kernel_name(kernel)} returned: {error}"
             ) from error
-        self._file.write(_framed(msgspec.msgpack.encode((number, content))))
+        self._file.write(_frame(msgspec.msgpack.encode((number, content))))
         self._known[number] = msgspec.Raw(content)
 
     def remove(self) -> None:
@@ -110,12 +110,11 @@ class Pieces:
 
 @contextmanager
 def growing_pieces(path: Path, about: Mapping[str, Any]) -> Generator[Pieces]:
-    """A file of pieces, locked while the block runs; it is made if need be.
+    """A file of pieces, created if needed and locked for the block.
 
     A record that was not written to its end is cut off.
 
     Args:
-        path: of the file.
         about: all that the results depend on, as JSON has it.
 
     Raises:
@@ -141,12 +140,12 @@ def growing_pieces(path: Path, about: Mapping[str, Any]) -> Generator[Pieces]:
         if records:
             _check_about(path, records[0], wanted)
         else:
-            growing.write(_MAGIC[end:] + _framed(msgspec.json.encode(wanted)))
-        yield Pieces(growing, dict(_numbered(path, record) for record in records[1:]))
+            growing.write(_MAGIC[end:] + _frame(msgspec.json.encode(wanted)))
+        yield Pieces(growing, dict(_decode_record(path, record) for record in records[1:]))
 
 
 def _records(content: bytes) -> tuple[list[bytes], int]:
-    """The whole records at the start of a file, and where they end; none if the magic is cut."""
+    """The whole records at the start of a file, and their end; none if the magic is cut short."""
     records: list[bytes] = []
     if len(content) < len(_MAGIC):
         return records, 0
@@ -161,7 +160,7 @@ def _records(content: bytes) -> tuple[list[bytes], int]:
     return records, end
 
 
-def _framed(record: bytes) -> bytes:
+def _frame(record: bytes) -> bytes:
     return _FRAME.pack(len(record), zlib.crc32(record)) + record
 
 
@@ -169,7 +168,7 @@ def _check_about(path: Path, record: bytes, wanted: Mapping[str, Any]) -> None:
     try:
         found = msgspec.json.decode(record, type=dict[str, Any])
     except msgspec.MsgspecError as error:
-        raise _damaged(path, error) from error
+        raise _damage_error(path, error) from error
     if found != wanted:
         raise UsageError(
             f"{path}: is of another sweep{_difference(found, wanted)}; delete it to begin anew, or "
@@ -178,7 +177,7 @@ def _check_about(path: Path, record: bytes, wanted: Mapping[str, Any]) -> None:
 
 
 def _difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """Difference from another sweep: what it is of, or its settings."""
+    """Difference from another sweep: its subject or its settings."""
     if any(found.get(key) != wanted.get(key) for key in ("command", *_SUBJECTS)):
         subjects = [str(found[key]) for key in _SUBJECTS if key in found]
         return f" ({' of '.join([str(found.get('command')), *subjects]):.80})"
@@ -191,24 +190,24 @@ def differing(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def _numbered(path: Path, record: bytes) -> tuple[tuple[int, int], msgspec.Raw]:
+def _decode_record(path: Path, record: bytes) -> tuple[tuple[int, int], msgspec.Raw]:
     try:
         number, content = msgspec.msgpack.decode(record, type=tuple[tuple[int, int], bytes])
     except msgspec.MsgspecError as error:
-        raise _damaged(path, error) from error
+        raise _damage_error(path, error) from error
     return number, msgspec.Raw(content)
 
 
-def _damaged(path: Path, error: Exception) -> UsageError:
+def _damage_error(path: Path, error: Exception) -> UsageError:
     return UsageError(f"{path}: is damaged ({error}); delete it to begin anew")
 
 
-def _named(kernel: Callable[..., Any]) -> str:
+def _kernel_name(kernel: Callable[..., Any]) -> str:
     return repr(getattr(kernel, "__qualname__", type(kernel).__qualname__))
 
 
 def _plain(value: object) -> object:
-    """An array, or a number from one, as what can be written."""
+    """A NumPy array or number in serializable form."""
     if isinstance(value, np.ndarray) and value.dtype.kind in _NUMBERS:
         return value.dtype.str, value.shape, value.tobytes()
     if isinstance(value, np.generic) and value.dtype.kind in _NUMBERS:
@@ -219,7 +218,7 @@ def _plain(value: object) -> object:
 
 
 def _array(kind: Any, value: Any) -> NDArray[np.generic]:
-    """The array that was written."""
+    """The inverse of ``_plain`` for arrays."""
     dtype, shape, content = msgspec.convert(value, tuple[str, tuple[int, ...], bytes])
     if dtype[1:2] not in _NUMBERS:
         raise ValueError(f"an array of {dtype}: expected numbers")

@@ -1,4 +1,4 @@
-"""Reads TOML files, which may be anybody's."""
+"""Reads untrusted TOML files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from protocol.errors import UsageError
 from protocol.surveys.survey import shown
 from protocol.wire.undecoded import Undecoded
 from scenarios.files.budget import within_usual_budget
-from scenarios.files.kinds import kind_of
+from scenarios.files.kinds import detect_kind
 from scenarios.wording.hints import parameter_hint
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ _MALFORMED = (
     ("Invalid hex", "a backslash in a text is written twice"),
     ("Illegal character", "a character that cannot stand in a plan"),
 )
-"""What the reader of TOML finds wrong, and how it is said to a person."""
+"""Errors of the TOML reader, with words for people."""
 
 _PLACE = re.compile(r" - at `\$\.([\w-]+)(?:\[(\d+)\])?(?:\.([\w-]+))?")
 
@@ -53,11 +53,10 @@ def read_toml(path: Path | str, kind: type[T]) -> T:
     """Read a TOML file.
 
     Args:
-        path: the file.
         kind: the type of it.
 
     Raises:
-        UsageError: it is not valid TOML, or not of this type; names the field.
+        UsageError: the file is not valid TOML, or not of this type; names the field.
         CannotFinishError: it takes more time or memory than is given to a file of its length.
         OSError: it cannot be read.
     """
@@ -68,19 +67,19 @@ def read_toml(path: Path | str, kind: type[T]) -> T:
     except msgspec.ValidationError as error:
         raise misplaced(path, error, kind) from error
     except (msgspec.DecodeError, ValueError) as error:
-        found = kind_of(path)
+        found = detect_kind(path)
         if found is not None and found.what != "a plan":
             raise UsageError(f"{path}: {found.what}; expected a TOML file") from error
-        raise UsageError(f"{path}: {_in_words(path, str(error))}") from error
+        raise UsageError(f"{path}: {_decode_error_words(path, str(error))}") from error
     except RecursionError as error:
         raise UsageError(f"{path}: nested too deeply") from error
 
 
 def _text_in(path: Path) -> str:
-    """The text of a file, without a byte order mark.
+    """The text of a file without its byte order mark.
 
     Raises:
-        UsageError: it is in another encoding; says on which line.
+        UsageError: the file has another encoding; the message gives the line.
         OSError: it cannot be read.
     """
     content = path.read_bytes()
@@ -89,14 +88,14 @@ def _text_in(path: Path) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        if (found := kind_of(path)) is not None and found.what != "a plan":
+        if (found := detect_kind(path)) is not None and found.what != "a plan":
             raise UsageError(f"{path}: {found.what}; expected a TOML file") from error
         line = content.count(b"\n", 0, error.start) + 1
         raise UsageError(f"{path}: line {line}: is not in UTF-8; save the file in UTF-8") from error
 
 
-def _in_words(path: Path, said: str) -> str:
-    """Error of a file that is not TOML, and on which line."""
+def _decode_error_words(path: Path, said: str) -> str:
+    """Error message for a file that is not TOML, with the line."""
     place = _LINE.search(said)
     lines = _text_in(path).splitlines()
     why = next((words for start, words in _MALFORMED if said.startswith(start)), "is malformed")
@@ -124,8 +123,6 @@ def misplaced(path: Path, error: msgspec.ValidationError, kind: object) -> Usage
     """An error about a field of a file that has been read, with its line and column.
 
     Args:
-        path: of the file.
-        error: of msgspec.
         kind: the type that it should have been.
     """
     found = _PLACE.search(str(error))
@@ -148,7 +145,7 @@ def misplaced(path: Path, error: msgspec.ValidationError, kind: object) -> Usage
 
 
 def _fields(kind: object, table: str) -> tuple[str, ...]:
-    """The fields that each table of this name may have, in a file of this type."""
+    """Fields allowed in every table of this name."""
     inner: list[Any] = [get_type_hints(kind).get(table)]
     while inner:
         one = inner.pop()
@@ -162,17 +159,17 @@ def where(path: Path, table: str, number: int = 0, field: str | None = None) -> 
     """``line L, column C: ``, of a field's value; of its table where it has none, or nothing.
 
     Args:
-        path: of a valid TOML file.
+        path: path of a valid TOML file.
         table: the name of the table, or of a field above all tables.
         number: which of the tables of that name, from 0.
         field: the name of the field; None for the table as a whole.
     """
-    place = _place_of(path, table, number, field)
+    place = _locate(path, table, number, field)
     return "" if place is None else f"line {place[0]}, column {place[1]}: "
 
 
-def _place_of(path: Path, table: str, number: int, field: str | None) -> tuple[int, int] | None:
-    """The line and the column, from 1."""
+def _locate(path: Path, table: str, number: int, field: str | None) -> tuple[int, int] | None:
+    """Line and column of a table's field, both from 1."""
     seen: Counter[str] = Counter()
     here, found = None, None
     for line, text in enumerate(_text_in(path).splitlines(), 1):

@@ -66,9 +66,9 @@ class Transcript(msgspec.Struct, frozen=True):
     """A transcript, in a file or in memory.
 
     Args:
-        path: its file, if it has one.
-        unfiled: its bytes, if it has no file.
-        progress: is told how many bytes are read from the file, each time some are.
+        path: path of the file, if there is one.
+        unfiled: content of a transcript without a file.
+        progress: called with the number of bytes read, after every read.
     """
 
     path: Path | None = None
@@ -105,7 +105,7 @@ class Transcript(msgspec.Struct, frozen=True):
         cosigned: Cosigned | None = None,
         checks: Checks | None = None,
     ) -> Verification:
-        """Check that this is what was recorded; the arguments are those of ``verify``."""
+        """Verify the transcript; arguments as for ``verify``."""
         from protocol.transcript.verification import verify
 
         with collector_paused():
@@ -126,7 +126,7 @@ class Transcript(msgspec.Struct, frozen=True):
         """A receipt for a party's counted reports, and the checkpoint to check it with.
 
         Args:
-            checkpoint: of this transcript; by default the last one in it.
+            checkpoint: a checkpoint of this transcript; by default its last one.
         """
         from protocol.audit.proofs.making_receipts import prove
 
@@ -154,13 +154,13 @@ class Transcript(msgspec.Struct, frozen=True):
         folds: Iterable[Fold] = (),
         checks: Checks | None = None,
     ) -> Audit:
-        """Audit it: who was counted, what was learned, whether the result follows.
+        """Audit the transcript: coverage, privacy losses, and the result.
 
         Args:
             disclosed: keys and records of members, to replay what they said.
-            reader: as ``entries`` gave it, if its header has been read.
+            reader: the reader from ``entries``, if the header has been read.
             ledger: takes the steps, and may be asked about other observers.
-            folds: what else reads the transcript in the same pass.
+            folds: further folds over the same pass.
             checks: checks the signatures of heads; by default they are checked at once.
         """
         from protocol.audit.audit import audit

@@ -18,10 +18,10 @@ class UserModule(NamedTuple):
     """A file that a person named.
 
     Args:
-        name: of the module.
-        path: of the file, as it was named.
-        folder: where it was read; what lies beside it can be imported.
-        source: what it contains.
+        name: the module's name.
+        path: path of the file, as named by the user.
+        folder: the file's folder, from which it can import.
+        source: content of the file.
     """
 
     name: str
@@ -38,7 +38,8 @@ def user_module(stem: str, path: str, source: bytes) -> UserModule:
 def run_module(wanted: UserModule, *, alone: bool = False) -> ModuleType:
     """Run a file as a module.
 
-    What it imports is looked for in its folder too, but last: no file there hides another module.
+    Its imports are also searched in its folder, but last, so that no file there hides another
+    module.
 
     Args:
         wanted: the file.
@@ -72,7 +73,7 @@ def loaded_user_module(name: str) -> UserModule | None:
 
 
 def _mark(module: ModuleType, wanted: UserModule) -> None:
-    """Tell the variants in a file, and those that it imports from beside it, what file that is."""
+    """Record the user's file on all variants that it defines or imports from its folder."""
     from protocol.session.variant import Variant
 
     code = hashlib.sha256(wanted.source).digest()

@@ -1,8 +1,8 @@
 """Runs experiments: by the law of their reports, or by messages.
 
-Every cell has draws of its own, which follow from the seed, the experiment's name, the cell's place
-among all cells and the piece of its runs: so its figures are the same whatever else is run, and
-whatever engine runs it.
+Every cell has draws of its own. They follow from the seed, the experiment's name, the cell's place
+among all cells and the piece of its runs. So a cell's figures do not depend on which other cells or
+which engine run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Repeats = Annotated[
 ]
 
 NAMES = {"p": "keep probability p", "n": "respondents n", "d": "categories d"}
-"""What pictures call settings where an experiment says nothing else."""
+"""Default words for settings in pictures."""
 
 
 class Piece(NamedTuple):
@@ -71,12 +71,12 @@ def _scenario(experiment: Experiment[Any]) -> Scenario[Any]:
 
 
 def _parameters(experiment: Experiment[Any]) -> type[msgspec.Struct]:
-    """Parameters of an experiment: runs, reading, cells, and its own."""
+    """Parameters of an experiment: runs, reading, cells, and the experiment's own."""
     kind: Any
     fields: list[tuple[str, Any, Any]] = [("runs", Runs, experiment.runs)]
     if len(experiment.readings) > 1:
         told = "; ".join(f"{name}: {words}" for name, words in experiment.readings.items())
-        kind = Annotated[_one_of(experiment.readings), Meta(description=told)]
+        kind = Annotated[_literal(experiment.readings), Meta(description=told)]
         fields.append(("reading", kind, next(iter(experiment.readings))))
     if experiment.live:
         fields.append(("repeats", Repeats, 1))
@@ -88,7 +88,7 @@ def _parameters(experiment: Experiment[Any]) -> type[msgspec.Struct]:
         if len(values) > 1:
             shown = ", ".join(str(value) for value in values[:12])
             more = ", ..." if len(values) > 12 else ""
-            kind = float if isinstance(values[0], float) else _one_of(values)
+            kind = float if isinstance(values[0], float) else _literal(values)
             kind = Annotated[kind | None, Meta(description=f"only of {shown}{more}")]
             outside = name.replace(" ", "-")
             fields.append((_identifier(name), kind, msgspec.field(default=None, name=outside)))
@@ -99,8 +99,7 @@ def _parameters(experiment: Experiment[Any]) -> type[msgspec.Struct]:
     )
 
 
-def _one_of(values: Iterable[int | str]) -> Any:
-    """The type of these values."""
+def _literal(values: Iterable[int | str]) -> Any:
     return operator.getitem(Literal, tuple(values))
 
 
@@ -159,12 +158,12 @@ def reproduce(
         )
     times = getattr(parameters, "repeats", 1)
     split = (
-        [_repeated(one, times, context) for one in asked]
+        [_live_runs(one, times, context) for one in asked]
         if context.by_messages
         else [_pieces(one, experiment.at_once or one.runs) for one in asked]
     )
     outcome, done = _carried_out(experiment, [one for of in split for one in of], context)
-    found = [_joined(list(islice(done, len(of)))) for of in split]
+    found = [[_join(same) for same in zip(*islice(done, len(of)), strict=True)] for of in split]
     drawn = any(sample.drawn for samples in found for sample in samples)
     if not context.by_messages:
         times = asked[0].runs if drawn else 1
@@ -198,7 +197,7 @@ def reproduce(
 
 
 def _picture(experiment: Experiment[Any], rows: Sequence[Row]) -> Picture:
-    """Picture of an experiment: of the summary what follows paper and item; what has no error."""
+    """The experiment's picture, with a title from its summary and its exact figures marked."""
     said = (experiment.summary.partition(": ")[2] or experiment.summary).rstrip(".")
     figures = [figure for row in rows for figure in row.figures()]
     drawn = {figure.name for figure in figures if figure.standard_error is not None}
@@ -212,15 +211,15 @@ def _picture(experiment: Experiment[Any], rows: Sequence[Row]) -> Picture:
 
 
 def _pieces(asked: Asked[Any], size: int) -> list[Asked[Any]]:
-    """The runs of a cell by law, so many at once."""
+    """The runs of a cell by law, split into pieces of this size."""
     return [
         dataclasses.replace(asked, runs=min(size, asked.runs - start), seeds=(*asked.seeds, number))
         for number, start in enumerate(range(0, asked.runs, size))
     ]
 
 
-def _repeated(asked: Asked[Any], times: int, context: Context) -> list[Asked[Any]]:
-    """The runs of a cell by messages, each with what decides all that its parties draw."""
+def _live_runs(asked: Asked[Any], times: int, context: Context) -> list[Asked[Any]]:
+    """The runs of a cell by messages, each with a seed of its own."""
     bare = Context(
         transport=context.transport,
         workers=context.workers,
@@ -260,17 +259,8 @@ def _carried_out(
     return outcomes[0], iter(found)
 
 
-def _joined(parts: Sequence[list[Sample]]) -> list[Sample]:
-    """The samples of all runs of a cell, row by row.
-
-    Raises:
-        TypeError: an exact figure differs among the runs.
-    """
-    return [_together(same) for same in zip(*parts, strict=True)]
-
-
-def _together(same: Sequence[Sample]) -> Sample:
-    """A row of several runs, or pieces of runs."""
+def _join(same: Sequence[Sample]) -> Sample:
+    """One row, joined from several runs or pieces of runs."""
     first = same[0]
     for name, value in first.exact.items():
         if not np.array_equal([sample.exact[name] for sample in same], [value] * len(same), True):
@@ -322,5 +312,5 @@ def _figure(values: Any, statistic: str) -> Figure:
 
 
 def _plain(values: Mapping[str, float]) -> Any:
-    """Figures by name, or the only one if it has no name."""
+    """Figures by name; a figure without a name is returned alone."""
     return values[""] if list(values) == [""] else values

@@ -41,7 +41,7 @@ class Crossover(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _errors(asked: Asked[Crossover]) -> Sample:
-    """The error of every run, each of them live: there is no law to draw it from more quickly."""
+    """Errors of all runs. Each run is live, for no law draws them faster."""
     size, epsilon, oracle = (asked.cell[name] for name in ("size", "epsilon", "oracle"))
     records = everybody_alike(size, asked.parameters.n)
     variant = Spl(survey=records.survey, epsilon=epsilon, oracle=oracle)
@@ -83,7 +83,7 @@ def scaled_error(outcome: Outcome[Spl]) -> float:
     return float(estimate.n * (table.values[1:] ** 2).mean())
 
 
-def _agreed(found: Found[Crossover]) -> list[str]:
+def _agreement_notes(found: Found[Crossover]) -> list[str]:
     agreed = 0
     for cell in grid(epsilon=EPSILONS, size=SIZES):
         errors = {oracle: found.value(oracle=oracle, **cell) for oracle in COMPARED}
@@ -109,7 +109,7 @@ SCENARIOS = experiment_scenarios(
             "are those of all others",
             f"GRR is better below 3 e^epsilon + 2 categories: {_CROSSINGS}",
         ),
-        observed=_agreed,
+        observed=_agreement_notes,
         picture=Picture(
             names={"": "n times the variance", "size": "categories", "grr": "GRR", "oue": "OUE"},
         ),

@@ -72,7 +72,7 @@ def picture(done: Reproduced) -> Plot:
     return result_plot(done.reproduction, done)
 
 
-def drawn(done: Reproduced) -> bytes:
+def draw(done: Reproduced) -> bytes:
     """Its picture as SVG, with letters as text: that is shorter, and can be searched."""
     from matplotlib import rc_context
 
@@ -106,7 +106,6 @@ def page(folder: Path) -> str:
 
 
 def _headline(svg: str) -> str:
-    """The title that is in a picture."""
     found = re.search(r"<dc:title>(.*?)</dc:title>", svg, re.DOTALL)
     return html.unescape(found[1]) if found else ""
 
@@ -118,7 +117,7 @@ def main(arguments: Sequence[str]) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     for scenario in reproductions():
         print(scenario.name, file=sys.stderr)
-        (folder / f"{scenario.name}.svg").write_bytes(drawn(run(scenario)))
+        (folder / f"{scenario.name}.svg").write_bytes(draw(run(scenario)))
     folder.with_suffix(".md").write_text(page(folder), encoding="utf-8")
     return 0
 

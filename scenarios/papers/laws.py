@@ -17,12 +17,11 @@ def reported_counts(
 ) -> NDArray[np.int64]:
     """Numbers of reports of each category, in independent runs of a keep mechanism.
 
-    The draws have exactly the law of the counts of per-record reports. Every respondent keeps her
-    answer with probability ``keep``, independently of the others and of what is drawn otherwise:
-    so of the n_v respondents in cell v Binomial(n_v, keep) keep it, independently between cells.
-    All others, from whatever cell, report a uniform draw over the same K cells: given how many
-    they are, their counts are Multinomial(that number, 1/K each), whoever they are. Reports are
-    counted together, so who kept and who drew does not matter.
+    The draws have exactly the law of the counts of per-record reports. Respondents keep their
+    answers with probability ``keep``, independently of each other: of the n_v respondents in cell
+    v, Binomial(n_v, keep) keep it. All others report a uniform draw over the same K cells, so their
+    counts are Multinomial(their number, 1/K each). Reports are counted together, so who kept and
+    who drew does not matter.
 
     Counts of two domains (two clusters of attributes of the same respondents) may be drawn by two
     calls: given the true records, a respondent's randomizations are independent.
@@ -79,9 +78,9 @@ def reported_pairs(
 ) -> NDArray[np.int64]:
     """The counts of pairs of reports on two attributes that are randomized independently.
 
-    Exact as well: the respondents with one answer to the second attribute are people of their own,
-    so their reports on the first are counted by ``reported_counts``; then the same is done for the
-    second attribute, among those with one report on the first.
+    Exact as well. The respondents with one answer to the second attribute are a group, and
+    ``reported_counts`` counts their reports on the first. Then the same is done for the second
+    attribute, among those with one report on the first.
 
     Args:
         true_counts: shape (r_1, r_2).

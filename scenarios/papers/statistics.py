@@ -79,11 +79,11 @@ def share(values: NDArray[np.bool_]) -> Figure:
 def median(values: Floats) -> Figure:
     """The median of values that may be infinite, with its standard error by order statistics.
 
-    The share of values below the true median has the standard error s; the values of the ranks
+    The share of values below the true median has the standard error s. The values of the ranks
     ``n/2 -+ 1.96 n s`` are the ends of a 95 % interval, and the error is its length over 2 * 1.96
-    (McKean and Schrader 1984). For independent values s is ``1/(2 sqrt(n))``. Values of one run
-    depend on each other: s is then taken from the shares of the runs. The length is a sum of as
-    many spacings as there are ranks between, which is as uncertain as the root of a mean square of
+    (McKean and Schrader 1984). For independent values s is ``1/(2 sqrt(n))``; values of one run
+    depend on each other, so s is taken from the shares of the runs. The length is a sum of as many
+    spacings as there are ranks between. Its uncertainty is that of the root of a mean square with
     half as many degrees of freedom.
 
     Args:
@@ -107,7 +107,7 @@ def median(values: Floats) -> Figure:
 
 
 def _by_ranks(ranked: Floats, share_error: float) -> tuple[float, int]:
-    """The standard error of a median, and how many ranks it is from."""
+    """Standard error of a median, and the number of ranks behind it."""
     n = ranked.size
     rank = math.floor((n + 1) / 2 - _Z * n * share_error)
     if rank < 1 or ranked[n - rank] == math.inf:

@@ -1,1 +1,1 @@
-"""Reports: what a run, a transcript or an audit says, for people."""
+"""Reports on runs, transcripts and audits, for people."""

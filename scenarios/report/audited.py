@@ -29,7 +29,7 @@ from scenarios.statement.audits.judging import Asked, judge
 
 @dataclass(frozen=True, slots=True)
 class AuditedRun:
-    """A run, and what an audit says of it."""
+    """A run, with its audit in every form."""
 
     outcome: Outcome[Variant]
 
@@ -57,16 +57,15 @@ class AuditedRun:
         """Audit the transcript, and report in each of these forms.
 
         Args:
-            forms: as the terminal shows it, as JSON, and as a page of HTML.
-            observer: whose knowledge to account for.
+            forms: text of a terminal, JSON, and an HTML page.
+            observer: the observer to account for.
             trail: the party whose messages are to be shown one by one.
-            worst: how many parties conspire with the aggregator in the most damaging coalition.
+            worst: number of parties in the most damaging coalition with the aggregator.
             delta: the probability with which the tighter epsilon may not hold.
             replay: whether all parties are replayed, with the records of the simulation.
-            intervals: of the estimate: their level, and what they are about.
 
         Raises:
-            SurveyError: somebody named is not on the roster, or there is nothing to replay.
+            SurveyError: a name is not on the roster, or there is nothing to replay.
         """
         outcome = self.outcome
         disclosed: Sequence[Disclosure] = ()
@@ -99,13 +98,13 @@ class AuditedRun:
         return {form: makes[form]() for form in forms}
 
 
-def _executed(
+def _execute(
     transport: TransportName, variant: Variant, records: Records, **options: Any
 ) -> AuditedRun:
     return AuditedRun(simulate(variant, records, transport=transport, **options))
 
 
 EXECUTORS: Mapping[str, Callable[..., AuditedRun]] = MappingProxyType(
-    {name: partial(_executed, name) for name in TRANSPORTS}
+    {name: partial(_execute, name) for name in TRANSPORTS}
 )
 """``simulate`` over each transport, by its name, for the contract of a variant."""

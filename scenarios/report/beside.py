@@ -1,4 +1,4 @@
-"""Files beside a result: a picture, a page, and synthetic records that follow it."""
+"""Files written with a result: a picture, a page, synthetic records, and figures as CSV."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scenarios.running.scenario import Finished
 
 
 class Beside(NamedTuple):
-    """Files beside a result, if a person asked for them.
+    """Requested files to write with a result.
 
     Args:
         plot: the file for a picture.
@@ -37,7 +37,7 @@ class Beside(NamedTuple):
         return {f"--{name}": path for name, path in self._asdict().items() if path is not None}
 
     def check(self) -> None:
-        """Make sure, before anything runs, that the files can be written after it.
+        """Check before a run that the files can be written after it.
 
         Raises:
             UsageError: matplotlib is not installed, no picture's name ends so, or what has a name
@@ -61,12 +61,11 @@ class Beside(NamedTuple):
             prepare_output(path)
 
     def write(self, name: str, done: Finished | Reproduced, intervals: Intervals) -> Iterator[Path]:
-        """Write what was asked for, file by file.
+        """Write the requested files.
 
         Args:
-            name: of what was run.
-            done: what it gave; synthetic records and pages are of a survey alone.
-            intervals: those that are drawn and written.
+            name: name of the scenario.
+            done: the result; only surveys have synthetic records and pages.
 
         Yields:
             Each file, once it is written.
@@ -97,11 +96,10 @@ class Beside(NamedTuple):
 
 
 def write_synthetic(path: Path, estimate: Estimate, digest: bytes) -> None:
-    """Write as many synthetic records as there are respondents, as CSV.
+    """Write a synthetic record for each respondent, as CSV.
 
     Args:
-        path: the file.
-        estimate: what they follow.
+        estimate: the estimate that they follow.
         digest: the canonical digest of the record. The draws follow from it alone, so whoever has
             the record can draw the same.
 
@@ -109,7 +107,7 @@ def write_synthetic(path: Path, estimate: Estimate, digest: bytes) -> None:
         UsageError: records cannot be drawn from such an estimate.
         OSError: the file cannot be written.
     """
-    # Imported late: few results have such files beside them.
+    # Imported late: few results have such files.
     from scenarios.files.comma_separated import records_text, write_csv
 
     records = _synthetic(estimate, Stream(digest).derive("synthetic"))

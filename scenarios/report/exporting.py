@@ -1,4 +1,4 @@
-"""A transcript as Parquet files, one for each table, written as it is read."""
+"""Export of a transcript to Parquet files, one for each table."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from scenarios.files.parquet import load_pyarrow
 from scenarios.report.record_tables import TABLES, RecordTable, Row
 
 BATCH_ROWS = 2**14
-"""The most rows of a table that are held."""
+"""Maximum number of buffered rows of a table."""
 
 BATCH_BYTES = 2**22
-"""How many bytes of long cells are held of a table."""
+"""Maximum size of buffered long cells of a table, in bytes."""
 
 _TYPES = {
     "integer": "int64",
@@ -48,10 +48,10 @@ def export(folder: Path, rows: Iterable[tuple[str, Row]]) -> dict[str, int]:
 
 
 class _File:
-    """A table's file while it grows.
+    """The growing file of a table.
 
     Attributes:
-        rows: how many it has been given.
+        rows: number of rows added.
     """
 
     def __init__(self, opened: ExitStack, folder: Path, table: RecordTable) -> None:
@@ -77,7 +77,6 @@ class _File:
         self._writer = opened.enter_context(writer)
 
     def add(self, row: Row) -> None:
-        """Take a row."""
         self.rows += 1
         self._held.append(row)
         for place in self._long:
@@ -87,7 +86,6 @@ class _File:
             self.flush()
 
     def flush(self) -> None:
-        """Write the rows that are held."""
         if not self._held:
             return
         arrays = [

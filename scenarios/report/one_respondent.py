@@ -1,6 +1,6 @@
-"""A picture of one respondent: what she answered and sent, and what that tells; and what all tell.
+"""Picture of one respondent: her answers, her report, and the conclusions from all reports.
 
-Every figure in it is that of the record, but for what records beside it say is true.
+All figures are those of the record, apart from the answers, which come from a file of records.
 """
 
 from __future__ import annotations
@@ -55,19 +55,19 @@ text { fill: #16191d; font-size: 13px; }
 """
 
 _ANSWERED, _SENT, _BELIEVED, _ESTIMATED = 24.0, 188.0, 382.0, 726.0
-"""Where the columns begin."""
+"""Left ends of the columns."""
 
 _BARS, _BAR = 482.0, 130.0
 _SCALE, _END = 726.0, 976.0
 _ROW, _GAP, _TOP = 20.0, 34.0, 150.0
-"""Where bars and the scale of shares are, and how far rows are apart."""
+"""Places of the bars and of the scale of shares, and the height of rows."""
 
 
 class Sent(NamedTuple):
-    """Report on an attribute, and how often it is the answer.
+    """Report on an attribute, with its probability of being the answer.
 
     Args:
-        category: as reported.
+        category: the reported category.
         kept: the probability that the report is the answer, whatever that is; None if it is not
             the same for all answers.
     """
@@ -80,8 +80,8 @@ class Proof(NamedTuple):
     """Place of the report in the record.
 
     Args:
-        entry: its number.
-        hashes: how many prove it.
+        entry: number of the entry.
+        hashes: number of hashes in the proof.
     """
 
     entry: int
@@ -92,16 +92,16 @@ class Respondent(NamedTuple):
     """Content of the picture.
 
     Args:
-        party: who sent the report.
+        party: the party that sent the report.
         place: which of the party's respondents she is, from 1; 0 if it speaks for one alone.
-        respondents: of how many the survey is.
-        attributes: what was asked.
-        sent: of each attribute.
-        conclusions: of each attribute.
+        respondents: number of respondents in the survey.
+        attributes: the survey's attributes.
+        sent: the report on each attribute.
+        conclusions: conclusions about each attribute.
         tables: the estimated shares of each attribute.
-        epsilon: what all her reports told, in nats.
+        epsilon: cost of all her reports, in nats.
         together: whether a report on one attribute is taken to tell about the others too.
-        source: what the record is of.
+        source: kind of event on record.
         proof: None of a record without a checkpoint over the report.
         answers: her true answers; empty if they are not at hand.
         truth: the true shares of each attribute; empty if they are not at hand.
@@ -123,7 +123,7 @@ class Respondent(NamedTuple):
 
 
 BEGINS = b"<svg "
-"""How such a file begins."""
+"""Start of such a file."""
 
 
 def one_respondent(found: Respondent, intervals: Intervals) -> str:
@@ -184,7 +184,7 @@ def _key(x: float, y: float, class_: str, words: str) -> list[Markup]:
 
 
 def _highest(found: Respondent, intervals: Intervals) -> float:
-    """The end of the scale of shares, which all attributes have in common."""
+    """Upper end of the scale that all attributes share."""
     ends = [1 / 10]
     for table in found.tables.values():
         shown = table.interval(*intervals)
@@ -261,7 +261,7 @@ def _hundredths(share: float) -> str:
 
 
 def _percent(share: float) -> str:
-    """A probability in percent: from shares that are estimated nothing is certain."""
+    """A probability in percent; estimated shares never give exactly 0 or 100."""
     if share >= 0.995:
         return "over 99 %"
     return "under 1 %" if share < 0.005 else f"{100 * share:.0f} %"

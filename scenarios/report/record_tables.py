@@ -32,9 +32,9 @@ class Column(NamedTuple):
     """A column of a table.
 
     Args:
-        name: of the column.
-        kind: of its cells, each of which may be missing.
-        says: what is in it.
+        name: the column's name.
+        kind: type of its cells, each of which may be missing.
+        says: description of its content.
     """
 
     name: str
@@ -43,11 +43,11 @@ class Column(NamedTuple):
 
 
 class RecordTable(NamedTuple):
-    """A table of what is on record.
+    """A table of entries of the record.
 
     Args:
-        name: of the table.
-        says: what a row is.
+        name: the table's name.
+        says: description of a row.
         columns: the first one tells rows apart.
     """
 
@@ -168,7 +168,7 @@ TABLES = (
 """All tables, in the order in which their rows come but for those of entries."""
 
 
-def rows_of(
+def record_rows(
     transcript: Transcript,
     roster: Roster,
     reader: TranscriptReader,
@@ -176,12 +176,12 @@ def rows_of(
 ) -> Iterator[tuple[str, Row]]:
     """The rows of all tables, each with the table's name, as far as the transcript can be read.
 
-    Next to nothing of them is kept, but what is under way.
+    Rows are not kept in memory, apart from pending ones.
 
     Args:
-        transcript: is verified first, for the ledger.
+        transcript: the transcript; it is verified first, for the ledger.
         roster: the one in its header.
-        reader: of this transcript, its header read.
+        reader: reader of this transcript, after its header.
         variant: for the ledger, chosen by who asks and never by the transcript; without it, the
             table has no rows.
 
@@ -229,7 +229,7 @@ class _Rows:
     """Makes rows of steps.
 
     Args:
-        roster: of the survey.
+        roster: the survey's roster.
         charging: for the ledger; None for no such rows.
         signed: the parties that have signed what they said.
     """
@@ -240,14 +240,14 @@ class _Rows:
         self._rounds = RoundCounter(roster)
         self._charging = charging
         self._signed = signed
-        # Of thousands of messages that tell the same, the accountant has one loss.
+        # Thousands of equal events share one loss.
         self._losses: dict[int, tuple[Loss, Row]] = {}
 
     def rows(self, step: Step) -> Iterator[tuple[str, Row]]:
         entry, e = step.entry, step.envelope
         about = (step.number, entry.at / 1e6, self._rounds.number)
         match entry:
-            # What is malformed, `verify` names.
+            # `verify` reports malformed entries.
             case Sent() if e is not None:
                 said = (e.kind, len(entry.envelope), e.body)
                 yield "sent", (*about, e.sender, e.recipient, _integer(e.seq), *said)
@@ -288,5 +288,5 @@ class _Rows:
 
 
 def _integer(value: int) -> int | None:
-    """A number as a signed one of 64 bits; a hostile file has larger ones."""
+    """A number as a signed 64-bit integer; None if it is larger, as in hostile files."""
     return value if value < 2**63 else None

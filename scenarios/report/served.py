@@ -1,4 +1,4 @@
-"""Compare the page that a server hands out with that of this release, byte by byte."""
+"""Byte-by-byte comparison of a served page with the page of this release."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WITHIN = 15.0
 """Time that a server has for the whole page, in seconds."""
 
 LARGEST = 1_000_000
-"""The most bytes of a page that are read."""
+"""Maximum size of a page in bytes."""
 
 KIND = "text/html; charset=utf-8"
 POLICY = "Content-Security-Policy"
@@ -31,12 +31,12 @@ _CAVEAT = (
 
 
 class Page(NamedTuple):
-    """A page, and the headers that decide what a browser makes of it.
+    """A page, with the headers that affect browsers.
 
     Args:
         content: its bytes; of one that is too long, the first.
         policy: its content security policy; empty if it has none.
-        status: of the answer.
+        status: HTTP status.
         kind: its media type.
         others: further headers that could change it or lead away from it.
     """
@@ -54,13 +54,13 @@ class Page(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """A page that was served, beside that of this release.
+    """A served page, compared with the page of this release.
 
     Args:
-        url: where it was served.
-        served: what came.
+        url: address of the page.
+        served: the served page.
         own: this release's.
-        problems: how they differ; none if they are the same.
+        problems: differences; none if the pages are equal.
     """
 
     url: str
@@ -79,7 +79,7 @@ class Compared(NamedTuple):
         yield "NOT the page of this release" if self.problems else "the page of this release"
 
     def values(self) -> dict[str, Any]:
-        """The same as JSON has it."""
+        """The comparison for JSON."""
         return {
             "same": not self.problems,
             "problems": self.problems,
@@ -100,22 +100,22 @@ def _values(page: Page) -> dict[str, Any]:
 
 
 def compare_page(url: str) -> Compared:
-    """Fetch a page and compare it with that of this release.
+    """Fetch a page and compare it with the page of this release.
 
     Args:
-        url: where it is served, such as ``https://HOST/``.
+        url: address of the page, such as ``https://HOST/``.
 
     Raises:
         UsageError: the URL is malformed, or the server cannot be reached, breaks off or is late.
     """
     from scenarios.report.page.collecting import collecting_page
 
-    served, own = _fetched(url), Page(*collecting_page())
+    served, own = _fetch(url), Page(*collecting_page())
     return Compared(url, served, own, tuple(_problems(served, own)))
 
 
 def _problems(served: Page, own: Page) -> Iterator[str]:
-    """Differences between a page that was served and that of this release."""
+    """Differences of a served page from this release's page."""
     if served.status != own.status:
         redirect = ", a redirect, which is not followed" if 300 <= served.status < 400 else ""
         yield f"the server answered {served.status}{redirect}; expected {own.status}"
@@ -132,8 +132,8 @@ def _problems(served: Page, own: Page) -> Iterator[str]:
         yield f"it has the header {name}, which can change it or lead away from it"
 
 
-def _fetched(url: str) -> Page:
-    """Response of a server. Redirects are not followed.
+def _fetch(url: str) -> Page:
+    """Response of a server, without following redirects.
 
     Raises:
         UsageError: as ``compare_page``.
@@ -143,7 +143,7 @@ def _fetched(url: str) -> Page:
 
     async def fetch() -> Page:
         with trio.move_on_after(WITHIN):
-            # The thread of a server that is late is left behind; it holds up nothing.
+            # The thread of a slow server is abandoned.
             return await trio.to_thread.run_sync(
                 lambda: _get(secure, host, port, path), abandon_on_cancel=True
             )
@@ -179,7 +179,7 @@ _LEADING_AWAY = ("Refresh", "Content-Encoding", "Link", "Content-Security-Policy
 
 
 def _place(url: str) -> tuple[bool, str, int | None, str]:
-    """Split an address into whether it is over TLS, host, port and path.
+    """Split a URL into TLS or not, host, port and path.
 
     Raises:
         UsageError: the URL is malformed, or has the secret part of a respondent's link.

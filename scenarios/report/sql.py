@@ -10,7 +10,7 @@ from protocol.session.variant import Variant
 from protocol.surveys.limits import Held
 from protocol.transcript.reader import TranscriptReader
 from scenarios.files.transcripts import Transcript
-from scenarios.report.record_tables import TABLES, Kind, rows_of
+from scenarios.report.record_tables import TABLES, Kind, record_rows
 
 _TYPES: dict[Kind, str] = {
     "integer": "INTEGER",
@@ -24,7 +24,7 @@ _HELD = ("sent", "refused", "departed", "restored")
 """The tables whose rows can be long."""
 
 LOADED_BYTES = 2**27
-"""How much is loaded of any transcript, however short its file is."""
+"""Minimum size that is loaded of any transcript."""
 
 _READING = (
     sqlite3.SQLITE_SELECT,
@@ -40,10 +40,10 @@ def load(
     reader: TranscriptReader,
     variant: type[Variant] | None = None,
 ) -> sqlite3.Connection:
-    """Load what can be read of a transcript; the arguments are those of ``rows_of``.
+    """Load the readable part of a transcript; arguments as for ``record_rows``.
 
     Raises:
-        SurveyError: as ``rows_of``.
+        SurveyError: as ``record_rows``.
         TooMuchError: its messages take more memory than is given to a file of its length.
     """
     database = sqlite3.connect(":memory:")
@@ -55,7 +55,7 @@ def load(
         places = ", ".join("?" * len(table.columns))
         inserts[table.name] = f"INSERT INTO {table.name} VALUES ({places})"
     held = Held(lambda: reader.stored, LOADED_BYTES)
-    for name, row in rows_of(transcript, roster, reader, variant):
+    for name, row in record_rows(transcript, roster, reader, variant):
         if name in _HELD:
             held.take(sum(len(cell) for cell in row if isinstance(cell, str | bytes)))
         database.execute(inserts[name], row)

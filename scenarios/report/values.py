@@ -15,7 +15,7 @@ def statement_values(said: Statement) -> dict[str, Any]:
 
 
 def _in_words(said: Statement) -> dict[str, Any]:
-    """Words of a statement: findings, verdicts, who was counted, and checks."""
+    """Text of a statement: findings, verdicts, coverage, and checks."""
     grid = said.found
     return {
         "found": None

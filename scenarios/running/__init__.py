@@ -1,1 +1,1 @@
-"""Scenarios: what one is, and how it is found, run and summed up."""
+"""Scenarios: finding, running and summing them up."""

@@ -21,8 +21,8 @@ class Calibration(NamedTuple):
     """Known margins that an estimate is made to agree with.
 
     Args:
-        files: of margins; without any, nothing is calibrated.
-        method: how.
+        files: files of margins; without any, nothing is calibrated.
+        method: the calibration method.
     """
 
     files: tuple[Path, ...] = ()
@@ -45,7 +45,7 @@ class Calibration(NamedTuple):
             raise UsageError(f"--calibrate: {error}") from error
 
     def check(self, survey: Survey) -> None:
-        """Read the files, before it is too late to name others.
+        """Read and check the files before a run.
 
         Raises:
             UsageError: as ``margins``.
@@ -57,7 +57,7 @@ class Calibration(NamedTuple):
         """The calibrated estimate.
 
         Raises:
-            UsageError: as ``margins``, or it cannot be calibrated; says why.
+            UsageError: as for ``margins``, or the estimate cannot be calibrated.
         """
         from protocol.estimators.calibration.methods import calibrate
 

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 
 def scenarios_in(module: types.ModuleType) -> tuple[Scenario[Any], ...]:
-    """The scenarios that a file defines: what it calls ``SCENARIOS``.
+    """The scenarios in a file's ``SCENARIOS``.
 
     Raises:
         UsageError: it does not define any.
     """
-    # Imported late: whoever takes part in a survey looks for variants alone.
+    # Imported late: members of surveys only need variants.
     from scenarios.running.scenario import Scenario
 
     found = getattr(module, "SCENARIOS", None)
@@ -59,7 +59,7 @@ def find_scenario(text: str) -> Scenario[msgspec.Struct]:
         if text not in SCENARIOS:
             hint = did_you_mean(text, SCENARIOS)
             raise UsageError(f"no scenario {shown(text)}{hint or ';'} 'sottovoce list' lists all")
-        return _named(text, scenarios_in(importlib.import_module(SCENARIOS[text])))
+        return _scenario_named(text, scenarios_in(importlib.import_module(SCENARIOS[text])))
     module = load_module(path)
     candidates = scenarios_in(module)
     if name is not None:
@@ -70,14 +70,14 @@ def find_scenario(text: str) -> Scenario[msgspec.Struct]:
             raise UsageError(
                 f"{path}: {shown(name)} is a variant; expected a scenario, one of {names}"
             )
-        return _named(name, candidates)
+        return _scenario_named(name, candidates)
     if len(candidates) == 1:
         return candidates[0]
     names = ", ".join(s.name for s in candidates)
     raise UsageError(f"{path}: has several scenarios; expected {path}:NAME with one of {names}")
 
 
-def _named(name: str, candidates: Sequence[Scenario[Any]]) -> Scenario[Any]:
+def _scenario_named(name: str, candidates: Sequence[Scenario[Any]]) -> Scenario[Any]:
     for scenario in candidates:
         if scenario.name == name:
             return scenario
@@ -87,7 +87,7 @@ def _named(name: str, candidates: Sequence[Scenario[Any]]) -> Scenario[Any]:
 
 
 def built_in_variant(name: str) -> type[Variant]:
-    """A built-in variant, for names in files: a transcript must not choose what code is run.
+    """A built-in variant by its name in a file, which must not choose what code runs.
 
     Raises:
         UsageError: the variant is unknown.
@@ -121,16 +121,16 @@ def variant_in(module: types.ModuleType, name: str) -> type[Variant]:
     return found
 
 
-def variant_of(header: Header, named: str | None) -> type[Variant]:
+def variant_class(header: Header, named: str | None) -> type[Variant]:
     """The class of a transcript's variant: the one that was named, or else the built-in one.
 
-    A file is run only if it is the one that the session binds, or if it binds none.
+    A file is run only if the session binds that file, or none.
 
     Raises:
-        UsageError: there is none, or a file is named for a built-in variant.
+        UsageError: the variant is unknown, or a file is named for a built-in variant.
         OtherCodeError: another file is named than the session binds.
     """
-    # What a transcript says is looked up, never loaded.
+    # Names in a transcript are looked up, never loaded.
     if named is None:
         return built_in_variant(header.variant)
     path, _ = split_path(named)
@@ -147,7 +147,7 @@ def variant_of(header: Header, named: str | None) -> type[Variant]:
 
 
 def find_attackable(text: str) -> type[Variant] | Randomizer | Callable[[object], object]:
-    """Find what can be attacked: a variant's class, or a randomizer or function (``path.py:NAME``).
+    """A variant's class, or a randomizer or function (``path.py:NAME``), to attack.
 
     Raises:
         UsageError: the variant, randomizer or function is unknown.
@@ -177,7 +177,7 @@ def _built_in(name: str, hint: str) -> type[Variant]:
 
 
 def _way_parameters(cls: type[Variant], way: str) -> str:
-    """Parameters of one of several ways to set up a variant, as designs name them."""
+    """Parameters of one of a variant's candidates, under the name that designs give it."""
     if "oracle" not in cls.__struct_fields__:
         return (
             f"expected variant = \"{cls.name}\" with the parameters that 'sottovoce design --json' "
@@ -203,7 +203,7 @@ def load_module(path: Path) -> types.ModuleType:
 
 
 def split_path(text: str) -> tuple[Path | None, str | None]:
-    """The path and the name in ``path.py:name``; only what ends in ``.py`` is a path."""
+    """The path and the name in ``path.py:name``; a path ends in ``.py``."""
     head, colon, tail = text.rpartition(":")
     if colon and head.endswith(".py"):
         return Path(head), tail or None

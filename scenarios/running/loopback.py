@@ -51,7 +51,7 @@ class Loopback:
 async def open_loopback(
     switch: Switch, setting: Setting, *, secured: bool
 ) -> AsyncGenerator[Loopback]:
-    """The aggregator's switch listening on this machine, and what connects a party to it."""
+    """The aggregator's switch listening on this machine, and a function to connect parties."""
     issue = credentials_issuer(setting.streams) if secured else None
 
     def context(member: PartyId) -> ssl.SSLContext | None:
@@ -69,7 +69,7 @@ def allow_connections(sockets: int, *, strangers: int = 0) -> None:
     """Raise the limit on open files as far as needed and allowed.
 
     Args:
-        strangers: how many sockets more are allowed if the system does.
+        strangers: number of additional sockets, if the system allows so many.
 
     Raises:
         UsageError: the system does not allow that many.

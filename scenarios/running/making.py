@@ -34,15 +34,13 @@ def make_variant(
     """A variant with these parameters.
 
     Args:
-        cls: the variant's class.
-        survey: what is asked.
-        given: by name. Those of ``MAKERS`` go to the class's constructor, if it has it and no such
-            field, and with them whatever else that one takes by name.
+        given: parameters by name. Shorthands in ``MAKERS``, if the class has such a constructor and
+            no such field, go to the constructor, together with its other keyword arguments.
         strict: whether a text is refused where a number is expected.
         hint: the end of the error if it cannot be made, after all parameters are known.
 
     Raises:
-        UsageError: a parameter is unknown, missing, or out of range; it says which.
+        UsageError: a parameter is unknown, missing, or out of range.
     """
     fields = {info.name for info in msgspec.structs.fields(cls)} - {"survey"}
     shorts = shorthands(cls)
@@ -66,7 +64,7 @@ def make_variant(
             types = {short: _types(maker).get(short, float), **_options(maker)}
             taken = {name: values.pop(name) for name in types if name in values}
             converted = {
-                name: _converted(name, value, types[name], strict=strict)
+                name: _convert(name, value, types[name], strict=strict)
                 for name, value in taken.items()
             }
             _check_epsilon(short, converted[short])
@@ -89,10 +87,10 @@ def make_variant(
 
 
 def _check_epsilon(name: str, value: Any) -> None:
-    """Refuse an epsilon that is none, before it is divided among attributes.
+    """Refuse a malformed epsilon before it is split among attributes.
 
     Raises:
-        UsageError: says what is expected.
+        UsageError: the epsilon is malformed.
     """
     if name == "epsilon" and isinstance(value, int | float) and not 0 < value < math.inf:
         raise UsageError(f"parameter {name!r} = {value!r}: expected a positive finite number")
@@ -111,7 +109,6 @@ def is_enough(cls: type[Variant], given: Mapping[str, Any]) -> bool:
 
 
 def _types(maker: Callable[..., Variant]) -> dict[str, Any]:
-    """Types of a constructor's arguments, by name."""
     hints: dict[str, Any] = {}
     with suppress(NameError):  # A person's own may name what is imported for type checkers alone.
         hints = get_type_hints(maker)
@@ -119,13 +116,13 @@ def _types(maker: Callable[..., Variant]) -> dict[str, Any]:
 
 
 def _options(maker: Callable[..., Variant]) -> dict[str, Any]:
-    """Types of its arguments that are taken by name alone."""
+    """Types of keyword-only arguments, by name."""
     given = inspect.signature(maker).parameters.values()
     named = {each.name for each in given if each.kind is inspect.Parameter.KEYWORD_ONLY}
     return {name: kind for name, kind in _types(maker).items() if name in named}
 
 
-def _converted(name: str, value: Any, kind: Any, *, strict: bool) -> Any:
+def _convert(name: str, value: Any, kind: Any, *, strict: bool) -> Any:
     try:
         return msgspec.convert(value, kind, strict=strict)
     except msgspec.ValidationError as error:

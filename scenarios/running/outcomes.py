@@ -42,7 +42,7 @@ class Estimating(Protocol[E_co]):
 
 
 class WithEstimate(Protocol[E_co]):
-    """A survey that is over, for the type of its estimate: that of its variant's."""
+    """A finished survey, generic in the type of its estimate."""
 
     @property
     def variant(self) -> Estimating[E_co]:
@@ -64,19 +64,19 @@ class _Read(NamedTuple):
 
 
 class Outcome(msgspec.Struct, Generic[V_co], frozen=True, kw_only=True, dict=True):
-    """A finished run. Its type is that of the variant.
+    """A finished run, generic in its variant.
 
     Args:
         charter: session, variant and roster.
-        result: what the aggregator published.
+        result: the published result.
         transcript: the record; ``digest`` is its canonical digest, 32 bytes.
-        endings: how each party ended; ``"done"`` if all went well.
+        endings: ending of each party; ``"done"`` if all went well.
         records: the true answers, if this was a simulation.
-        seed: of the simulation, or None.
+        seed: seed of a simulation, or None.
         withheld: whether the transcript does without it.
         transport: ``local``, ``memory``, ``tcp`` or ``tls``.
-        messages, bytes: how much was sent.
-        seconds: how long the run took.
+        messages, bytes: number and size of sent messages.
+        seconds: running time.
     """
 
     charter: Charter
@@ -158,12 +158,12 @@ class Outcome(msgspec.Struct, Generic[V_co], frozen=True, kw_only=True, dict=Tru
     def trouble(self) -> dict[str, int]:
         """The number of parties that did not end well, by reason."""
         completeness = self.completeness
-        # The worst that is known of a party wins.
+        # The worst known ending of a party counts.
         became = {
             name: "its answer was not counted" for c in completeness.closings for name in c.missing
         }
         became |= {name: ending for name, ending in self.endings.items() if ending != DONE}
-        # Of a lost worker the record knows that it was lost, an ending also why.
+        # The record shows that a worker was lost, an ending also why.
         became |= {
             name: reason
             for name, reason in completeness.departed.items()

@@ -1,7 +1,7 @@
-"""Parameters of scenarios, taken from what they are for: variants, and functions that make records.
+"""Parameters of scenarios, from the fields of variants and the arguments of functions.
 
-A parameter is declared once, where it is used: its name, type and default are those of a field or
-an argument, and its help is the first sentence on it in the docstring there.
+A parameter is declared once, where it is used: name, type and default come from a field or an
+argument, and help from the first sentence on it in the docstring.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def settable(
     renamed: Mapping[str, str] | None = None,
     **defaults: object,
 ) -> type[P]:
-    """The parameters of a scenario: its own, and what variants and functions can be given.
+    """Parameters of a scenario: its own, and those of variants and functions.
 
     Args:
         own: a struct of the scenario's own parameters; one of the same name in a source is hidden.
@@ -73,7 +73,7 @@ def settable(
         A struct with all fields of ``own`` that are named, and the others.
 
     Raises:
-        TypeError: a name that nobody has, or a parameter without a default.
+        TypeError: an unknown name, or a parameter without a default.
     """
     known: dict[str, _Parameter] = {}
     every: tuple[Callable[..., object], ...] = (own, *sources)
@@ -98,7 +98,7 @@ def settable(
 
 
 def made(source: Callable[..., T], parameters: msgspec.Struct, **given: object) -> T:
-    """A variant, or what else a source of parameters makes of those that it has.
+    """A variant, or another value, from the parameters that its maker takes.
 
     Args:
         source: as for ``settable``.
@@ -106,7 +106,7 @@ def made(source: Callable[..., T], parameters: msgspec.Struct, **given: object) 
         given: further arguments, which win over parameters.
 
     Raises:
-        UsageError: instead of a ValueError: what mathematics refuses was a person's.
+        UsageError: in place of a ValueError.
     """
     fields = parameters.__struct_fields__
     taken = {name: getattr(parameters, name) for name in _parameters(source) if name in fields}
@@ -127,7 +127,7 @@ def wanted_keep(p: float | None, epsilon: float | None, *, default: float) -> fl
 
 @contextmanager
 def parameters_checked() -> Generator[None]:
-    """Take what a variant's mathematics refuses for a person's mistake.
+    """Turn errors of a variant's mathematics into usage errors.
 
     Raises:
         UsageError: instead of a ValueError of the block.
@@ -152,7 +152,7 @@ def choices(annotation: object) -> str:
 
 
 def _parameters(source: Callable[..., object]) -> dict[str, _Parameter]:
-    """Arguments that can be given by name, without the survey and what every variant has."""
+    """Keyword arguments, without the survey and the fields that all variants share."""
     hints = get_type_hints(source, include_extras=True)
     helps = argument_helps(source)
     hidden = {"context", *Variant.__struct_fields__}

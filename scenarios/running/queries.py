@@ -38,10 +38,9 @@ class Errors(NamedTuple):
 
 
 def set_size(cells: int, sigma: float, *, loosely: bool = False) -> int:
-    """Number of combinations in a set of coverage ``sigma``, of so many: at least 1.
+    """Number of combinations in a set of coverage ``sigma``, at least 1.
 
-    It is ``round(sigma cells)``, with halves to the even neighbour as Python rounds; ``loosely``
-    it is rounded up.
+    It is ``round(sigma cells)``, rounding halves to even; with ``loosely`` it is rounded up.
     """
     return math.ceil(sigma * cells - 1e-9) if loosely else max(1, round(sigma * cells))
 
@@ -51,7 +50,7 @@ def draw_pairs(
 ) -> NDArray[np.int64]:
     """Two distinct attributes each, every pair as likely, the first one first; shape (count, 2).
 
-    ``loosely`` they are drawn with replacement, so that both may be the same.
+    With ``loosely`` they are drawn with replacement, so that both may be equal.
     """
     if loosely:
         return np.sort(generator.integers(attributes, size=(count, 2)), axis=1)
@@ -69,7 +68,7 @@ def draw_sets(
     return sets
 
 
-def errors_of(
+def query_errors(
     sets: NDArray[np.bool_], *, true: ArrayLike, estimated: ArrayLike, loosely: bool = False
 ) -> Errors:
     """The errors of queries about sets of cells (section 6.5, Equation 16).
@@ -78,7 +77,7 @@ def errors_of(
         sets: shape (..., cells).
         true: true counts, broadcast to this shape.
         estimated: estimated counts, broadcast to this shape.
-        loosely: where nobody is in the set and nobody is estimated to be, there is no error.
+        loosely: count no error where both the true and the estimated count are 0.
 
     Returns:
         Errors of shape (...); else a relative error is infinite where nobody is in the set.
@@ -108,11 +107,11 @@ def evaluate(
     Args:
         sizes: the number of categories of every attribute.
         true: the true counts.
-        estimated: is asked once per pair, for as many runs as chose it.
+        estimated: called once per pair, for all runs that chose it.
         sigma: the share of the pair's combinations that a set has.
         runs: the number of runs.
         generator: decides attributes and sets.
-        loosely: as of ``set_size``, ``draw_pairs`` and ``errors_of``.
+        loosely: as in ``set_size``, ``draw_pairs`` and ``query_errors``.
 
     Returns:
         Errors of shape (runs,).
@@ -125,7 +124,7 @@ def evaluate(
             continue
         cells = sizes[pair[0]] * sizes[pair[1]]
         sets = draw_sets(cells, set_size(cells, sigma, loosely=loosely), chosen.size, generator)
-        errors = errors_of(
+        errors = query_errors(
             sets,
             true=true(pair).reshape(-1),
             estimated=estimated(pair, chosen.size).reshape(chosen.size, cells),

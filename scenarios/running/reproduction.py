@@ -1,4 +1,4 @@
-"""Report of a reproduction: measured figures beside a paper's printed ones.
+"""Report of a reproduction: measured figures next to a paper's printed ones.
 
 A reproduction is a scenario whose parameters have ``runs: Runs`` and whose ``run`` returns
 ``Reproduced``.
@@ -34,15 +34,15 @@ RESERVED = ("measured", "standard_error", "printed", "tolerance", "remark")
 """The keys of every row in JSON, which a setting must not have."""
 
 TOLERANCE = 3
-"""How many standard errors apart measured and printed may be by chance, if nothing else is said."""
+"""Default tolerance of measured and printed figures, in standard errors."""
 
 
 class Compared(NamedTuple):
-    """One measured figure, its standard error and what the paper prints for it, if anything.
+    """A measured figure, its standard error, and the paper's figure if it prints one.
 
     Args:
-        name: of the figure; empty if it is the only one of its row.
-        tolerance: by how much measured and printed may be apart by chance.
+        name: name of the figure; empty if it is the only one of its row.
+        tolerance: largest difference of measured and printed that chance explains.
     """
 
     name: str
@@ -65,13 +65,13 @@ class Compared(NamedTuple):
 
     @property
     def undecided(self) -> bool:
-        """True if it is unknown how far measured and printed may be apart by chance."""
+        """True if the difference that chance explains is unknown."""
         alike = self.printed is None or self.measured == self.printed
         return not alike and math.isnan(self.tolerance or 0.0)
 
     @property
     def unknown(self) -> bool:
-        """True if the figure is an estimate whose standard error is not known."""
+        """True if the figure is an estimate with an unknown standard error."""
         return self.standard_error is not None and math.isnan(self.standard_error)
 
     @property
@@ -84,16 +84,16 @@ class Compared(NamedTuple):
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One setting of an experiment: what was measured, and what the paper prints for it.
+    """One setting of an experiment: measured figures, and the paper's.
 
     Args:
-        settings: what distinguishes this row, such as ``p`` and ``attributes``.
+        settings: settings of this row, such as ``p`` and ``attributes``.
         measured: a figure, or several by name; may be infinite.
-        standard_error: of ``measured``; None, or without a name, for an exact figure, NaN for an
-            unknown error.
-        printed: by the paper; None, or without a name, where it prints nothing.
-        tolerance: by how much ``measured`` and ``printed`` may be apart by chance; None, or without
-            a name, for three standard errors.
+        standard_error: standard error of ``measured``; None, or without a name, for an exact
+            figure; NaN for an unknown error.
+        printed: the paper's figures; None, or without a name, where it prints nothing.
+        tolerance: largest difference of ``measured`` and ``printed`` that chance explains; None, or
+            without a name, for three standard errors.
         remark: why measured and printed differ, or what else a reader has to know.
 
     Raises:
@@ -142,7 +142,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """The remark, or else by how much figures differ."""
+        """The remark, or else the differences of figures."""
         if self.remark:
             return self.remark
         return "; ".join(_difference(figure) for figure in self.figures() if figure.differs)
@@ -160,15 +160,15 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
             {
                 **self.settings,
                 "measured": self.measured,
-                "standard_error": self._padded(self.standard_error),
-                "printed": self._padded(self.printed),
-                "tolerance": self._padded(self.tolerance),
+                "standard_error": self._pad(self.standard_error),
+                "printed": self._pad(self.printed),
+                "tolerance": self._pad(self.tolerance),
                 "remark": "; ".join(part for part in (self.words, said) if part),
             }
         )
         return values
 
-    def _padded(self, values: Values | None) -> Any:
+    def _pad(self, values: Values | None) -> Any:
         if isinstance(values, Mapping) and isinstance(self.measured, Mapping):
             return {name: values.get(name) for name in self.measured}
         return values
@@ -177,22 +177,21 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 class Picture(msgspec.Struct, frozen=True, kw_only=True):
     """Picture of the rows, with its words; ``scenarios.report.pictures`` draws it.
 
-    Rows with a setting ``figure``, of which there are several in a paper, have panels for each of
-    its values, unless ``x`` is set.
+    Rows with a setting ``figure`` have panels for each of its values, unless ``x`` is set.
 
     Args:
         title: the finding, as a sentence; by default how many figures agree with the printed ones.
-        subject: what is shown, the title where nothing is printed.
-        conditions: what held for all figures, such as "n = 32,561; epsilon 2 per report".
+        subject: the subject, used as title where nothing is printed.
+        conditions: conditions of all figures, such as "n = 32,561; epsilon 2 per report".
         x: the setting along the horizontal axis, of numbers; by default that with most values.
         by: the other settings that vary: the first of several that a row has tells panels apart,
             the rest colours; by default all of them.
         figures: the names of those that are drawn, in their order; by default all.
-        axis: what all figures are, with the unit, if they share panels and tell colours apart; by
-            default each figure has panels of its own.
-        names: what a setting, a figure or a setting's value is called, with its unit, by its name
-            in the rows: ``{"p": "keep probability p", "": "relative error"}``; as ``"figure 2"``,
-            what the panels of that figure show in place of ``axis``.
+        axis: name and unit of all figures if they share panels, told apart by colour; by default
+            each figure has panels of its own.
+        names: words for settings, figures and values, with units, by their names in the rows:
+            ``{"p": "keep probability p", "": "relative error"}``; ``"figure 2"`` replaces ``axis``
+            in the panels of that figure.
         computed: the figures that are closed forms: lines without points, never called measured.
     """
 
@@ -216,9 +215,9 @@ class Reproduced:
         runs: the number of repetitions.
         rows: measured beside printed.
         notes: sentences about all rows.
-        picture: what a picture shows of the rows.
+        picture: choice of figures for a picture, and words for them.
         plot: draws into an empty figure instead, what is not in rows.
-        outcome: of the run by messages, if it was one.
+        outcome: outcome of a run by messages.
     """
 
     reproduction: str
@@ -239,7 +238,7 @@ class Reproduced:
         }
 
     def csv(self) -> CsvText:
-        """Every figure on a line of its own: the settings, then what is known of it."""
+        """Every figure on a line with its settings."""
         from scenarios.files.comma_separated import csv_text
 
         names = dict.fromkeys(name for row in self.rows for name in row.settings)
@@ -268,7 +267,7 @@ def _by_name(values: Values) -> Mapping[str, float]:
 
 
 def _rounding(printed: float) -> float:
-    """Rounding error of a printed number; of a whole number that is unknown."""
+    """Largest rounding error of a printed number; a whole number counts as exact."""
     round_off = 1e-9 * abs(printed) or 1e-12
     exponent = Decimal(repr(printed)).as_tuple().exponent
     if printed.is_integer() or not isinstance(exponent, int):

@@ -53,29 +53,29 @@ P = TypeVar("P", bound=msgspec.Struct)
 R = TypeVar("R")
 
 
-def _unheeded(done: int, total: int) -> None:
-    """Progress that nobody follows."""
+def _ignore_progress(done: int, total: int) -> None:
+    pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """Context of a run, beside its parameters.
+    """Context of a run: everything but its parameters.
 
     Args:
         seed: decides all randomness.
         withheld: whether the transcript does without the seed.
-        transport: what carries the messages, by default as for ``simulate``.
+        transport: transport of the messages, by default as for ``simulate``.
         workers: the number of workers that the parties live in; None for this process.
-        engine: whose the workers are.
-        data: where public data lies, or None.
-        transcript: where to write the transcript, or None to keep it in memory.
+        engine: engine of the workers.
+        data: folder of public data, or None.
+        transcript: path of the transcript, or None to keep it in memory.
         watch: follows a run, as of ``simulate``.
         by_messages: a reproduction is to run its experiment once, through live actors
             (``simulate``), and to report its outcome too.
         progress: a reproduction tells it how much is done, and of how much.
         sweep: carries out the pieces of a reproduction.
-        intervals: those that are reported, for a scenario that makes rows or a picture of its own.
-        calibration: what estimates are made to agree with; it is checked before a run.
+        intervals: level and subject of intervals, for a scenario with rows or a picture of its own.
+        calibration: known margins to fit estimates to; checked before a run.
     """
 
     seed: int = field(default=1, repr=False)
@@ -87,7 +87,7 @@ class Context:
     transcript: Path | str | None = None
     watch: Watch | None = None
     by_messages: bool = False
-    progress: Callable[[int, int], None] = _unheeded
+    progress: Callable[[int, int], None] = _ignore_progress
     sweep: Sweep = field(default_factory=Sweep)
     intervals: Intervals = USUAL
     calibration: Calibration = UNCALIBRATED
@@ -98,7 +98,7 @@ class Context:
         Args:
             kernel: a function at the top of a module. Its result follows from its argument alone,
                 and its annotation says what that is.
-            arguments: such as the settings of an experiment, each with what its draws follow from.
+            arguments: settings of an experiment, each with the source of its randomness.
 
         Raises:
             Exception: as the kernel or the engine that carries it out.
@@ -110,11 +110,11 @@ class Context:
         return Stream(secret_of(self.seed)).derive(purpose)
 
     def drawn(self, records: Records, population: Population) -> Records:
-        """Say from what law records were drawn: where people are drawn by law, it is drawn from.
+        """Register the population that records were drawn from, for ``tabulate``.
 
         Args:
-            records: as they are given to ``simulate``.
-            population: what they were drawn from.
+            records: records to be passed to ``simulate``.
+            population: the population that they were drawn from.
 
         Returns:
             The same records.
@@ -132,13 +132,13 @@ class Context:
         analysis: Analysis | None = None,
         strata: Sequence[str] | None = None,
     ) -> Outcome[V]:
-        """Run a variant on known records, as this context says.
+        """Run a variant on known records, with this context's settings.
 
         Args:
-            parties: over how many the records are spread; one each by default.
+            parties: number of parties that hold the records; one each by default.
             drop: share of parties that vanish before they contribute.
             rules: other faults to inject.
-            analysis: what is announced of it.
+            analysis: the announced analysis.
             strata: the stratum of each respondent, where the variant has weights.
 
         Raises:
@@ -171,13 +171,13 @@ class Context:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """A run of a scenario: its outcome and how to report it.
+    """A run of a scenario: its outcome, and its report.
 
     Args:
         projection: applied to the tables that are reported.
-        estimate: what to report instead of the outcome's own, if it is worked over.
+        estimate: the estimate to report instead of the outcome's own.
         agreed: whether it was made to agree with known margins, and how is to be said.
-        rows: what a reader is shown instead of every attribute's table, the same keys in each.
+        rows: rows to report instead of the attributes' tables, all with the same keys.
         extra: the scenario's own keys of ``result.json``.
         error: further keys of its ``error``.
         notes: sentences for a reader.
@@ -203,7 +203,7 @@ class Finished:
         """A run that reports the calibrated estimate; this one without files of margins.
 
         Raises:
-            UsageError: the estimate cannot be calibrated so.
+            UsageError: the calibration is impossible.
         """
         if not calibration.files:
             return self
@@ -225,12 +225,12 @@ class Scenario(Generic[P]):
     """A named experiment.
 
     Args:
-        name: how it is called on the command line.
+        name: its name on the command line.
         summary: one sentence.
         parameters: a frozen ``msgspec.Struct`` with a default for every field; its docstring, or a
             ``msgspec.Meta(description=...)``, documents a field, and its bounds are checked.
         joint: whether what it estimates has a joint distribution, so that ``--synthetic`` can draw.
-        fixed: where all else is changed that is no parameter, as the end of an error.
+        fixed: end of the error about an unknown parameter: where else to change it.
         run: runs it; a reproduction, which has the parameter ``runs: Runs``, returns
             ``Reproduced``.
     """
@@ -260,10 +260,10 @@ class Scenario(Generic[P]):
 
         Args:
             variant: its class, or what else makes one for a ``survey``, such as ``with_keep``.
-            name, summary, joint: as of every scenario.
+            name, summary, joint: as for every scenario.
             records: makes the records, from a ``context`` and arguments of its own.
             names: which parameters there are, and in which order; all, if none is named.
-            defaults: of parameters, where they have none or another.
+            defaults: defaults of parameters that have none, or another one.
 
         Raises:
             TypeError: a parameter has no default.
@@ -290,7 +290,7 @@ class Scenario(Generic[P]):
         """Parameters from values or texts.
 
         Raises:
-            UsageError: names the parameter that is unknown or out of range, and what was expected.
+            UsageError: a parameter is unknown or out of range; names it and the expected values.
         """
         types = {f.encode_name: f.type for f in msgspec.structs.fields(self.parameters)}
         known = [*types]
@@ -312,7 +312,7 @@ class Scenario(Generic[P]):
             value = given.get(name)
             hint = number_hint(str(value), whole="whole number" in why)
             if isinstance(value, str):
-                # A text is what a number is read from here.
+                # Numbers are read from texts here.
                 why = why.removesuffix(", not a text")
             if allowed := choices(types.get(name)):
                 why = f"expected {allowed}"
@@ -323,7 +323,7 @@ class Scenario(Generic[P]):
             ) from error
         for info in msgspec.structs.fields(self.parameters):
             value, name = getattr(parameters, info.name), info.encode_name
-            # A result is JSON, which has no such number, and no path has such a text.
+            # JSON has no such numbers, and paths no such texts.
             if isinstance(value, float) and not math.isfinite(value):
                 raise UsageError(f"parameter {name!r} = {given.get(name)!r}: not a finite number")
             if isinstance(value, str) and "\0" in value:

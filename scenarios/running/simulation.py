@@ -67,14 +67,14 @@ class Simulation(Generic[V]):
         budget: the most epsilon that a party spends per respondent, in nats.
         honest: the number of parties in a sum that it takes to be honest (``Machine``).
         delta: the most that it spends so.
-        path: where to write the transcript, in memory by default. An earlier simulation there is
-            replaced, the record of a real survey never.
+        path: path of the transcript; by default it is kept in memory. An earlier simulation there
+            is replaced, the record of a real survey never.
         watch: called with the charter before the run; what it returns is told every entry as it is
             recorded.
         workers: the number of workers that the parties live in, over ``tcp`` or ``tls``; by default
             they live in this process. The parties of a worker that dies are gone.
-        engine: whose the workers are, as of ``open_engine``.
-        analysis: what is announced of it.
+        engine: engine of the workers, from ``open_engine``.
+        analysis: the announced analysis.
         withheld: keep the seed out of the transcript. Whoever has it can undo every randomization.
         strata: the stratum of each respondent, where the variant has weights. The true shares are
             then weighted too.
@@ -107,13 +107,13 @@ class Simulation(Generic[V]):
     strata: Sequence[str] | None = None
 
     def run(self) -> Outcome[V]:
-        """Run it; raises as the class says."""
+        """Run the simulation; raises like the class."""
         transport = self._carrier("local")
         if transport != "local":
             return trio.run(replace(self, transport=transport).run_async)
         with collector_paused():
             setting = self._setting()
-            with self._recorded(setting, transport) as recorded:
+            with self._record(setting, transport) as recorded:
                 try:
                     run = run_locally(
                         recorded.exchange,
@@ -131,7 +131,7 @@ class Simulation(Generic[V]):
             return recorded.outcome(run)
 
     async def run_async(self) -> Outcome[V]:
-        """Run it inside a trio program; raises as the class says."""
+        """Run the simulation inside a trio program; raises like the class."""
         transport = self._carrier("memory")
         if transport == "local":
             raise UsageError("transport 'local' is not asynchronous: call simulate")
@@ -155,7 +155,7 @@ class Simulation(Generic[V]):
             keys = keys_by(engine_for(self.workers, self.engine))
         with collector_paused():
             setting = self._setting(keys)
-            with self._recorded(setting, transport) as recorded:
+            with self._record(setting, transport) as recorded:
                 async with recording(recorded.recorder):
                     run = await self._run(recorded.exchange, setting, transport)
             return recorded.outcome(run)
@@ -169,7 +169,7 @@ class Simulation(Generic[V]):
         return self.records.weighted([weights[name] for name in self.strata])
 
     def _carrier(self, usual: TransportName) -> TransportName:
-        """The transport: the one asked for, else the usual one, with workers TCP."""
+        """The requested transport, or else the default; TCP with workers."""
         transport, workers = self.transport, self.workers
         if transport is not None and transport not in TRANSPORTS:
             raise UsageError(f"transport {transport!r}: expected one of {', '.join(TRANSPORTS)}")
@@ -193,7 +193,7 @@ class Simulation(Generic[V]):
         )
 
     async def _run(self, exchange: Exchange, setting: Setting, transport: TransportName) -> Run:
-        """Run the parties, live: in workers, or in this process."""
+        """Run live parties in workers or in this process."""
         if self.workers is not None and self.engine is not None:
             from scenarios.running.workers import run_in_workers
 
@@ -229,8 +229,8 @@ class Simulation(Generic[V]):
             )
 
     @contextmanager
-    def _recorded(self, setting: Setting, transport: TransportName) -> Generator[_Recorded[V]]:
-        """The record of the run, whose file gets its name after the block."""
+    def _record(self, setting: Setting, transport: TransportName) -> Generator[_Recorded[V]]:
+        """The record of the run; its file gets its name after the block."""
         started = time.perf_counter()
         if self.workers is None and transport in ("tcp", "tls"):
             from scenarios.running.loopback import allow_connections
@@ -273,7 +273,7 @@ class Simulation(Generic[V]):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Recorded(Generic[V]):
-    """A run on its way, with its record."""
+    """A run in progress, with its record."""
 
     simulation: Simulation[V]
     setting: Setting
@@ -301,7 +301,7 @@ class _Recorded(Generic[V]):
 
 
 def _simulating(made: Callable[P, Simulation[V]]) -> Callable[P, Outcome[V]]:
-    """A function that runs a simulation, with the arguments that make one."""
+    """A function that makes a simulation from its arguments and runs it."""
 
     def simulate(*args: P.args, **options: P.kwargs) -> Outcome[V]:
         return made(*args, **options).run()

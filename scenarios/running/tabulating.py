@@ -1,7 +1,7 @@
-"""Populations by law: cohorts are drawn, asked and counted by an engine, and their counts added.
+"""Surveys by law: an engine draws people in cohorts, asks them, and adds up their reports.
 
-Nobody is live and nothing is recorded: the reports are drawn by the clients' own code, from people
-who are drawn from a population. So 10^9 respondents take a minute.
+There are no live parties and no record. The clients' own code draws the reports, from people who
+are drawn from a population. 10^9 respondents take a minute.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from scenarios.running.calibrating import UNCALIBRATED, Calibration
 from scenarios.running.engines.carrying import own_files, packed, unpacked
 from scenarios.running.engines.engine import Engine, EngineName, completed
 from scenarios.running.engines.opening import open_engine
-from scenarios.running.engines.sweep import code_of
+from scenarios.running.engines.sweep import code_versions
 from scenarios.running.outcomes import Outcome, V_co, WithEstimate
 from scenarios.running.parameters import parameters_checked
 from scenarios.running.scenario import Context, Scenario
@@ -62,41 +62,44 @@ P = TypeVar("P", bound=msgspec.Struct)
 MAX_PEOPLE = 2**53
 MAX_COHORT = 2**27
 MAX_COHORTS = 2**24
-"""The most people, the largest cohort, and the most cohorts."""
+"""The maximum number of people, of people in a cohort, and of cohorts."""
 
 COHORT = 1_000_000
-"""Of how many people a cohort is by default."""
+"""The default number of people in a cohort."""
 
 WRITTEN_EVERY = 10.0
-"""How many seconds of work are lost at most if a driver dies; more where writing takes long."""
+"""Seconds between two writes of the file, which is the work lost if a driver dies.
+
+Longer where writing takes long.
+"""
 
 _SHARE_OF_WRITING = 0.02
 
 ABOUT_POPULATION = Intervals(about="population")
-"""The intervals of people by law, who are drawn from a population and shown beside it."""
+"""Intervals about the population that people are drawn from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tabulated(Generic[V_co]):
-    """Result of asking respondents by law. Its type is that of the variant.
+    """Result of asking people by law, generic in the variant.
 
     Args:
-        variant: how they were asked.
-        population: where they were drawn from.
-        n: how many they are.
-        cohort: of how many a cohort is; the last one may be smaller.
-        cohorts: how many cohorts were counted, in all stages.
-        stages: how many questions there were, such as the rounds of PrivKVM.
-        seed: what decided all randomness.
-        engine: what carried out the work.
-        parties: over how many they were spread; None if each was one.
-        result: as the aggregator would publish it; its counts may exceed their type on the wire.
-        digest: the root of the Merkle tree over the cohorts' counts, 32 bytes. It is the same on
-            every engine.
-        loss: what the ledger says of a respondent: of a sum, what it would say whoever conspires.
-        seconds: how long it took.
-        calibration: what the estimate that is reported is made to agree with.
-        withheld: whether this is a trial on real records, whose seed is not written down.
+        variant: the protocol.
+        population: the population that people were drawn from.
+        n: the number of people.
+        cohort: the number of people in a cohort; the last cohort may be smaller.
+        cohorts: the number of cohorts in all stages.
+        stages: the number of questions, such as the rounds of PrivKVM.
+        seed: the source of all randomness.
+        engine: the engine that did the work.
+        parties: the number of parties that held the people; None if each person was a party.
+        result: the result as an aggregator would publish it. Counts may exceed the wire format.
+        digest: the root of the Merkle tree over the cohorts' counts, 32 bytes, equal on all
+            engines.
+        loss: a respondent's privacy loss by the ledger; for a sum, the loss whoever conspires.
+        seconds: running time.
+        calibration: known margins that the reported estimate is fitted to.
+        withheld: whether this is a trial on real records, with a seed that is not written down.
     """
 
     variant: V_co
@@ -123,26 +126,26 @@ class Tabulated(Generic[V_co]):
 
     @property
     def estimate(self: WithEstimate[E]) -> E:
-        """The estimate in the result, of the type that the variant's estimates have."""
+        """The estimate in the result, of the variant's own type."""
         return self.variant.estimate(self.result)
 
     @property
     def reported(self) -> Estimate:
-        """The estimate to report.
+        """The estimate to report, calibrated if requested.
 
         Raises:
-            UsageError: it cannot be calibrated so.
+            UsageError: the calibration is impossible.
         """
         return self.calibration.of(self.estimate) if self.calibration.files else self.estimate
 
     @property
     def attribute_epsilon(self) -> dict[str, float]:
-        """Epsilon of a respondent by the ledger, for records that differ in one attribute."""
+        """A respondent's epsilon for records that differ in one attribute, by attribute."""
         return {name: self.loss.attributes.get(name, 0.0) for name in self.variant.survey.names}
 
     @property
     def sentence(self) -> str:
-        """Sentence on who was asked, by law."""
+        """Sentence on the people and their population."""
         return (
             f"{count(self.n, 'person', 'people')} by law, drawn from "
             f"{self.population.says}: nobody was live, no message was sent, and nothing was "
@@ -165,47 +168,40 @@ def tabulate(
     keep: bool = False,
     progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> Tabulated[V]:
-    """Ask many people by law: draw them from a population, cohort by cohort, and count the answers.
+    """Ask many people by law: draw them from a population, cohort by cohort, and count the reports.
 
     The same seed, n and cohort give the same counts and the same digest on every engine. Memory is
-    bounded, whatever n, but for 32 bytes a cohort.
+    bounded for any n, apart from 32 bytes per cohort.
 
     Args:
-        variant: how people are asked; what a person says must depend on the question and her own
-            record alone.
-        population: where they are drawn from; records are drawn with replacement.
-        n: how many people, 1 to 2**53.
-        cohort: of how many people one task is, 1 to 2**27.
-        seed: decides all randomness, 0 to 2**64 - 1. It protects nobody.
-        engine: what carries out the work, or its name.
-        jobs: how many tasks run at a time, if an engine is opened by its name.
-        address: of a cluster that Ray is to use.
-        parties: over how many people are spread, who each add coins to a sum that has them; None if
-            everybody is one. It makes no other difference.
-        path: a file of finished cohorts, replaced every few seconds. If it is there, the work goes
-            on from it; when all is done, it is removed.
-        keep: leave the file when all is done, until the result is written: whoever does that
-            removes it.
-        progress: told how many people were asked, and of how many at most.
+        variant: the protocol; a person's report may depend only on the question and her own record.
+        population: the population to draw from; records are drawn with replacement.
+        n: number of people, 1 to 2**53.
+        cohort: number of people in a task, 1 to 2**27.
+        seed: source of all randomness, 0 to 2**64 - 1. It protects nobody.
+        engine: an engine, or the name of one to open.
+        jobs: number of concurrent tasks of an engine opened by name.
+        address: address of a Ray cluster, for an engine opened by name.
+        parties: number of parties that the people are spread over, each of which adds its own coins
+            to a sum with coins; None if every person is a party. It has no other effect.
+        path: a file of finished cohorts, updated every few seconds. An existing file is resumed;
+            the file is removed at the end.
+        keep: leave the file at the end, for the caller to remove once the result is written.
+        progress: called with the number of people asked so far, and their maximum number.
 
     Raises:
-        CannotTabulateError: the variant is such that nobody answers by herself; it says why.
-        LocalProtocolError: the code of the variant, its randomizer or the population fails; says of
-            which cohort, and how.
-        UnsupportedEventError: what the variant's reports tell contradicts what it states.
-        UsageError: arguments out of range or that do not fit together, or a file at ``path`` that
-            is damaged or of another tabulation.
-        SurveyError: the population is of another survey than the variant's.
-        EngineError: workers cannot be kept alive, or cannot be reached.
+        CannotTabulateError: in this variant a report depends on other people.
+        LocalProtocolError: the code of the variant, its randomizer or the population fails in a
+            cohort.
+        UnsupportedEventError: the variant's reports reveal something else than it declares.
+        UsageError: arguments out of range or in conflict, or a file at ``path`` that is damaged or
+            belongs to another tabulation.
+        SurveyError: the population belongs to another survey.
+        EngineError: workers keep dying, or cannot be reached.
         OSError: the file cannot be written.
     """
-    if isinstance(population, Records):
-        population = Resampled(population)
     _check_sizes(n, cohort, parties)
-    try:
-        job = Job(variant, population, seed)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
+    job = _make_job(variant, population, seed)
     with ExitStack() as stack:
         opened = _engine_in(stack, engine, jobs, address)
         file = None if path is None else Path(path)
@@ -219,7 +215,7 @@ def tabulate(
             remove_snapshot(file)
     return Tabulated(
         variant=variant,
-        population=population,
+        population=job.population,
         n=n,
         cohort=cohort,
         cohorts=driver.tree.count,
@@ -232,6 +228,14 @@ def tabulate(
         loss=driver.loss,
         seconds=driver.seconds,
     )
+
+
+def _make_job(variant: Variant, population: Population | Records, seed: int) -> Job:
+    law = Resampled(population) if isinstance(population, Records) else population
+    try:
+        return Job(variant, law, seed)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
 
 def _check_sizes(n: int, cohort: int, parties: int | None) -> None:
@@ -250,7 +254,7 @@ def _check_sizes(n: int, cohort: int, parties: int | None) -> None:
 def _engine_in(
     stack: ExitStack, engine: Engine | EngineName, jobs: int | None, address: str | None
 ) -> Engine:
-    """An engine, opened while the stack is if it is given by its name."""
+    """The engine; one given by name is opened until the stack closes."""
     if not isinstance(engine, Engine):
         return stack.enter_context(open_engine(engine, jobs=jobs, address=address))
     if jobs is not None or address is not None:
@@ -259,11 +263,11 @@ def _engine_in(
 
 
 class _Driver:
-    """A tabulation under way.
+    """A tabulation in progress.
 
     Attributes:
-        tree: of the cohorts of all finished stages.
-        stages: how many are finished.
+        tree: Merkle tree over the cohorts of all finished stages.
+        stages: number of finished stages.
     """
 
     def __init__(
@@ -294,29 +298,29 @@ class _Driver:
         self._finished: list[tuple[bytes, bytes]] = []
         self._losses: dict[int, Loss] = {}
         self._people = 0
-        self._shared: Job | bytes = job if engine.name == "here" else packed(_itself, job)
+        self._shared: Job | bytes = job if engine.name == "here" else packed(_return_job, job)
 
     @property
     def seconds(self) -> float:
-        """Spent so far, those before a resumption included."""
+        """Running time so far, including the time before a resumption."""
         return self._before + time.monotonic() - self._started
 
     @property
     def loss(self) -> Loss:
-        """Loss of a respondent by the ledger; each is in one group."""
+        """The largest loss of a respondent; each belongs to one group."""
         return maximum(list(self._losses.values()))
 
     def run(self) -> Message:
-        """Ask stage by stage; returns the result."""
+        """Ask stage by stage; return the result."""
         variant = self._job.variant
         asking = variant.stages(self._n)
         with blaming(variant):
             stage = next(asking)
         self._check_sums()
         while True:
-            # What people of one group tell is that of its last stage, which goes through all.
+            # The last stage of a group accounts for all that its people reveal.
             self._losses[stage.group] = respondent_loss(self._job, stage)
-            totals = self._sum_of(stage)
+            totals = self._count_stage(stage)
             try:
                 with blaming(variant):
                     stage = asking.send(totals)
@@ -326,25 +330,26 @@ class _Driver:
                 return result
 
     def _check_sums(self) -> None:
-        """Refuse a sum that cannot be, before people are drawn for it."""
+        """Refuse impossible parameters of a sum before any people are drawn."""
         sums = sums_of(self._job.variant)
         if sums is not None:
             with parameters_checked():
                 sums.degree(self._n if self._parties is None else self._parties)
 
-    def _sum_of(self, stage: Stage) -> Totals:
+    def _count_stage(self, stage: Stage) -> Totals:
+        """Count all cohorts of a stage, those in the file excepted."""
         tally = Tally(self.stages, people=stage.people, cohort=self._cohort)
         self._restore(tally)
         total = self._people + stage.people + stage.rest
         self._progress(self._people + tally.people, total)
         try:
-            for cohort, counted in completed(self._engine, _count, self._tasks(stage, tally)):
+            for cohort, counted in completed(self._engine, _count_task, self._tasks(stage, tally)):
                 tally.add(cohort, counted)
                 self._progress(self._people + tally.people, total)
                 if time.monotonic() - self._written > self._pause:
                     self._write(tally.state())
         except BaseException:
-            # On a full disk, or with a cohort added in part, the file stays as it was.
+            # With a full disk or a partly added cohort, keep the previous file.
             with contextlib.suppress(OSError):
                 if tally.whole:
                     self._write(tally.state())
@@ -380,7 +385,7 @@ class _Driver:
             raise UsageError(f"{self._file}: {error}; delete it to begin anew") from error
 
     def _write(self, state: tuple[bytes, bytes, bytes]) -> None:
-        """Write the file: the finished stages, and the state of the present one."""
+        """Write the finished stages and the state of the current one."""
         if self._file is None:
             return
         began = time.monotonic()
@@ -411,17 +416,17 @@ def about(job: Job, *, n: int, cohort: int, parties: int | None = None) -> dict[
         "n": n,
         "cohort": cohort,
         "parties": parties,
-        **code_of(own_files(job)),
+        **code_versions(own_files(job)),
     }
 
 
-def _itself(job: Job) -> Job:
+def _return_job(job: Job) -> Job:
     return job
 
 
 @functools.lru_cache(maxsize=2)
-def _unpacked(packed_job: bytes) -> Job:
-    """A job that travelled to this process, unpacked once for all of its cohorts."""
+def _unpack_job(packed_job: bytes) -> Job:
+    """A job sent to this process, unpacked once for all of its cohorts."""
     job: Job = unpacked(packed_job)[1]
     return job
 
@@ -435,9 +440,9 @@ class _Task:
     parties: int | None
 
 
-def _count(task: _Task) -> Counted:
-    """The kernel."""
-    job = task.job if isinstance(task.job, Job) else _unpacked(task.job)
+def _count_task(task: _Task) -> Counted:
+    """Count a cohort, in any process."""
+    job = task.job if isinstance(task.job, Job) else _unpack_job(task.job)
     return count_cohort(job, task.stage, task.cohort, task.k, task.parties)
 
 
@@ -445,7 +450,7 @@ def surveyed(scenario: Scenario[P], parameters: P, context: Context) -> Surveyed
     """Variant and population that a scenario would simulate.
 
     Raises:
-        UsageError: it simulates nothing through its context, or with faults.
+        UsageError: the scenario simulates nothing through its context, or injects faults.
     """
     if scenario.reproduces:
         raise UsageError(
@@ -454,30 +459,34 @@ def surveyed(scenario: Scenario[P], parameters: P, context: Context) -> Surveyed
     asking = _Asking(seed=context.seed, data=context.data)
     try:
         scenario.run(parameters, asking)
-    except _HeardError as heard:
-        return heard.surveyed
+    except _SimulationReached as reached:
+        return reached.surveyed
     raise UsageError(f"scenario {scenario.name!r} does not call context.simulate: nobody is asked")
 
 
 class Surveyed(NamedTuple):
-    """Simulation of a scenario, and its number of parties; None if each person is one."""
+    """A scenario's simulation. ``parties`` is None if each person is a party."""
 
     variant: Variant
     population: Population
     parties: int | None = None
 
 
-class _HeardError(BaseException):
-    """Ends a scenario where it would simulate; no ``except Exception`` of its own holds it up."""
+class _SimulationReached(BaseException):
+    """Ends a scenario at its simulation; a ``BaseException`` passes its own error handlers."""
 
     def __init__(self, surveyed: Surveyed) -> None:
-        super().__init__("heard")
+        super().__init__("simulation reached")
         self.surveyed = surveyed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asking(Context):
-    """A context that simulates nothing, but ends the scenario with what it would simulate."""
+    """A context that ends the scenario at its simulation.
+
+    Args:
+        laws: the populations that records were drawn from.
+    """
 
     laws: list[tuple[Records, Population]] = field(default_factory=list)
 
@@ -498,8 +507,8 @@ class _Asking(Context):
     ) -> Outcome[V]:
         if drop or rules:
             raise UsageError("people by law never depart: no faults can be injected")
-        laws = (law for of, law in self.laws if of is records)
-        raise _HeardError(Surveyed(variant, next(laws, None) or Resampled(records), parties))
+        laws = (law for drawn, law in self.laws if drawn is records)
+        raise _SimulationReached(Surveyed(variant, next(laws, None) or Resampled(records), parties))
 
 
 def _check(name: str, given: int, most: int) -> None:

@@ -39,7 +39,7 @@ from transports.switch import Switch
 from transports.tls import client_context, server_context
 
 JOINING = 600.0
-"""How long the workers may take to come, in seconds: a cluster may have to grow first."""
+"""Seconds that workers may take to connect: a cluster may have to grow first."""
 
 LIMITS = Limits(handshake=60.0, idle=float("inf"), stall=600.0)
 """Hub and workers compute for many parties at a time, and are silent meanwhile."""
@@ -49,13 +49,13 @@ class ShardTask(msgspec.Struct, frozen=True, kw_only=True):
     """Task of a worker.
 
     Args:
-        charter: of the survey.
+        charter: the survey's charter.
         shard: which parties are its own.
-        records: what they hold, all of it.
-        seed: of the simulation.
+        records: records of all its parties.
+        seed: the simulation's seed.
         budget: the most epsilon that a party spends per respondent, in nats, or None.
-        honest, delta: what it consents to beside that (``Machine``).
-        host, port: where the hub listens.
+        honest, delta: terms that its parties consent to (``Machine``).
+        host, port: address of the hub.
         credentials: for TLS, or None.
     """
 
@@ -78,7 +78,7 @@ class ShardEnded(msgspec.Struct, frozen=True):
     """Outcome of the parties of a shard.
 
     Args:
-        endings: by place on the roster, of those that are not ``DONE``.
+        endings: endings other than ``DONE``, by place on the roster.
         failure: why the worker could not connect, or None.
     """
 
@@ -102,7 +102,7 @@ def keys_by(engine: Engine) -> PublicKeys:
     """Maker of public keys by an engine: in one process it would take a tenth of the run."""
 
     def derive(seed: int, names: Sequence[PartyId]) -> list[bytes]:
-        ends = _even(len(names), engine.jobs)
+        ends = _split_evenly(len(names), engine.jobs)
         tasks = [KeysTask(seed, names[start:stop]) for start, stop in itertools.pairwise(ends)]
         joined = b"".join(in_order(engine, derive_keys, tasks))
         return [joined[i : i + KEY_BYTES] for i in range(0, len(joined), KEY_BYTES)]
@@ -172,20 +172,19 @@ async def run_in_workers(
     joining: float = JOINING,
     linger: float = LINGER,
 ) -> Run:
-    """Run a survey whose parties live in the workers of an engine.
+    """Run a survey with its parties in the workers of an engine.
 
     The parties of a worker that dies are gone; their endings say so.
 
     Args:
         exchange: the rules of the hub, and its record.
         records: the true answers, in the order of the parties.
-        workers: how many, no more than ``engine_for`` allows; each has about as many parties.
+        workers: number of workers, limited by ``engine_for``; parties are spread evenly.
         secured: whether they dial in over TLS.
         budget: the most epsilon that a party spends per respondent, in nats.
-        honest, delta: what it consents to beside that.
-        joining: how long the workers may take to come, in seconds.
-        linger: how long nobody may have said anything, once the aggregator has ended, until those
-            who have not ended are given up, in seconds.
+        honest, delta: terms that parties consent to.
+        joining: seconds that the workers may take to connect.
+        linger: seconds of silence after the aggregator's end until remaining parties are given up.
 
     Raises:
         EngineError: as ``Engine.drain``.
@@ -232,17 +231,17 @@ async def run_in_workers(
                 await watched.all_back.wait()
     failure = aggregator.failure
     if failure is not None and not isinstance(failure, QuorumError):
-        # For want of a quorum the endings say it.
+        # Without a quorum, the endings give the reasons.
         for why in watched.lost.values():
             failure.add_note(why)
     return finished_run(aggregator, watched.endings(exchange.departed))
 
 
 def engine_for(workers: int, engine: Engine | None) -> Engine:
-    """An engine, once it is certain that it has so many workers.
+    """An engine, checked to have so many workers.
 
     Raises:
-        UsageError: says what does not fit.
+        UsageError: the numbers do not fit.
     """
     if workers < 1:
         raise UsageError(f"{workers} workers: expected at least 1")
@@ -256,15 +255,15 @@ def engine_for(workers: int, engine: Engine | None) -> Engine:
 
 
 def split_shards(parties: int, workers: int) -> list[Shard]:
-    """Runs of neighbours on the roster, whose lengths differ by at most 1."""
-    ends = _even(parties, workers)
+    """Runs of neighbours on the roster, with lengths that differ by at most 1."""
+    ends = _split_evenly(parties, workers)
     return [
         Shard(i + 1, ends[i] + 1, ends[i + 1], os.urandom(SECRET_BYTES)) for i in range(workers)
     ]
 
 
-def _even(count: int, parts: int) -> list[int]:
-    """Starts of as many parts of nearly one length, and the end of the last."""
+def _split_evenly(count: int, parts: int) -> list[int]:
+    """Starts of ``parts`` parts of nearly equal length, and the end of the last."""
     return [count * i // parts for i in range(parts + 1)]
 
 
@@ -285,11 +284,11 @@ class _Watched:
         self.lost: dict[int, str] = {}
 
     async def run(self, tasks: Sequence[ShardTask], hub: ShardHub) -> None:
-        """Have the tasks carried out; the parties of a task that is lost are gone."""
+        """Run the tasks; if a task is lost, its parties are gone."""
 
         def submit() -> None:
             for task in tasks:
-                # Its parties have spoken: another worker could not say the same again.
+                # Its parties have sent messages that another worker could not repeat.
                 self._engine.submit(task.shard.number, run_shard, task, again=False)
 
         await trio.to_thread.run_sync(submit)
@@ -310,7 +309,7 @@ class _Watched:
         """Ending of each party.
 
         Args:
-            departed: who has left the hub, and why.
+            departed: members that have left the hub, with reasons.
         """
         endings: dict[PartyId, str] = {}
         for number, shard in self._shards.items():

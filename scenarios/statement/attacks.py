@@ -29,12 +29,10 @@ _NOT_ALL = "this does not show that nothing leaks"
 
 
 def state_attack(name: str, found: Attack | ClientAttack, *, seconds: float) -> Statement:
-    """The verdict, what it is about, and the figures of every pair of inputs.
+    """Statement of an attack: verdict, subject, and figures of every pair of inputs.
 
     Args:
-        name: of what was attacked, if that is not a variant.
-        found: what was found.
-        seconds: how long it took.
+        name: name of the attacked code, if it is not a variant.
     """
     chance = f"probability of a false accusation at most {found.alpha:g}"
     chance += f"; delta {found.delta:g}" if found.delta else ""
@@ -92,7 +90,7 @@ def state_attack(name: str, found: Attack | ClientAttack, *, seconds: float) -> 
 
 
 def attack_values(name: str, found: Attack | ClientAttack) -> dict[str, Any]:
-    """An attack for JSON; the arguments are those of ``state_attack``."""
+    """An attack for JSON; arguments as for ``state_attack``."""
     verdict = {
         "accused": found.accused,
         "undecided": found.undecided,
@@ -122,13 +120,11 @@ def _probe_values(probe: Probe) -> dict[str, Any]:
 def state_active(
     name: str, found: ActiveAttack, written: Sequence[Path], *, seconds: float
 ) -> Statement:
-    """The verdict, each finding with its script, and what is rightly charged.
+    """Statement of an active attack: verdict, findings with scripts, and charged losses.
 
     Args:
-        name: of the variant, as a person gave it.
-        found: what was found.
+        name: the variant's name as given.
         written: the files of the scripts; empty if there are none.
-        seconds: how long it took.
     """
     scripts, behaviours = count(found.tried, "script"), count(found.covered, "behaviour")
     charged = (
@@ -174,9 +170,9 @@ def state_every(every: Sequence[ActiveAttack]) -> Statement:
     accused = [found.variant for found in every if found.accused]
     scripts = count(sum(found.tried for found in every), "script")
     if accused:
-        verdict = _accused(f"{', '.join(accused)}; {len(every)} variants, {scripts}.")
+        verdict = _accusing_verdict(f"{', '.join(accused)}; {len(every)} variants, {scripts}.")
     else:
-        verdict = _not_accused(f"{len(every)} variants, {scripts}; {_NOT_ALL}.")
+        verdict = _acquitting_verdict(f"{len(every)} variants, {scripts}; {_NOT_ALL}.")
     return Statement(verdicts=(verdict,))
 
 
@@ -184,9 +180,9 @@ def state_replayed(script: Script, found: Sequence[Finding]) -> Statement:
     """State the outcome of a script that is played again."""
     return Statement(
         verdicts=(
-            _accused(f"{found[0].what}.")
+            _accusing_verdict(f"{found[0].what}.")
             if found
-            else _not_accused("this script brings nothing out any more."),
+            else _acquitting_verdict("this script brings nothing out any more."),
         ),
         sections=(
             Section(
@@ -224,8 +220,8 @@ def _on_active(found: ActiveAttack) -> Verdict:
     if found.accused:
         first = found.findings[0]
         besides = f" ({more})" if (more := rest(len(found.findings), 1)) else ""
-        return _accused(f"{first.what}{besides}.")
-    return _not_accused(
+        return _accusing_verdict(f"{first.what}{besides}.")
+    return _acquitting_verdict(
         f"{found.target} revealed nothing that its ledger does not charge, in any script "
         f"that was played; {_NOT_ALL}."
     )
@@ -244,17 +240,17 @@ def _verdict(found: Attack | ClientAttack) -> Verdict:
 def _verdict_on_client(found: ClientAttack) -> Verdict:
     probe = found.probe
     if found.accused:
-        return _accused(
+        return _accusing_verdict(
             f"the reports reveal at least epsilon {probe.lower:.4f} about {probe.pair}, "
             f"and {found.claims:.4f} is claimed."
         )
     if found.undecided:
         most = probe.tried[0].provable
-        return _undecided(
+        return _undecided_verdict(
             f"the claimed {found.claims:.4f} could not be exceeded with so few trials: "
             f"at most epsilon {most:.4f} can be proved."
         )
-    return _not_accused(
+    return _acquitting_verdict(
         f"nothing that was tried exceeds the claimed {found.claims:.4f}; "
         f"at least epsilon {probe.lower:.4f} is revealed about {probe.pair}."
     )
@@ -263,9 +259,9 @@ def _verdict_on_client(found: ClientAttack) -> Verdict:
 def _verdict_on_variant(found: Attack) -> Verdict:
     worst = found.worst
     if found.accused:
-        return _accused(
+        return _accusing_verdict(
             f"the view reveals at least epsilon {worst.lower:.4f} about {worst.pair}, "
-            f"and the ledger says at most {worst.bound:.4f}{_assumed(worst)}."
+            f"and the ledger says at most {worst.bound:.4f}{_assumption(worst)}."
         )
     if all(math.isinf(probe.bound) for probe in found.probes):
         return Verdict(
@@ -281,31 +277,31 @@ def _verdict_on_variant(found: Attack) -> Verdict:
     if short:
         probe, weakest = max(short, key=lambda one: one[1].bound - one[1].provable)
         more = f" ({others})" if (others := rest(len(short), 1)) else ""
-        return _undecided(
-            f"of {probe.pair}{more}, the ledger's {weakest.bound:.4f}{_assumed(weakest)} could not "
-            f"be exceeded with so few trials: at most epsilon {weakest.provable:.4f} can be proved "
-            f"in {weakest.views}."
+        return _undecided_verdict(
+            f"of {probe.pair}{more}, the ledger's {weakest.bound:.4f}{_assumption(weakest)} could "
+            f"not be exceeded with so few trials: at most epsilon {weakest.provable:.4f} can be "
+            f"proved in {weakest.views}."
         )
-    return _not_accused(
-        f"nothing that was tried exceeds the ledger{_assumed(worst)}; {worst.pair} comes nearest "
-        "to it."
+    return _acquitting_verdict(
+        f"nothing that was tried exceeds the ledger{_assumption(worst)}; {worst.pair} comes "
+        "nearest to it."
     )
 
 
-def _assumed(found: Probe | Tried) -> str:
-    """The assumption of the ledger's figure, to be put behind it."""
+def _assumption(found: Probe | Tried) -> str:
+    """The assumption behind the ledger's figure, to be appended to it."""
     return assumed((found.honest,)) if found.honest else ""
 
 
-def _accused(says: str) -> Verdict:
+def _accusing_verdict(says: str) -> Verdict:
     return Verdict(word="Accused", state="bad", says=says)
 
 
-def _undecided(says: str) -> Verdict:
+def _undecided_verdict(says: str) -> Verdict:
     return Verdict(word="Undecided", state="care", says=says)
 
 
-def _not_accused(says: str) -> Verdict:
+def _acquitting_verdict(says: str) -> Verdict:
     return Verdict(word="Not accused", state="good", says=says)
 
 

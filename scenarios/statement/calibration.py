@@ -33,14 +33,14 @@ def calibration_values(estimate: Estimate) -> dict[str, Any]:
 
 
 def calibration_sentences(estimate: Estimate) -> Iterator[str]:
-    """The same in words, and what it corrects; then known shares that the reports contradict."""
+    """Sentences on a calibration, its effect, and margins that the reports contradict."""
     found = estimate.calibration
     if found is None:
         raise TypeError(f"{estimate!r}: expected a calibrated estimate")
     effective = found.effective_n
     if found.fit is not None:
         fit = found.fit
-        what = f"Raked to {_listed(found.known)}" if found.known else "RR-Adjustment"
+        what = f"Raked to {_margin_names(found.known)}" if found.known else "RR-Adjustment"
         yield (
             f"{what}: {count(fit.sweeps, 'sweep')}, margin error {fit.margin_error:.2g}"
             f"{'' if fit.converged else ', not converged'}; effective sample size of the "
@@ -58,11 +58,11 @@ def calibration_sentences(estimate: Estimate) -> Iterator[str]:
             if found.far
             else " Errors are about the population, if the respondents are a random sample of it."
         )
-        yield f"Calibrated linearly to {_listed(found.known)}{weights}.{errors}"
+        yield f"Calibrated linearly to {_margin_names(found.known)}{weights}.{errors}"
     else:
         unclear = "" if found.clear else " A stratum is too small, so errors are unknown."
         yield (
-            f"Post-stratified by {_listed(found.known)}: errors are about the population, "
+            f"Post-stratified by {_margin_names(found.known)}: errors are about the population, "
             f"if those who answer in a stratum are like the rest of it.{unclear}"
         )
     yield from _cautions(found)
@@ -83,7 +83,7 @@ def _cautions(found: Calibrated) -> Iterator[str]:
 
 
 def _other_way(known: Sequence[Margin]) -> str:
-    """The method that corrects what this one does not, as the command takes it."""
+    """Advice to use the other method, with its option."""
     one = ""
     if len(known) > 1:
         one = ", which takes one margin: of one attribute, or of several together"
@@ -93,5 +93,5 @@ def _other_way(known: Sequence[Margin]) -> str:
     )
 
 
-def _listed(margins: Iterable[Margin]) -> str:
+def _margin_names(margins: Iterable[Margin]) -> str:
     return ", ".join(" by ".join(map(cut, margin.names)) for margin in margins)

@@ -1,4 +1,4 @@
-"""Statement of a comparison of variants: measured errors beside predicted ones."""
+"""Statement of a comparison of variants: measured and predicted errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scenarios.wording.formatting import NONE, as_json, count
 
 
 def state_comparison(done: Comparison) -> Statement:
-    """The errors of the variants at each epsilon, what was not run, and the notes."""
+    """Statement of errors at each epsilon, variants that were not run, and notes."""
     runs = count(max(each.runs for each in done.measured), "run")
     ran = [each for each in done.measured if not each.why]
     notes = _notes(done)
@@ -47,7 +47,7 @@ def state_comparison(done: Comparison) -> Statement:
 
 
 def _grids(ran: Sequence[Measured], projection: str) -> Iterator[Grid]:
-    """The variants under each epsilon."""
+    """A table of the variants for each epsilon."""
     projected = projection != "none"
     honest = any(each.among is not None for each in ran)
     for epsilon in dict.fromkeys(each.epsilon for each in ran):
@@ -84,7 +84,7 @@ def _cells(each: Measured, *, projected: bool, honest: bool) -> tuple[str, ...]:
 
 
 def _honest(each: Measured) -> str:
-    """Number that have to be honest; a dash where no epsilon bounds what is revealed."""
+    """Number of parties that must be honest; a dash without a bound on epsilon."""
     if each.among is None:
         return "any" if each.bounded else NONE
     return f"{each.among.honest:,} of {each.among.parties:,}"
@@ -99,7 +99,7 @@ def _with_error(figure: Figure | None) -> str:
 
 
 def _left_out(measured: Sequence[Measured]) -> Iterator[str]:
-    """Variants that were not run, by the reason; at several epsilons each is named once."""
+    """Variants that were not run, by reason; each is named once for all epsilons."""
     found: dict[str, list[str]] = {}
     for each in measured:
         if each.why:
@@ -111,13 +111,12 @@ def _left_out(measured: Sequence[Measured]) -> Iterator[str]:
 
 
 def _notes(done: Comparison) -> tuple[str, ...]:
-    """Notes on the figures for a reader."""
     setup = done.setup
     notes = [
         "measured: root mean squared error of the raw shares over all cells of the target, "
         "about those who answered, ± its Monte Carlo error; predicted: the same by the "
         "variant's own closed form, for the shares of these records",
-        f"held: how many {LEVEL:.0%} intervals held the true share, in {_judged(done)} runs",
+        f"held: how many {LEVEL:.0%} intervals held the true share, in {_judged_runs(done)} runs",
     ]
     if any(each.among is not None for each in done.measured):
         notes.append(
@@ -154,14 +153,14 @@ def _notes(done: Comparison) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _judged(done: Comparison) -> str:
-    """Number of runs in which intervals were judged, in words."""
+def _judged_runs(done: Comparison) -> str:
+    """Share of the runs with judged intervals, in words."""
     runs = max((each.runs for each in done.measured), default=0)
     return f"about {JUDGED} of the" if runs > 1.5 * JUDGED else "all"
 
 
 def _by_messages(done: Comparison) -> str:
-    """The names of those simulated so."""
+    """Names of the variants that were simulated by messages."""
     names = (each.variant for each in done.measured if each.simulated == "by messages")
     return ", ".join(dict.fromkeys(names))
 

@@ -19,12 +19,12 @@ Figure: TypeAlias = Composition | Amplification
 def state_figures(
     of: Sequence[str], figures: Mapping[str, Figure | str], values: Mapping[str, Any]
 ) -> Statement:
-    """Each figure by its name, with its delta, neighbours and assumption; or why there is none.
+    """Statement of figures with delta, neighbours and assumption, or the reason for a gap.
 
     Args:
-        of: what they are of, in lines.
-        figures: by their names.
-        values: the same by their names in JSON.
+        of: the composed mechanisms, in lines.
+        figures: the figures by name.
+        values: the figures by their names in JSON.
     """
     return Statement(
         title="\n".join(of),
@@ -48,7 +48,7 @@ def _section(name: str, figure: Figure | str) -> Section:
 
 
 def figure_values(figure: Figure) -> dict[str, Any]:
-    """A figure, and what it rests on."""
+    """A figure with its assumptions, for JSON."""
     return {
         "epsilon": figure.epsilon,
         "delta": figure.delta,

@@ -1,4 +1,4 @@
-"""Statement of an estimate: its shares or means with their intervals, and its values."""
+"""Statement of an estimate: shares or means with intervals, and values for JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,28 +27,28 @@ from scenarios.wording.decimals import in_percent
 from scenarios.wording.formatting import NONE, count, cut, respondents_text, rest
 
 ATTRIBUTES, KEYS = 60, 300
-"""How many attributes have a panel, and how many keys have the truth beside them."""
+"""Maximum number of attributes with a panel, and of keys shown with the truth."""
 
 DRAWN = 60
-"""How many keys are drawn."""
+"""Maximum number of keys in a picture."""
 
 TABLES, CELLS = 12, 60
-"""How many announced tables are listed, and how many cells of each."""
+"""Maximum number of announced tables, and of cells in each."""
 
 ANYWHERE = (-math.inf, math.inf)
-"""The limits of what has a scale of its own."""
+"""Limits of figures on a scale of their own."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """Settings with which an estimate is shown, and what was shown so far.
+class _Panels:
+    """Makes the panels of an estimate, and collects their figures.
 
     Args:
         estimate: the estimate.
-        intervals: their level, and what they are about.
-        truth: the records that figures are shown beside.
-        figures: all that are shown.
-        fits: of the tables that are shown.
+        intervals: level and subject of the intervals.
+        truth: true records to show next to the estimate, if known.
+        figures: all figures in panels so far.
+        fits: fits of all tables in panels so far.
     """
 
     estimate: Estimate
@@ -67,7 +67,7 @@ class _Asked:
         ends: Interval,
         **others: Any,
     ) -> Panel:
-        """Some figures with their intervals, to be shown."""
+        """A panel of figures with their intervals."""
         found = tuple(interval_figures(values, ends))
         self.figures.extend(found)
         return Panel(
@@ -91,24 +91,19 @@ def estimated(
     notes: Iterable[str] = (),
     place: Place = "body",
 ) -> Section:
-    """Section on an estimate: a panel for each attribute, or for each of its figures.
+    """Section on an estimate, with a panel for each attribute or mean, or two for keys.
 
     Args:
-        found: the estimate.
-        intervals: their level, and what they are about.
-        title: of the section.
-        projection: applied to its tables.
-        truth: the records that shares and means of attributes are shown beside.
+        truth: true records to show next to the estimate.
         notes: further sentences.
-        place: where a terminal shows it.
     """
-    asked = _Asked(found, intervals, truth)
+    made = _Panels(found, intervals, truth)
     if found.keyed is not None:
-        panels, what, total = tuple(_keys(found.keyed, asked)), "key", 2
+        panels, what, total = tuple(_keys(found.keyed, made)), "key", 2
     else:
-        panels = tuple(_means(asked)) or tuple(_shares(asked, projection))
+        panels = tuple(_means(made)) or tuple(_shares(made, projection))
         what, total = "attribute", len(panels) + max(0, len(found.survey.names) - ATTRIBUTES)
-    said = " ".join(sentences(intervals, asked.figures, projection, asked.fits))
+    said = " ".join(sentences(intervals, made.figures, projection, made.fits))
     return Section(
         key="estimate",
         title=title,
@@ -121,67 +116,67 @@ def estimated(
     )
 
 
-def _shares(asked: _Asked, projection: Projection) -> Iterator[Panel]:
-    found = asked.estimate
-    truth = None if asked.truth is None else asked.estimate.recoded(asked.truth)
+def _shares(made: _Panels, projection: Projection) -> Iterator[Panel]:
+    found = made.estimate
+    truth = None if made.truth is None else found.recoded(made.truth)
     names = found.survey.names[:ATTRIBUTES]
     for place, name in enumerate(names):
         try:
             table = found.table(name, projection=projection)
         except ValueError:
-            continue  # This result says nothing of it by itself.
-        asked.fits.append(table.fit)
-        yield asked.panel(
+            continue  # The result has no table of this attribute.
+        made.fits.append(table.fit)
+        yield made.panel(
             f"marginal-{place}",
             name,
             ("Attribute", "Category", "Share"),
             table.categories[0],
             table.values,
-            asked.intervals.of(table),
+            made.intervals.of(table),
             truth=() if truth is None else tuple(truth.distribution([name]).tolist()),
         )
 
 
-def _means(asked: _Asked) -> Iterator[Panel]:
+def _means(made: _Panels) -> Iterator[Panel]:
     """A panel for every mean, as each attribute has a scale of its own."""
-    found = asked.estimate
-    true = {} if asked.truth is None else found.true_means(asked.truth)
+    found = made.estimate
+    true = {} if made.truth is None else found.true_means(made.truth)
     for place, (name, mean) in enumerate(islice(found.attribute_means().items(), ATTRIBUTES)):
-        yield asked.panel(
+        yield made.panel(
             f"mean-{place}",
             name,
             ("Attribute", "Of", "Mean"),
             ("Mean",),
             mean.value,
-            asked.intervals.of(mean),
+            made.intervals.of(mean),
             truth=(true[name],) if true else (),
             limits=ANYWHERE,
         )
 
 
-def _keys(found: Keyed, asked: _Asked) -> Iterator[Panel]:
+def _keys(found: Keyed, made: _Panels) -> Iterator[Panel]:
     names = found.survey.names
-    truth = None if asked.truth is None else asked.estimate.recoded(asked.truth)
+    truth = None if made.truth is None else made.estimate.recoded(made.truth)
     shares = () if truth is None else (truth.distribution([name]) for name in names[:KEYS])
     held = [float(share[1]) for share in shares]
-    yield asked.panel(
+    yield made.panel(
         "keys-shares",
         "Who holds a key",
         ("Figure", "Key", "Share"),
         names,
         found.frequencies,
-        found.frequency_intervals(*asked.intervals),
+        found.frequency_intervals(*made.intervals),
         truth=tuple(held),
         drawn=DRAWN,
         each="keys",
     )
-    yield asked.panel(
+    yield made.panel(
         "keys-means",
         "Mean of a key's values",
         ("Figure", "Key", "Mean"),
         names,
         found.means,
-        found.mean_intervals(*asked.intervals),
+        found.mean_intervals(*made.intervals),
         limits=(-2.0, 2.0),
         drawn=DRAWN,
         each="keys",
@@ -189,11 +184,11 @@ def _keys(found: Keyed, asked: _Asked) -> Iterator[Panel]:
 
 
 def announced(analysis: Analysis | None, tables: Sequence[AnnouncedTable], lead: str) -> Section:
-    """The announced tables as the published result has them.
+    """Section on the announced tables.
 
     Args:
-        analysis: as announced; None if nothing was.
-        tables: as the result has them.
+        analysis: the announced analysis; None without one.
+        tables: the announced tables from the result.
         lead: the answer in a sentence.
     """
     said: tuple[str, ...] = ()
@@ -221,7 +216,7 @@ def announced(analysis: Analysis | None, tables: Sequence[AnnouncedTable], lead:
                 key=f"announced-{place}",
                 caption=f"{table_title(table.names)}, as announced",
                 columns=("Categories", "#Share", name),
-                rows=tuple(_announced(table.cells[:CELLS])),
+                rows=tuple(_announced_rows(table.cells[:CELLS])),
                 more=rest(len(table.cells), CELLS, "cells in the JSON report"),
             )
             for place, table in enumerate(tables[:TABLES])
@@ -230,7 +225,7 @@ def announced(analysis: Analysis | None, tables: Sequence[AnnouncedTable], lead:
     )
 
 
-def _announced(cells: Sequence[Cell]) -> Iterator[tuple[str, str, str]]:
+def _announced_rows(cells: Sequence[Cell]) -> Iterator[tuple[str, str, str]]:
     """The rows of an announced table, in percent."""
     shares = [Shown(*cell[1:]) for cell in cells]
     figure = in_percent(shares)
@@ -247,61 +242,49 @@ def reported_values(
     *,
     respondents: int,
 ) -> dict[str, Any]:
-    """An estimate as ``result.json`` has it, and beside it the truth where that is known.
+    """An estimate for ``result.json``, with the truth and the errors where they are known.
 
     Args:
         reported: the estimate.
-        given: the true answers.
-        projection: applied to its tables.
-        intervals: their level, and what they are about.
-        respondents: how many it is of.
+        given: the true answers, if known.
     """
     marginals = reported.marginals(projection)
     pairs = reported.pairs(projection)
-    return {
-        "estimate": {
-            "respondents": respondents,
-            **(
-                {}
-                if reported.weighted_n is None
-                else {"effective_sample_size": reported.weighted_n}
-            ),
-            "projection": projection,
-            "marginals": {name: _labelled(t, t.values) for name, t in marginals.items()},
-            "standard_errors": {
-                name: None if t.standard_errors is None else _labelled(t, t.standard_errors)
-                for name, t in marginals.items()
-            },
-            **(
-                {"population_errors": _population_errors(marginals)}
-                if intervals.about == "population"
-                else {}
-            ),
-            "intervals": interval_values(reported, intervals, marginals.values(), pairs),
-            **_fit_values([*marginals.values(), *pairs]),
-            "pairs": [_pair_values(table, intervals) for table in pairs],
-            **({"means": means_values(reported)} if reported.attribute_means() else {}),
-        },
-        **({} if given is None else _compared(reported, given, marginals, pairs)),
+    values: dict[str, Any] = {"respondents": respondents}
+    if reported.weighted_n is not None:
+        values["effective_sample_size"] = reported.weighted_n
+    values |= {
+        "projection": projection,
+        "marginals": {name: _by_label(t, t.values) for name, t in marginals.items()},
+        "standard_errors": _errors(marginals, "standard_errors"),
     }
+    if intervals.about == "population":
+        values["population_errors"] = _errors(marginals, "population_errors")
+    values |= {
+        "intervals": interval_values(reported, intervals, marginals.values(), pairs),
+        **_fit_values([*marginals.values(), *pairs]),
+        "pairs": [_pair_values(table, intervals) for table in pairs],
+    }
+    if reported.attribute_means():
+        values["means"] = means_values(reported)
+    compared = {} if given is None else _comparison_values(reported, given, marginals, pairs)
+    return {"estimate": values, **compared}
 
 
 def _pair_values(table: Table, intervals: Intervals) -> dict[str, Any]:
-    return {
+    values = {
         "attributes": table.names,
         "categories": table.categories,
         "table": table.values,
         "standard_errors": table.standard_errors,
-        **(
-            {"population_errors": table.population_errors}
-            if intervals.about == "population"
-            else {}
-        ),
     }
+    if intervals.about == "population":
+        values["population_errors"] = table.population_errors
+    return values
 
 
 def _fit_values(tables: Sequence[Table]) -> dict[str, Any]:
-    """Values on EM in the worst of some tables; empty if none was fitted."""
+    """The worst convergence of EM among some tables; empty if none was fitted."""
     fits = [table.fit for table in tables if table.fit]
     if not fits:
         return {}
@@ -314,10 +297,10 @@ def _fit_values(tables: Sequence[Table]) -> dict[str, Any]:
     }
 
 
-def _compared(
+def _comparison_values(
     reported: Estimate, given: Records, marginals: Mapping[str, Table], pairs: Sequence[Table]
 ) -> dict[str, Any]:
-    """The true tables and means, and their distances from the estimates."""
+    """True tables and means, with their distances from the estimates."""
     records, true_means = reported.recoded(given), reported.true_means(given)
     true_marginals = {name: records.distribution([name]) for name in marginals}
     true_pairs = [records.distribution(table.names) for table in pairs]
@@ -325,7 +308,7 @@ def _compared(
     return {
         "truth": {
             "marginals": {
-                name: _labelled(marginals[name], values) for name, values in true_marginals.items()
+                name: _by_label(marginals[name], values) for name, values in true_marginals.items()
             },
             "pairs": [
                 {"attributes": t.names, "table": x} for t, x in zip(pairs, true_pairs, strict=True)
@@ -354,14 +337,17 @@ def _compared(
     }
 
 
-def _population_errors(marginals: Mapping[str, Table]) -> dict[str, dict[str, float] | None]:
+def _errors(
+    marginals: Mapping[str, Table], kind: Literal["standard_errors", "population_errors"]
+) -> dict[str, dict[str, float] | None]:
+    errors = {name: getattr(table, kind) for name, table in marginals.items()}
     return {
-        name: None if t.population_errors is None else _labelled(t, t.population_errors)
-        for name, t in marginals.items()
+        name: None if values is None else _by_label(marginals[name], values)
+        for name, values in errors.items()
     }
 
 
-def _labelled(table: Table, values: NDArray[np.float64]) -> dict[str, float]:
+def _by_label(table: Table, values: NDArray[np.float64]) -> dict[str, float]:
     return dict(zip(table.categories[0], values.tolist(), strict=True))
 
 
@@ -371,36 +357,27 @@ def interval_values(
     marginals: Iterable[Table],
     pairs: Iterable[Table] | None = None,
 ) -> dict[str, Any]:
-    """Intervals as JSON has them, with their level and what they are about; null where unknown.
+    """Intervals for JSON; null where unknown.
 
     Args:
-        estimate: its means have intervals too.
-        intervals: which ones.
+        estimate: the estimate, for the intervals of its means.
         marginals: its tables of single attributes.
-        pairs: those of pairs, if their intervals are wanted.
+        pairs: its tables of pairs, if their intervals are wanted.
     """
-    means = estimate.attribute_means()
-    return {
+    values: dict[str, Any] = {
         "level": intervals.level,
         "about": intervals.about,
         "marginals": {
             table.names[0]: _by_category(table, intervals.of(table)) for table in marginals
         },
-        **(
-            {}
-            if pairs is None
-            else {
-                "pairs": [
-                    {"attributes": table.names, **intervals.of(table)._asdict()} for table in pairs
-                ]
-            }
-        ),
-        **(
-            {"means": {name: intervals.of(mean)._asdict() for name, mean in means.items()}}
-            if means
-            else {}
-        ),
     }
+    if pairs is not None:
+        values["pairs"] = [
+            {"attributes": table.names, **intervals.of(table)._asdict()} for table in pairs
+        ]
+    if means := estimate.attribute_means():
+        values["means"] = {name: intervals.of(mean)._asdict() for name, mean in means.items()}
+    return values
 
 
 def _by_category(table: Table, found: Interval) -> dict[str, dict[str, float]]:
@@ -409,7 +386,7 @@ def _by_category(table: Table, found: Interval) -> dict[str, dict[str, float]]:
 
 
 def means_values(estimate: Estimate) -> dict[str, Any]:
-    """The means of attributes that are numbers; an error is None where it is unknown."""
+    """Means of numeric attributes; an unknown error is None."""
     return {
         name: {"mean": found.value, "standard_error": found.standard_error}
         for name, found in estimate.attribute_means().items()
@@ -419,12 +396,11 @@ def means_values(estimate: Estimate) -> dict[str, Any]:
 def announced_values(
     analysis: Analysis, tables: Sequence[AnnouncedTable], estimate: Estimate | None
 ) -> dict[str, Any]:
-    """An announced analysis beside what was published.
+    """An announced analysis with its results.
 
     Args:
-        analysis: as announced.
-        tables: the announced tables as the result has them.
-        estimate: the result; None if there is none.
+        tables: the announced tables from the result.
+        estimate: the estimate; None without one.
     """
     return {
         "level": analysis.level,

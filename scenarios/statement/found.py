@@ -1,4 +1,4 @@
-"""Beginning of a statement: what was found, and who was counted, round by round."""
+"""Beginning of a statement: findings, and counted parties round by round."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scenarios.wording.decimals import decimal, in_percent
 from scenarios.wording.formatting import NONE, cut, respondents_text, rest, some
 
 LINES, LARGEST, WAITS = 8, 3, 6
-"""How many attributes or keys, of each how many of the largest shares, and how many waits."""
+"""Maximum numbers of attributes or keys, of the largest shares of each, and of waits."""
 
 VAGUE = 0.9
 """The interval of a share that is at least so wide says nothing."""
@@ -38,15 +38,15 @@ def coverage(complete: Completeness, codec: Codec) -> tuple[Coverage, ...]:
     return tuple(found)
 
 
-def found(estimate: Estimate | None, section: Section) -> Grid | None:
+def found_grid(estimate: Estimate | None, section: Section) -> Grid | None:
     """The largest shares of the first attributes, or the means, with intervals.
 
-    Shares go by the lower end of their interval, so that noise alone puts none first. Of one that
-    is out of range only the interval is shown.
+    Shares are sorted by the lower ends of their intervals, so that noise alone puts none first. A
+    share out of range is shown by its interval only.
 
     Args:
-        estimate: what was published; None if nothing was.
-        section: what is stated of it.
+        estimate: the published estimate; None without one.
+        section: the section on the estimate.
     """
     panels = section.panels[:LINES]
     if estimate is None or not panels:
@@ -64,7 +64,7 @@ def found(estimate: Estimate | None, section: Section) -> Grid | None:
         rows = [*map(_mean, panels)]
         what, heads = "means", ("Attribute", "#Mean", f"#{intervals.name}")
     else:
-        rows = [*map(_shares, panels), *_together(estimate)]
+        rows = [*map(_shares, panels), *_joint_rows(estimate)]
     exact = all(figure.exact for figure in shown)
     ends = ", counted exactly" if exact else f", with {intervals.name}s about the {intervals.about}"
     return Grid(
@@ -82,7 +82,7 @@ def _shares(panel: Panel) -> tuple[str, ...]:
     telling = [i for i in _order(cells) if not cells[i].high - cells[i].low >= VAGUE]
     if not telling:
         return cut(panel.name), "nothing can be said: intervals span almost all of 0 to 100 %"
-    # Nothing is gained by "and 1 more" in the place of that one.
+    # "and 1 more" would take as much room as the one.
     most = LARGEST + 1 if len(cells) == LARGEST + 1 else LARGEST
     figure = in_percent([cells[i] for i in telling[:most]])
     said = [f"{cut(panel.labels[i], 24)} {_share(cells[i], figure)}" for i in telling[:most]]
@@ -91,15 +91,15 @@ def _shares(panel: Panel) -> tuple[str, ...]:
 
 
 def _order(shares: Sequence[Shown]) -> list[int]:
-    """The places of shares, those first that are surely large."""
+    """Places of shares, those first that are certainly large."""
     value = np.nan_to_num([each.value for each in shares], nan=-math.inf)
     least = np.asarray([each.low for each in shares])
     order: list[int] = np.lexsort((-value, -np.where(np.isnan(least), value, least))).tolist()
     return order
 
 
-def _together(estimate: Estimate) -> Iterator[tuple[str, str]]:
-    """Attributes that were randomized together, if some were and not all."""
+def _joint_rows(estimate: Estimate) -> Iterator[tuple[str, str]]:
+    """Attributes that were randomized together; none if all or no attributes were."""
     clusters = [names for names in estimate.clusters if len(names) > 1]
     if estimate.whole_reports is None or not clusters or len(estimate.clusters) == 1:
         return
@@ -117,7 +117,7 @@ def _mean(panel: Panel) -> tuple[str, ...]:
 
 
 def _keys(shares: Panel, means: Panel, order: Sequence[int]) -> Iterator[tuple[str, ...]]:
-    """The keys that most hold."""
+    """The keys held by the most respondents."""
     for i in order:
         share, mean = shares.figures[i], means.figures[i]
         yield (
@@ -128,12 +128,12 @@ def _keys(shares: Panel, means: Panel, order: Sequence[int]) -> Iterator[tuple[s
 
 
 def _impossible(mean: Shown) -> bool:
-    """Check whether noise put a mean out of its interval, which holds all that are possible."""
+    """Check whether noise put a mean outside its interval of possible values."""
     return mean.value < mean.low or mean.value > mean.high
 
 
 def _share(share: Shown, figure: Callable[[float], str]) -> str:
-    """A share with its interval; the interval alone if noise put the share out of range."""
+    """A share with its interval; only the interval if the share is out of range."""
     return _with_ends(share, figure, " %", bare=not 0 <= share.value <= 1)
 
 

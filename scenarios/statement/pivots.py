@@ -12,14 +12,14 @@ MOST_LINES = 60
 """More lines of rows than these are shown as pivots."""
 
 WIDTH = 78
-"""How many characters a pivot is wide at most; one that would be wider goes on below."""
+"""Maximum width of a pivot in characters; a wider one continues below."""
 
 _FIGURE = ""
 """Stands for the name of a figure, among the names of settings."""
 
 
 def pivots(rows: Sequence[Row], shown: Callable[[Compared], str]) -> Iterator[Grid]:
-    """A table for all rows that have the same settings and figures.
+    """One table for all rows with the same settings and figures.
 
     Args:
         rows: at least one.
@@ -58,7 +58,7 @@ def _pivot(
         return 2 + max(len(name or "figure"), *(len(value) for value in values(name)))
 
     def fitting(side: str) -> int:
-        """Number of columns that fit beside those that name the lines."""
+        """Number of columns that fit next to those that name the rows."""
         widest = max(len(text) for text in texts.values())
         column = 3 + max(widest, *(len(value) for value in values(side)))
         return max(1, (WIDTH - sum(map(width, down(side)))) // column)
@@ -68,7 +68,7 @@ def _pivot(
         return (found + 4) * math.ceil(len(values(side)) / fitting(side))
 
     across = min((side for side in sides if len(values(side)) > 1), key=lines, default=_FIGURE)
-    named = {name: row_of(rows, name) for name in rows[0].settings if name not in names}
+    named = {name: common_setting(rows, name) for name in rows[0].settings if name not in names}
     words = ", ".join(f"{name} = {value}" for name, value in named.items() if value)
     heads, step = values(across), fitting(across)
     cells: dict[tuple[str, ...], dict[str, str]] = {}
@@ -94,14 +94,14 @@ def _pivot(
         )
 
 
-def row_of(rows: Sequence[Row], name: str) -> str:
+def common_setting(rows: Sequence[Row], name: str) -> str:
     """A setting that all rows have alike; empty if they do not."""
     values = {row.shown(name) for row in rows}
     return values.pop() if len(values) == 1 else ""
 
 
 def _telling(rows: Sequence[Row]) -> list[str]:
-    """The settings that tell rows apart, without those that follow from the ones before them."""
+    """Settings that distinguish rows, without those that follow from earlier ones."""
     kept: list[str] = []
     for name in rows[0].settings:
         before = {tuple(row.shown(one) for one in kept) for row in rows}

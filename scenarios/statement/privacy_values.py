@@ -11,7 +11,7 @@ from protocol.session.variant import Claim
 
 
 def privacy_values(ledger: Ledger, *, partial: bool = False) -> dict[str, Any]:
-    """A ledger's figures; what is unbounded is None, with the reasons beside it.
+    """Figures of a ledger; unbounded ones are None, with reasons.
 
     Args:
         partial: the ledger may lack something, so that no figure of its bounds anything.

@@ -1,4 +1,4 @@
-"""The verdict on privacy: how well people are protected, in a word and a sentence."""
+"""The verdict on privacy: a level of protection, in a word and a sentence."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     from protocol.sharing.graph import Withstood
 
 Protection: TypeAlias = Literal["none", "weak", "moderate", "strong", "unknown"]
-"""How well people are protected; ``unknown`` if more may have been told than is on record."""
+"""Level of protection; ``unknown`` if more may have been revealed than is on record."""
 
 
 class Step(NamedTuple):
-    """A step of the scale of privacy.
+    """A step of the privacy scale.
 
     Args:
-        name: what it is called.
-        odds: by which factor the odds between two answers of a person may change, at most.
-        crowd: where an exact sum is revealed, over how many parties it is, at least.
+        name: its name.
+        odds: the largest factor by which the odds between two answers of a person may change.
+        crowd: the fewest parties in an exact sum that is revealed.
     """
 
     name: Protection
@@ -57,7 +57,7 @@ SCALE = (
     Step("weak", 30_000, 3),
     Step("none", math.inf, 1),
 )
-"""The scale of privacy, the best first."""
+"""The privacy scale, best step first."""
 
 SCALE_SAYS = (
     "The scale goes by the odds that somebody gives between any two answers of a person: seeing "
@@ -87,10 +87,10 @@ CAVEATS: Mapping[Source, str] = MappingProxyType(
         "run like it among real parties.",
     }
 )
-"""Why a verdict on privacy is of the design alone."""
+"""Reason why a verdict on privacy is about the design, by the source of the record."""
 
 _UNSEARCHED = 3
-"""The fewest parties of an exact sum that is missed where not all combinations were searched."""
+"""The fewest parties in an exact sum that an incomplete search can miss."""
 
 _CLAIMS = 3
 _COUNTS = (ExactCounts, Coins)
@@ -99,19 +99,19 @@ _SAME = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivacyVerdict(Verdict):
-    """The verdict on privacy, and the figures that it follows from.
+    """The verdict on privacy, with its figures.
 
     Args:
-        observer: who may learn most of a person.
-        epsilon: the most that is told of a person beside exact sums, in nats; may be infinite.
-        noised: what sums with coins tell, which holds at a delta and if so many are honest; None
-            if there are none.
-        crowd: the fewest parties over which an exact sum is revealed, or may be where not all
-            combinations were searched; None if none is. A difference of two counts as one over two.
-        against: the coalition that it is about, where that learns more than the aggregator alone;
-            else empty.
-        withstands: how many may conspire with the aggregator in the secure sum; None if there is
-            no such sum, or nobody knows.
+        observer: the observer that may learn most about a person.
+        epsilon: the largest loss of a person outside exact sums, in nats; may be infinite.
+        noised: the loss from sums with coins, which holds at a delta and with so many honest
+            parties; None without such sums.
+        crowd: the fewest parties in an exact sum that is revealed, or that an incomplete search may
+            have missed. A difference of two parties counts as a sum over two. None without sums.
+        against: the coalition that the verdict is about, if it learns more than the aggregator
+            alone; else empty.
+        withstands: the number of parties that may conspire with the aggregator in the secure sum;
+            None without such a sum, or if unknown.
     """
 
     observer: str
@@ -123,12 +123,12 @@ class PrivacyVerdict(Verdict):
 
     @property
     def means(self) -> str:
-        """Meaning of the verdict, without the figures."""
+        """The verdict in a sentence without figures."""
         return f"{_lead(cast(Protection, self.word), self.against)}."
 
     @property
     def place(self) -> float:
-        """Place on the scale: from 0, the best end, to 1; a step takes a quarter."""
+        """Place on the scale from 0 (best) to 1; every step takes a quarter."""
         edges = [0.0, *(math.log(step.odds) for step in SCALE[:-1])]
         at = next((i for i, step in enumerate(SCALE) if step.name == self.word), 0)
         within = 0.5
@@ -138,14 +138,14 @@ class PrivacyVerdict(Verdict):
 
     @property
     def by_sums(self) -> bool:
-        """True if an exact sum decides, because the loss alone would be a better step."""
+        """True if an exact sum decides: the loss alone would give a better step."""
         if self.word == "unknown" or self.crowd is None:
             return False
         return SCALE[scale_step(self.epsilon)].name != self.word
 
     @property
     def scale(self) -> Scale:
-        """The scale of privacy, with the place of the verdict."""
+        """The privacy scale with the verdict's place on it."""
         return Scale(
             of="privacy",
             goes_by="by how far odds can change",
@@ -182,58 +182,45 @@ def on_privacy(
     apart: Iterable[Ledger] = (),
     promised: int | None = None,
 ) -> PrivacyVerdict:
-    """The verdict on privacy: by the most that somebody who is not trusted may learn of a person.
+    """The verdict on privacy, by the most that an untrusted observer may learn about a person.
 
-    That is the aggregator, which sees whatever passes, together with all services, and no less
-    than any other party, or than whoever taps a wire. Of exact sums of what nobody sees by itself
-    it goes by how many parties they are over, for a party knows its own part. Those who conspire
-    learn sums over fewer, so the verdict is on the coalition that learns most, of the aggregator
-    alone and those asked about.
+    The observer is the aggregator together with all services: it sees no less than any other party
+    or wiretapper. An exact sum is judged by its number of parties, as every party knows its own
+    part. Coalitions learn sums over fewer parties, so the verdict is about the worst of the
+    aggregator alone and the requested coalitions.
 
     Args:
-        ledger: of all who hold no records.
-        alone: what the aggregator alone knows of secure sums; None if that is not known, so that
-            their contributions count as if everybody saw them.
-        checks: the claims beside the record.
-        conspiring: what the coalitions know that were asked about.
-        withstands: how many may conspire with the aggregator in the secure sum.
-        doubt: why the ledger may lack something; empty if it does not.
-        source: the kind of event that the record is of.
-        apart: ledgers of some of those who hold no records.
-        promised: how many of the parties in a sum with coins are honest, as its bounds have it;
-            None for all of them.
+        ledger: the ledger of the aggregator and all services.
+        alone: the aggregator's knowledge of secure sums; None if unknown, so that contributions
+            count as if seen by everybody.
+        checks: the claims, compared with the record.
+        conspiring: the knowledge of the requested coalitions.
+        withstands: the number of parties that may conspire with the aggregator in the secure sum.
+        doubt: why the ledger may be incomplete; empty if it is complete.
+        source: the kind of event on record.
+        apart: ledgers of smaller groups of the aggregator and the services.
+        promised: the number of honest parties that the bounds of a sum with coins assume; None
+            for all parties.
     """
-    told, who = _told(ledger, beside_sums=alone is not None), collector(ledger)
+    told, who = _largest_loss(ledger, beside_sums=alone is not None), collector(ledger)
     doubt = doubt or _doubt(ledger, alone, *conspiring)
-    leading = _Exposure(
-        scale_step(told.record),
-        _by_loss(told, least=bool(doubt), who=who),
-        who,
-        least=told.record,
-        brief=_by_loss(told, least=bool(doubt), who=who, brief=True),
-    )
-    reasons: list[str] = []
-    own = [] if alone is None else [*_in_sums(ledger, alone, promised, alone=not told.record)]
-    for each in own:
-        above = each.level > leading.level or not leading.least
-        leading, other = (each, leading) if above else (leading, each)
-        reasons += [f"{upper(other.says)}."] if other.least else []
-    crowd = next((each.crowd for each in own if each.crowd is not None), None)
-    noised = next((each.noised for each in own if each.noised is not None), None)
-    opened = [] if alone is None else [e for c in conspiring for e in _in_sums(ledger, c, promised)]
-    worst = max(opened, key=lambda each: (each.level, each.least), default=leading)
-    if worst.level > leading.level:
-        alone_word = SCALE[leading.level].name
-        reasons.insert(0, f"Against {who} alone: {alone_word}. {upper(leading.says)}.")
-        leading, crowd, noised = worst, worst.crowd or crowd, worst.noised or noised
+    found = _Found.by_loss(told, who=who, least=bool(doubt))
+    if alone is not None:
+        found = found.with_sums(_in_sums(ledger, alone, promised, alone=not told.record))
+        opened = (e for each in conspiring for e in _in_sums(ledger, each, promised))
+        found = found.with_coalitions(opened, who=who)
+    leading, reasons, noised = found.leading, list(found.reasons), found.noised
     word, why, against = SCALE[leading.level].name, leading.says, leading.against
     brief = leading.brief or why
     if doubt and word != "none":
         word, why, brief, reasons, against = "unknown", doubt, doubt, [], ""
     else:
         reasons += _on_conspiring(ledger, conspiring, withstands, against, noised)
-    reasons += _apart(apart)
-    reasons = [*_exceeded(checks, least=bool(doubt), sums=math.isfinite(told.record)), *reasons]
+    reasons += _lesser_members(apart)
+    reasons = [
+        *_excess_sentences(checks, least=bool(doubt), sums=math.isfinite(told.record)),
+        *reasons,
+    ]
     partly = "" if doubt or against else _of_an_answer(told)
     says = f"{_lead(word, against)}: {why}."
     return PrivacyVerdict(
@@ -247,23 +234,23 @@ def on_privacy(
         observer=leading.observer,
         epsilon=max(told.record, 0.0 if noised is None else noised.epsilon),
         noised=noised,
-        crowd=crowd,
+        crowd=found.crowd,
         against=against,
         withstands=withstands,
     )
 
 
 class _Exposure(NamedTuple):
-    """A way in which something of a person is told.
+    """A way in which something about a person is revealed.
 
     Args:
-        level: the step of the scale.
-        says: the sentence on it, without its full stop.
-        observer: who learns it.
-        least: how much is told, to compare ways of one kind; 0 if nothing is.
-        crowd: of an exact sum, over how few parties it is.
-        noised: of a sum with coins, what it tells.
-        against: the coalition that learns it; empty for those who hold no records.
+        level: the step on the scale.
+        says: a sentence on it, without its full stop.
+        observer: the observer that learns it.
+        least: the amount revealed, comparable within one kind; 0 if nothing is revealed.
+        crowd: the fewest parties in an exact sum.
+        noised: the loss from a sum with coins.
+        against: the coalition that learns it; empty for the aggregator and services.
         brief: a shorter sentence; empty if there is none.
     """
 
@@ -277,25 +264,65 @@ class _Exposure(NamedTuple):
     brief: str = ""
 
 
+class _Found(NamedTuple):
+    """The worst exposure so far, sentences on the others, and the figures of the verdict."""
+
+    leading: _Exposure
+    reasons: tuple[str, ...] = ()
+    crowd: int | None = None
+    noised: Cost | None = None
+
+    @classmethod
+    def by_loss(cls, told: Loss, *, who: str, least: bool) -> _Found:
+        """Exposure by messages about one person; with ``least``, more may have been revealed."""
+        says, brief = (_by_loss(told, least=least, who=who, brief=brief) for brief in (False, True))
+        return cls(_Exposure(scale_step(told.record), says, who, least=told.record, brief=brief))
+
+    def with_sums(self, exposures: Iterable[_Exposure]) -> _Found:
+        """Add exposures to the same observer by sums."""
+        leading, reasons = self.leading, list(self.reasons)
+        crowd, noised = self.crowd, self.noised
+        for each in exposures:
+            above = each.level > leading.level or not leading.least
+            leading, other = (each, leading) if above else (leading, each)
+            reasons += [f"{upper(other.says)}."] if other.least else []
+            crowd = each.crowd if crowd is None else crowd
+            noised = each.noised if noised is None else noised
+        return _Found(leading, tuple(reasons), crowd, noised)
+
+    def with_coalitions(self, exposures: Iterable[_Exposure], *, who: str) -> _Found:
+        """Add exposures to coalitions; the worst one leads if it is worse than that to ``who``."""
+        alone = self.leading
+        worst = max(exposures, key=lambda each: (each.level, each.least), default=alone)
+        if worst.level <= alone.level:
+            return self
+        word = SCALE[alone.level].name
+        return _Found(
+            worst,
+            (f"Against {who} alone: {word}. {upper(alone.says)}.", *self.reasons),
+            worst.crowd or self.crowd,
+            worst.noised or self.noised,
+        )
+
+
 def _in_sums(
     ledger: Ledger, found: CoalitionFinding, promised: int | None, *, alone: bool | None = None
 ) -> Iterator[_Exposure]:
     """Exposure by sums, exact or with coins.
 
     Args:
-        ledger: of all who hold no records.
-        found: what the aggregator or a coalition knows.
-        promised: as ``on_privacy`` takes it.
-        alone: of the aggregator, whether nothing else tells anything about a person; None for a
-            coalition that is judged beside it.
+        ledger: the ledger of the aggregator and all services.
+        found: the knowledge of the aggregator or of a coalition.
+        promised: as in ``on_privacy``.
+        alone: for the aggregator, whether nothing but sums is revealed; None for a coalition.
     """
     observer, against, who = collector(ledger), "", "the aggregator"
     crowd, coins = _crowd(ledger, found), _has_coins(ledger)
     if alone is None and (crowd is not None or coins):
-        # Imported late, as most surveys sum nothing and are asked about nobody in particular.
-        from scenarios.wording.withstanding import named, together
+        # Imported late: most surveys need neither sums nor coalitions.
+        from scenarios.wording.withstanding import coalition_name, together
 
-        observer, against, who = named(found.coalition), together(found.coalition), "they"
+        observer, against, who = coalition_name(found.coalition), together(found.coalition), "they"
     if crowd is not None:
         says = _by_crowd(found, crowd, alone=bool(alone), who=who)
         pair = alone is not None and crowd == 2
@@ -309,11 +336,11 @@ def _in_sums(
         )
     if coins:
         # Imported late: few surveys have any.
-        from scenarios.statement.audits.noised import noised_by, said_of
+        from scenarios.statement.audits.noised import noised_by, noised_sentence
 
         noised = noised_by(ledger if alone is not None else found.ledger, promised)
         if noised is not None:
-            says = said_of(noised, who if against else observer)
+            says = noised_sentence(noised, who if against else observer)
             level = scale_step(noised.epsilon)
             yield _Exposure(level, says, observer, noised.epsilon, noised=noised, against=against)
 
@@ -325,7 +352,7 @@ def _on_conspiring(
     against: str,
     noised: Cost | None,
 ) -> Iterator[str]:
-    """Sentences on how many may conspire and what they learn, and against whom that is the same."""
+    """Sentences on the coalitions that the sum withstands, and on the requested ones."""
     if not conspiring and withstands is None:
         return
     from scenarios.wording.withstanding import conspiracy_sentences, together
@@ -333,17 +360,16 @@ def _on_conspiring(
     if withstands is not None:
         yield conspiracy_sentences(withstands)[0]
         if noised is not None:
-            from scenarios.statement.audits.noised import noised_by, said_of
+            from scenarios.statement.audits.noised import noised_by, noised_sentence
 
             least = noised_by(ledger, withstands.honest)
             if least is not None and least.honest not in ((1,), noised.honest):
-                yield f"{upper(said_of(least, 'they'))}."
+                yield f"{upper(noised_sentence(least, 'they'))}."
     others = dict.fromkeys(together(each.coalition) for each in conspiring)
     yield from (f"It is no lower against {each}." for each in others if each != against)
 
 
 def _lead(word: Protection, against: str) -> str:
-    """The verdict in a short sentence, without its full stop."""
     if word == "unknown" or not against:
         return _LEADS[word]
     return f"{_LEADS[word]} against {against}"
@@ -368,36 +394,35 @@ def has_exact_sums(ledger: Ledger) -> bool:
 
 
 def beside_sums(ledger: Ledger) -> Loss:
-    """The most that a respondent told beside exact sums."""
-    return _told(ledger, beside_sums=True)
+    """The largest loss of a respondent outside exact sums."""
+    return _largest_loss(ledger, beside_sums=True)
 
 
 def scale_step(loss: float) -> int:
-    """The step of the scale by a loss in nats, 0 for the best."""
-    most = next(i for i, step in enumerate(SCALE) if loss <= math.log(step.odds) * (1 + _SAME))
-    return most
+    """Step of the scale for a loss in nats, 0 for the best."""
+    return next(i for i, step in enumerate(SCALE) if loss <= math.log(step.odds) * (1 + _SAME))
 
 
 def level_of_crowd(crowd: int) -> int:
-    """The step of the scale by how many parties an exact sum is over; none is strong."""
+    """Step of the scale for the number of parties in an exact sum; never the best."""
     return next(i for i, step in enumerate(SCALE) if crowd >= step.crowd)
 
 
 def _crowd(ledger: Ledger, alone: CoalitionFinding | None) -> int | None:
-    """The fewest parties whose exact sum is, or may be, open to the aggregator."""
+    """The fewest parties in an exact sum that the aggregator knows, or may know."""
     if alone is None or not has_exact_sums(ledger):
         return None
     sizes = [] if alone.smallest is None else [alone.smallest]
     if alone.pairs:
         sizes.append(2)
     if not alone.searched:
-        # What is known of one party, or of two, never takes a search.
+        # Sums over one or two parties are found without a search.
         sizes.append(_UNSEARCHED)
     return min(sizes, default=None)
 
 
 def _doubt(ledger: Ledger, alone: CoalitionFinding | None, *conspiring: CoalitionFinding) -> str:
-    """Reason why more may have been revealed beside exact sums, or by them, than is found."""
+    """Reason why more may have been revealed than was found; empty if there is none."""
     accounts = ledger.everybody.values()
     if alone is None or not any(
         tells(c.event, ExactCounts, Coins) for a in accounts for c in a.trail
@@ -405,17 +430,17 @@ def _doubt(ledger: Ledger, alone: CoalitionFinding | None, *conspiring: Coalitio
         return ""
     if not all(each.whole for each in (alone, *conspiring)):
         return "not all sums on record could be judged"
-    # The most that a party consents to is known of sums and other messages together.
+    # A party's consent bounds its loss by sums and other messages together.
     if any(math.isinf(account.loss.record) for account in ledger.unsigned.values()):
         return "what parties without a signature revealed beside sums is not known"
     return ""
 
 
-def _told(ledger: Ledger, *, beside_sums: bool) -> Loss:
-    """The most that a respondent told, those of the unsigned too.
+def _largest_loss(ledger: Ledger, *, beside_sums: bool) -> Loss:
+    """The largest loss of a respondent, including those of unsigned parties.
 
     Args:
-        beside_sums: leave out what exact sums hide, for it is known what they are over.
+        beside_sums: leave out contributions that a known exact sum hides.
     """
     accounts = ledger.everybody.values()
     found = _beside_sums(ledger) if beside_sums else (account.loss for account in accounts)
@@ -423,13 +448,13 @@ def _told(ledger: Ledger, *, beside_sums: bool) -> Loss:
 
 
 def _beside_sums(ledger: Ledger) -> Iterator[Loss]:
-    """Losses of each party beside exact sums.
+    """Losses of each party outside exact sums.
 
-    Of unsigned ones it is the most that they consent to if that is finite, or else what is on
-    record, which need not be all.
+    An unsigned party counts with its consented limit if that is finite, or else with its messages
+    on record, which may be incomplete.
     """
     accountant = PureAccountant()
-    # Parties that did the same share their events; most surveys have a handful of trails.
+    # Parties that did the same share their events, so most surveys have few distinct trails.
     known: dict[tuple[int, ...], Loss] = {}
     for name, account in ledger.everybody.items():
         exact = any(charge.summed and tells(charge.event, *_COUNTS) for charge in account.trail)
@@ -439,20 +464,20 @@ def _beside_sums(ledger: Ledger) -> Iterator[Loss]:
         key = tuple(id(charge.event) for charge in account.trail)
         if key not in known:
             known[key] = total(
-                accountant.judge(replaced(charge.event, _hidden)) for charge in account.trail
+                accountant.judge(replaced(charge.event, _visible_part)) for charge in account.trail
             )
         yield known[key]
 
 
-def _hidden(event: PrivacyEvent) -> PrivacyEvent:
-    """Event of a contribution beside the sum that it is hidden in."""
+def _visible_part(event: PrivacyEvent) -> PrivacyEvent:
+    """Event of a contribution, without what the sum hides."""
     if isinstance(event, Masked | Merged) and isinstance(event.event, ExactCounts | Coins):
         return Public()
     return event
 
 
 def collector(ledger: Ledger) -> str:
-    """Those who hold no records, in words: the aggregator, and with it the services."""
+    """The aggregator and the services, in words."""
     if ledger.observer == AGGREGATOR:
         return _ALONE
     from scenarios.wording.withstanding import together
@@ -460,8 +485,8 @@ def collector(ledger: Ledger) -> str:
     return together(Coalition(tuple(map(PartyId, ledger.observer.split(", ")))))
 
 
-def _apart(ledgers: Iterable[Ledger]) -> Iterator[str]:
-    """Knowledge of single ones of those who hold no records, if it is less."""
+def _lesser_members(ledgers: Iterable[Ledger]) -> Iterator[str]:
+    """Sentence on members of the coalition that learn less by themselves."""
     alone = [each for each in ledgers if ", " not in each.observer and each.honest > 1]
     if alone:
         names = some([cut(each.observer) for each in alone], len(alone), 4)
@@ -473,7 +498,7 @@ def _apart(ledgers: Iterable[Ledger]) -> Iterator[str]:
 
 
 def _by_loss(told: Loss, *, least: bool, who: str, brief: bool = False) -> str:
-    """Conclusion from the messages about one person, or a shorter one without the odds."""
+    """Conclusion from the messages about one person; with ``brief``, without the odds."""
     if told is NOTHING or not told.record:
         return "no message tells anything about one person"
     if math.isinf(told.record):
@@ -510,8 +535,8 @@ def _by_crowd(
     """Consequence of exact sums, in words.
 
     Args:
-        alone: nothing else tells anything about a person.
-        who: learns it.
+        alone: whether nothing else is revealed about a person.
+        who: the observer.
     """
     if crowd == 1:
         names = some(map(cut, found.exposed), len(found.exposed), 3)
@@ -533,7 +558,7 @@ def _by_crowd(
 
 
 def sure(loss: float) -> str:
-    """Certainty at a loss in nats of what was as likely as not before, rounded up."""
+    """Largest posterior probability of a 50:50 guess at a loss in nats, rounded up."""
     doubt = 100 / (1 + math.exp(loss))
     digits = max(0, math.ceil(-math.log10(doubt)) if doubt < 1 else 0)
     step = 10.0**-digits
@@ -541,7 +566,7 @@ def sure(loss: float) -> str:
 
 
 def _of_an_answer(told: Loss) -> str:
-    """Loss of a single answer, if it is less, in words."""
+    """Sentence on the loss of a single answer, if it is smaller."""
     if len(told.attributes) < 2:
         return ""
     name, most = max(told.attributes.items(), key=lambda item: item[1])
@@ -554,12 +579,12 @@ def _of_an_answer(told: Loss) -> str:
     )
 
 
-def _exceeded(checks: Iterable[ClaimCheck], *, least: bool, sums: bool) -> Iterator[str]:
-    """Records that exceed what is claimed, claim by claim.
+def _excess_sentences(checks: Iterable[ClaimCheck], *, least: bool, sums: bool) -> Iterator[str]:
+    """A sentence for each claim that the record exceeds.
 
     Args:
-        least: more may have been told.
-        sums: exact sums alone are without bound.
+        least: whether more may have been revealed.
+        sums: whether only exact sums are unbounded.
     """
     worse = [check for check in checks if exceeds(check)]
     for check in worse[:_CLAIMS]:
@@ -579,7 +604,7 @@ def _exceeded(checks: Iterable[ClaimCheck], *, least: bool, sums: bool) -> Itera
 
 
 def exceeds(check: ClaimCheck) -> bool:
-    """Check whether the record shows more than is claimed."""
+    """Check whether the record exceeds a claim."""
     if check.claim.epsilon is None:
         return math.isinf(check.record)
     return check.factor is not None and check.factor > 1 + _SAME

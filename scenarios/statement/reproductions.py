@@ -1,4 +1,4 @@
-"""Statement of a reproduction: measured beside printed, remarks as numbered footnotes."""
+"""Statement of a reproduction: measured and printed figures, with footnotes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MARK = "*"
 
 
 def state_reproduction(done: Reproduced, *, seconds: float) -> Statement:
-    """The table, its footnotes, the notes, and what it took."""
+    """Statement of a reproduction: table, footnotes, notes, and running time."""
     names = dict.fromkeys(name for row in done.rows for name in row.settings)
     varying = [name for name in names if len({row.shown(name) for row in done.rows}) > 1]
     common = _words(done.rows[0], [n for n in names if n not in varying]) if done.rows else ""
@@ -26,7 +26,7 @@ def state_reproduction(done: Reproduced, *, seconds: float) -> Statement:
     if many:
         grids = tuple(pivots(done.rows, _short))
     else:
-        make = _stacked if named else _columned
+        make = _stacked_grid if named else _column_grid
         grids = (make(done.rows, varying, remarks),)
     return Statement(
         title=done.reproduction + (f": {common}" if common else ""),
@@ -52,7 +52,7 @@ def state_reproduction(done: Reproduced, *, seconds: float) -> Statement:
 def _notes(
     done: Reproduced, remarks: dict[str, int], figures: Sequence[Compared], *, many: bool
 ) -> Iterator[str]:
-    """The footnotes, and what figures are."""
+    """Footnotes, and the meaning of the figures."""
     if many:
         error = largest_error(done.rows)
         known = "" if math.isnan(error) else f", with standard errors of up to {error:.0%}"
@@ -78,7 +78,7 @@ def _by_messages(done: Reproduced) -> Iterator[str]:
 
 
 def _short(figure: Compared) -> str:
-    """A figure in a pivot, three digits of it, and the printed one."""
+    """A figure of three digits, with the printed one."""
     mark = MARK if figure.differs else ""
     printed = "" if figure.printed is None else f" ({figure.printed:.3g})"
     return _number(figure.measured, digits=3) + mark + printed
@@ -87,8 +87,8 @@ def _short(figure: Compared) -> str:
 _COLUMNS = ("#measured", "#s.e.", "#printed", "#ratio", "remark")
 
 
-def _columned(rows: Sequence[Row], settings: Sequence[str], remarks: dict[str, int]) -> Grid:
-    """Every setting a column; for rows of one figure."""
+def _column_grid(rows: Sequence[Row], settings: Sequence[str], remarks: dict[str, int]) -> Grid:
+    """Table with a column per setting, for rows with one figure."""
     return Grid(
         key="measured",
         caption="Figures by setting",
@@ -101,8 +101,8 @@ def _columned(rows: Sequence[Row], settings: Sequence[str], remarks: dict[str, i
     )
 
 
-def _stacked(rows: Sequence[Row], settings: Sequence[str], remarks: dict[str, int]) -> Grid:
-    """Every row's settings on a line of their own, its figures below."""
+def _stacked_grid(rows: Sequence[Row], settings: Sequence[str], remarks: dict[str, int]) -> Grid:
+    """Table with each row's settings on a line, and its figures below."""
     lines: list[tuple[str, ...]] = []
     for row in rows:
         lines.append((_words(row, settings), *[""] * 4, _footnote(row, remarks)))
@@ -116,7 +116,7 @@ def _stacked(rows: Sequence[Row], settings: Sequence[str], remarks: dict[str, in
 
 
 def _footnote(row: Row, remarks: dict[str, int]) -> str:
-    """The number of a row's remark; equal remarks have one number."""
+    """The number of a row's remark; equal remarks share a number."""
     return f"[{remarks[row.words]}]" if row.words else ""
 
 
@@ -125,14 +125,14 @@ def _cells(figure: Compared) -> tuple[str, ...]:
     return (
         _number(figure.measured) + (MARK if figure.differs else " "),
         "unknown" if figure.unknown else "" if error is None else _number(error, digits=2),
-        # As the paper has it, with all of its digits.
+        # Printed figures keep all of their digits.
         "" if printed is None else f"{printed:.7g}",
         "" if ratio is None else _number(ratio, digits=3),
     )
 
 
 def _words(row: Row, names: Sequence[str]) -> str:
-    """Settings in words, without those that this row does not have."""
+    """Settings in words, as far as this row has them."""
     return ", ".join(f"{name} = {row.shown(name)}" for name in names if row.shown(name))
 
 

@@ -45,16 +45,16 @@ from scenarios.wording.formatting import (
 )
 
 ROWS, EPSILONS, NAMED = 60, 60, 12
-"""How many rows and attributes' figures are listed, and how many figures that are the same."""
+"""Maximum numbers of rows, of attributes' figures, and of equal figures."""
 
 
 def state_run(name: str, finished: Finished, intervals: Intervals = USUAL) -> Statement:
-    """State a run: its estimates beside the truth, what they cost, and how it went.
+    """Statement of a run: estimates next to the truth, costs, and course.
 
     Args:
-        name: of the scenario or the plan.
+        name: name of the scenario or the plan.
         finished: the run.
-        intervals: of the estimates: their level, and what they are about.
+        intervals: level and subject of the intervals.
     """
     outcome = finished.outcome
     notes = finished.notes
@@ -79,7 +79,7 @@ def state_run(name: str, finished: Finished, intervals: Intervals = USUAL) -> St
         sections=(
             estimates,
             *_rows(finished, notes),
-            *_announced(outcome),
+            *_announced_sections(outcome),
             Section(
                 key="run",
                 title="The run",
@@ -111,7 +111,7 @@ def usefulness(finished: Finished, intervals: Intervals) -> tuple[UsefulnessVerd
 
 
 def protection(outcome: Outcome[Variant]) -> PrivacyVerdict:
-    """Verdict on how well the design of a run protects people."""
+    """Verdict on the privacy of a run's design."""
     withstands = promised = None
     variant, parties = outcome.variant, len(outcome.charter.roster.parties)
     if is_summed(variant, parties):
@@ -130,7 +130,7 @@ def protection(outcome: Outcome[Variant]) -> PrivacyVerdict:
 
 
 def _care(outcome: Outcome[Variant]) -> Iterator[str]:
-    """Sentences on a run that a reader must not miss."""
+    """Cautions about a run."""
     ledger, found = outcome.ledger, outcome.estimate
     if found.weighted_n is not None:
         yield respondents_text(found.n, found.weighted_n)
@@ -153,7 +153,7 @@ def _care(outcome: Outcome[Variant]) -> Iterator[str]:
 
 
 def _costs(outcome: Outcome[Variant]) -> Iterator[str]:
-    """Costs of a run, and its digest."""
+    """Cost of a run, and its digest."""
     ledger = outcome.ledger
     yield f"{count(outcome.messages, 'message')}, {count(outcome.bytes, 'byte')}"
     sums = ", exact sums included" if has_exact_sums(ledger) else ""
@@ -163,7 +163,7 @@ def _costs(outcome: Outcome[Variant]) -> Iterator[str]:
 
 
 def trial_sentence(kept: str) -> str:
-    """Sentence on a trial whose seed is not in what is kept of it."""
+    """Sentence on a trial, which leaves out its seed."""
     return (
         "This was a trial: one program held all answers. Its seed, which undoes every "
         f"randomization, was drawn and is not in the {kept}. The truth beside the estimates "
@@ -180,7 +180,7 @@ def by_attribute(epsilons: Mapping[str, float]) -> str:
 
 
 def _rows(finished: Finished, notes: tuple[str, ...]) -> Iterator[Section]:
-    """Sections that a scenario shows in place of a table for each attribute."""
+    """Sections of a scenario that reports rows instead of attributes."""
     rows = finished.rows
     if rows:
         yield Section(
@@ -212,7 +212,7 @@ def _cell(value: str | float | None) -> str:
     return f"{value:,}" if isinstance(value, int) else signed(value, 4)
 
 
-def _announced(outcome: Outcome[Variant]) -> Iterator[Section]:
+def _announced_sections(outcome: Outcome[Variant]) -> Iterator[Section]:
     analysis = outcome.charter.analysis
     if analysis is not None:
         yield announced(
@@ -228,8 +228,6 @@ def run_values(
     """Content of ``result.json`` about a run, but for the scenario's name and parameters.
 
     Args:
-        finished: the run.
-        intervals: of the estimates: their level, and what they are about.
         useful: the verdict on usefulness, if it is known; it is made otherwise.
     """
     outcome, ledger = finished.outcome, finished.outcome.ledger

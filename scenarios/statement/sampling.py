@@ -12,7 +12,7 @@ from scenarios.wording.formatting import count
 
 
 def response_values(completeness: Completeness) -> dict[str, Any]:
-    """Numbers of parties asked and answered; ``widest`` bounds what the others could change."""
+    """Numbers of asked and answering parties; ``widest`` bounds the effect of the others."""
     response = completeness.response
     return {
         **response._asdict(),
@@ -66,7 +66,7 @@ def design_values(design: DesignEffects | None, why: str) -> dict[str, Any]:
 
 
 def design_sentences(design: DesignEffects | None, why: str) -> Iterator[str]:
-    """Sentences on what parties of several respondents do to errors about a population."""
+    """Sentences on errors about a population when parties hold several respondents."""
     if design is not None:
         least, most = design.extremes
         yield (

@@ -13,32 +13,31 @@ if TYPE_CHECKING:
     from protocol.estimators.inference.intervals import Intervals, Shown
 
 State: TypeAlias = Literal["good", "bad", "care", "open", "note"]
-"""How a check came out; ``care`` is for what a reader must know, ``open`` for what nobody can know,
-``note`` for what is neither good nor bad by itself."""
+"""Outcome of a check; ``care`` is a caution, ``open`` unknown, ``note`` neither good nor bad."""
 
 WORDS: Mapping[State, str] = MappingProxyType(
     {"good": "Holds", "bad": "Fails", "care": "Caution", "open": "Unknown", "note": "Note"}
 )
-"""A state in a word, for readers who do not see its mark."""
+"""Words for the states, for readers who do not see the marks."""
 
 
 Place: TypeAlias = Literal["result", "body", "aside"]
-"""Where a terminal shows a section: a ``result`` comes before the verdicts, in place of what was
-found, an ``aside`` not at all, for there is room on a page alone."""
+"""Place of a section in a terminal: a ``result`` comes before the verdicts in place of what was
+found; an ``aside`` is only shown on a page."""
 
 SO_FAR = "As far as the record could be read: "
-"""What an answer begins with that more of the record might change."""
+"""Start of an answer that more of the record might change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A question that was put to the record, and the answer in a sentence.
+    """A check of the record.
 
     Args:
-        about: what it is about, in a few words.
-        state: how it came out.
-        says: the sentence.
-        link: the section that says more.
+        about: its subject, in a few words.
+        state: its outcome.
+        says: the outcome in a sentence.
+        link: key of the section with details.
     """
 
     about: str
@@ -49,10 +48,10 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Figures to be drawn beside their numbers, one above the other.
+    """Bars in a table, one above the other, for numbers in the same row.
 
     Args:
-        shares: each as a share of the largest one; None where there is none, may be infinite.
+        shares: lengths as shares of the largest one, possibly infinite; None for no bar.
     """
 
     shares: tuple[float | None, ...]
@@ -66,13 +65,12 @@ class Grid:
     """A table.
 
     Args:
-        key: its id, once in a statement.
-        caption: what it holds.
-        columns: the heads; one that begins with ``#`` is of numbers, one that begins with ``~`` of
-            bars for the numbers beside it.
-        rows: the cells; the first of a row is its head.
-        more: what was left out, in words.
-        wide: it may need more room than a phone has.
+        key: its id, unique in a statement.
+        caption: its caption.
+        columns: the heads; ``#`` marks a column of numbers, and ``~`` one of bars for numbers.
+        rows: the cells; the first cell of a row is its head.
+        more: words on rows that were left out.
+        wide: whether it may be too wide for a phone.
     """
 
     key: str
@@ -91,19 +89,19 @@ class Grid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """Estimates with their intervals, to be drawn and listed.
+    """Estimates with their intervals, for a picture and a table.
 
     Args:
-        key: its id, once in a statement.
-        name: what they are of.
-        heads: what its name is of, what tells the estimates apart, and what one is.
-        labels: of each.
-        figures: as many, with the ends of their intervals.
-        truth: of the first of them, where it is known.
-        intervals: their level, and what they are about.
-        limits: beyond them nothing is drawn; None for shares, which are written in percent.
-        drawn: how many are drawn at most.
-        each: what they are of, as a plural.
+        key: its id, unique in a statement.
+        name: the subject of the estimates, such as an attribute.
+        heads: heads for the name, for the labels and for the figures.
+        labels: a label for each figure.
+        figures: the estimates with their intervals.
+        truth: true values of the first figures, where known.
+        intervals: level and subject of the intervals.
+        limits: limits of the picture; None for shares, which are in percent.
+        drawn: maximum number of figures in the picture.
+        each: word for the labels, in the plural.
     """
 
     key: str
@@ -120,22 +118,22 @@ class Panel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A part of a statement: a heading, the answer in a sentence, and what it rests on.
+    """A part of a statement: a heading, an answer, and its basis.
 
     Args:
         key: its id.
         title: the heading.
-        lead: the answer, if there is one. Of a ``result`` it stands on a page alone: in a terminal
-            the tables are the answer.
+        lead: the answer in a sentence, if there is one. A terminal leaves out the lead of a
+            ``result``, as the tables are the answer there.
         notes: further sentences.
-        code: lines to be copied as they are.
-        reasons: why the answer is what it is, as a list.
-        facts: names and values, in pairs.
+        code: lines to copy.
+        reasons: reasons for the answer, as a list.
+        facts: pairs of names and values.
         grids: tables.
         panels: estimates with their intervals.
-        total: of how many panels these are the first.
-        place: where a terminal shows it.
-        brief: the sentences that a terminal shows of it without details; None for all of it.
+        total: number of panels, including those left out.
+        place: its place in a terminal.
+        brief: sentences that a terminal shows without details; None for the whole section.
     """
 
     key: str
@@ -153,7 +151,7 @@ class Section:
 
 
 class Step(NamedTuple):
-    """A step of a scale, the best first: what it is called, and where it ends."""
+    """A step of a scale, with its name and its upper end."""
 
     name: str
     edge: float
@@ -161,14 +159,14 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """Scale that a verdict is a step of.
+    """The scale of a verdict.
 
     Args:
-        of: what it is a scale of, in a word.
-        goes_by: what its edges are, in a clause.
-        steps: the best first; the last has no end.
-        says: what the steps mean, in sentences.
-        place: where the verdict stands: from 0, the best end, to 1; None if that is not known.
+        of: its subject, in a word.
+        goes_by: meaning of its edges, in a clause.
+        steps: the steps, best first; the last has no end.
+        says: meaning of the steps, in sentences.
+        place: the verdict's place from 0 (best) to 1; None if unknown.
     """
 
     of: str
@@ -183,15 +181,14 @@ class Verdict:
     """An answer in a word.
 
     Args:
-        about: what it is on, in a word; empty if that need not be said.
+        about: its subject in a word; may be empty.
         word: the verdict.
-        state: how that is to be taken.
-        says: why, in a sentence.
-        reasons: what a reader has to know beside it, in sentences.
-        caveat: why it is of the design and not of this record, in a sentence; empty if it is of
-            both.
-        brief: the sentences that a terminal shows without details, the answer first: all that is
-            bad, and all that a figure rests on; None for ``says`` and ``reasons``.
+        state: the state that it corresponds to.
+        says: the reason, in a sentence.
+        reasons: further sentences that a reader needs.
+        caveat: why it is about the design and not about this record; empty if it is about both.
+        brief: sentences that a terminal shows without details, the answer first, with all problems
+            and all assumptions; None for ``says`` and ``reasons``.
     """
 
     about: str = ""
@@ -204,39 +201,39 @@ class Verdict:
 
     @property
     def key(self) -> str:
-        """Its id."""
+        """The verdict's id."""
         return (self.about or "verdict").lower()
 
     @property
     def title(self) -> str:
-        """Subject of the verdict, in words that stand before it; empty if there are none."""
+        """Words to put before the verdict; may be empty."""
         return f"{self.about} of the design" if self.caveat else self.about
 
     @property
     def means(self) -> str:
-        """Meaning of the verdict, in one short sentence."""
+        """The verdict in one short sentence."""
         return self.says
 
     @property
     def scale(self) -> Scale | None:
-        """The scale that it goes by, if there is one."""
+        """The verdict's scale, if it has one."""
         return None
 
     @property
     def values(self) -> Mapping[str, Any]:
-        """The figures that it follows from, by their names in JSON."""
+        """The verdict's figures, by their names in JSON."""
         return {}
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Number of those who were awaited that were counted.
+    """Number of counted parties among the awaited ones.
 
     Args:
-        of: what was awaited: a kind of message, or all that the estimate is made of.
-        about: what that is, where its name alone does not say it.
-        counted, awaited: how many parties.
-        each: what is counted: parties, or their answers where they were awaited repeatedly.
+        of: the awaited kind of message, or the input of the estimate.
+        about: explanation of that kind, if its name is not enough.
+        counted, awaited: numbers of parties.
+        each: word for what is counted: parties, or answers where parties answer repeatedly.
     """
 
     of: str
@@ -252,7 +249,7 @@ class Coverage:
 
 
 class Fact(NamedTuple):
-    """One figure: what it is, the figure, and what stands below it."""
+    """One figure, with its name and a note."""
 
     name: str
     value: str
@@ -264,14 +261,14 @@ class Statement:
     """Statement of a result.
 
     Args:
-        title: what it is of; empty if that need not be said.
-        found: the largest figures; None if there is none.
-        verdicts: such as on the record and on privacy.
-        coverage: who was counted, for the estimate and in each wait.
-        facts: figures that stand by themselves.
-        checks: every question that was put to it, with its answer.
-        sections: what the answers rest on.
-        values: the figures, which ``as_json`` takes, by their names in JSON.
+        title: its title; may be empty.
+        found: the largest figures, if there are any.
+        verdicts: the verdicts, such as on the record and on privacy.
+        coverage: numbers of counted parties, for the estimate and for each wait.
+        facts: single figures.
+        checks: all checks.
+        sections: the basis of verdicts and checks.
+        values: all figures, by their names in JSON; see ``as_json``.
     """
 
     title: str = ""

@@ -1,4 +1,4 @@
-"""Statement of tables, counts and tests that somebody asks of a record."""
+"""Statement of requested tables, counts and tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Columns: TypeAlias = dict[str, NDArray[Any]]
 """Arrays of one length: of texts, None where there is none, or numbers, NaN where unknown."""
 
 ROWS = 200
-"""The most rows that are listed."""
+"""Maximum number of listed rows."""
 
 _MADE = {
     "simulation": "The record is of a simulation and protects nobody: its seed is in it.",
@@ -41,15 +41,13 @@ def state_table(
     """Estimates with their intervals.
 
     Args:
-        columns: what tells the rows apart, and ``FIGURES``.
-        intervals: their level, and what they are about.
-        projection: applied to the tables.
-        about: what holds of all rows, by names in JSON.
+        columns: columns that identify rows, and ``FIGURES``.
+        about: facts about all rows, by names in JSON.
         notes: further sentences.
         verdicts: on their usefulness.
     """
     figures = interval_figures(columns["value"], Interval(columns["low"], columns["high"]))
-    # Of people one decimal is enough.
+    # One decimal is enough for people.
     digits = decimals(figures, least=1 if max(abs(cell.value) for cell in figures) > 1 else 4)
     named = [name for name in columns if name not in FIGURES]
     texts = zip(*(columns[name].tolist() for name in named), strict=True)
@@ -57,7 +55,7 @@ def state_table(
     def figure(value: float) -> str:
         return f"{value:.{digits}f}"
 
-    return _stated(
+    return _make_statement(
         Grid(
             key="estimates",
             caption=f"Estimates from {about['respondents']:,} respondents",
@@ -76,10 +74,10 @@ def state_table(
 
 
 def state_tests(columns: Columns, about: Mapping[str, Any]) -> Statement:
-    """Tests of independence; the arguments are those of ``state_table``."""
+    """Statement of tests of independence; arguments as for ``state_table``."""
     rows = zip(*(column.tolist() for column in columns.values()), strict=True)
     heads = "first", "second", "test", "#statistic", "#degrees", "#p-value", "#p-value, Holm"
-    return _stated(
+    return _make_statement(
         Grid(
             key="tests",
             caption=f"Tests from {about['respondents']:,} respondents",
@@ -99,7 +97,7 @@ def state_tests(columns: Columns, about: Mapping[str, Any]) -> Statement:
     )
 
 
-def _stated(
+def _make_statement(
     grid: Grid,
     notes: Sequence[str],
     columns: Columns,

@@ -1,4 +1,4 @@
-"""Statement of people who were drawn by law."""
+"""Statement of a survey by law."""
 
 from __future__ import annotations
 
@@ -29,17 +29,14 @@ def state_tabulation(
     projection: Projection = "none",
     intervals: Intervals = ABOUT_POPULATION,
 ) -> Statement:
-    """Estimates of people by law, who they were, and what is comparable between engines.
+    """Statement of a survey by law: estimates, people, and the digest that all engines share.
 
     Args:
-        name: of the scenario.
-        tabulated: what was counted.
+        name: the scenario's name.
+        tabulated: the result.
         projection: applied to the tables.
-        intervals: their level, and what they are about.
+        intervals: level and subject of the intervals.
     """
-    reported, loss = tabulated.reported, tabulated.loss
-    agreed, among = bool(tabulated.calibration.files), _among(tabulated)
-    care = (*_told(tabulated), *((trial_sentence("result"),) if tabulated.withheld else ()))
     useful = judge_usefulness(
         tabulated.reported,
         intervals,
@@ -53,56 +50,19 @@ def state_tabulation(
         title=f"{name}: {tabulated.variant.survey.title}",
         sections=(
             estimated(
-                reported,
+                tabulated.reported,
                 intervals,
                 title="The estimates",
                 projection=projection,
                 truth=tabulated.population.records,
-                notes=calibration_sentences(reported) if agreed else (),
+                notes=_calibration_notes(tabulated),
                 place="result",
             ),
-            Section(
-                key="run",
-                title="The people",
-                lead=tabulated.sentence,
-                notes=(
-                    f"{count(tabulated.cohorts, 'cohort')} of up to {tabulated.cohort:,}, "
-                    f"{count(tabulated.stages, 'question')}, by the engine {tabulated.engine!r}, "
-                    f"in {tabulated.seconds:.1f} s",
-                    *care,
-                    f"digest {tabulated.digest.hex()}",
-                ),
-                brief=(upper(tabulated.sentence), *map(upper, care)),
-            ),
+            _people(tabulated),
         ),
         values=as_json(
             {
-                "variant": tabulated.variant.name,
-                "seed": WITHHELD if tabulated.withheld else tabulated.seed,
-                "by_law": {
-                    "says": tabulated.sentence,
-                    "population": tabulated.population.says,
-                    "cohort": tabulated.cohort,
-                    "cohorts": tabulated.cohorts,
-                    "stages": tabulated.stages,
-                    "engine": tabulated.engine,
-                    **({} if among is None else {"parties": among.parties}),
-                },
-                "respondents": tabulated.n,
-                **reported_values(
-                    reported,
-                    tabulated.population.records,
-                    projection,
-                    intervals,
-                    respondents=tabulated.n,
-                ),
-                **({"calibration": calibration_values(reported)} if agreed else {}),
-                "digest": tabulated.digest.hex(),
-                "privacy": {
-                    **_loss_values(loss, tabulated.attribute_epsilon),
-                    **({} if among is None else among_values(among)),
-                    "claims": claims_values(tabulated.variant.claims()),
-                },
+                **_values(tabulated, projection, intervals),
                 **usefulness_values(useful),
                 "seconds": round(tabulated.seconds, 3),
             }
@@ -110,12 +70,68 @@ def state_tabulation(
     )
 
 
-def _told(tabulated: Tabulated[Variant]) -> Iterator[str]:
-    """Cost of a respondent's messages, or of those that there would have been."""
+def _people(tabulated: Tabulated[Variant]) -> Section:
+    care = (
+        *_cost_sentences(tabulated),
+        *((trial_sentence("result"),) if tabulated.withheld else ()),
+    )
+    return Section(
+        key="run",
+        title="The people",
+        lead=tabulated.sentence,
+        notes=(
+            f"{count(tabulated.cohorts, 'cohort')} of up to {tabulated.cohort:,}, "
+            f"{count(tabulated.stages, 'question')}, by the engine {tabulated.engine!r}, "
+            f"in {tabulated.seconds:.1f} s",
+            *care,
+            f"digest {tabulated.digest.hex()}",
+        ),
+        brief=(upper(tabulated.sentence), *map(upper, care)),
+    )
+
+
+def _values(
+    tabulated: Tabulated[Variant], projection: Projection, intervals: Intervals
+) -> dict[str, Any]:
+    reported, truth = tabulated.reported, tabulated.population.records
+    among = _cost_among_honest(tabulated)
+    values: dict[str, Any] = {
+        "variant": tabulated.variant.name,
+        "seed": WITHHELD if tabulated.withheld else tabulated.seed,
+        "by_law": {
+            "says": tabulated.sentence,
+            "population": tabulated.population.says,
+            "cohort": tabulated.cohort,
+            "cohorts": tabulated.cohorts,
+            "stages": tabulated.stages,
+            "engine": tabulated.engine,
+            **({} if among is None else {"parties": among.parties}),
+        },
+        "respondents": tabulated.n,
+        **reported_values(reported, truth, projection, intervals, respondents=tabulated.n),
+    }
+    if tabulated.calibration.files:
+        values["calibration"] = calibration_values(reported)
+    return values | {
+        "digest": tabulated.digest.hex(),
+        "privacy": {
+            **_loss_values(tabulated.loss, tabulated.attribute_epsilon),
+            **({} if among is None else among_values(among)),
+            "claims": claims_values(tabulated.variant.claims()),
+        },
+    }
+
+
+def _calibration_notes(tabulated: Tabulated[Variant]) -> tuple[str, ...]:
+    return tuple(calibration_sentences(tabulated.reported)) if tabulated.calibration.files else ()
+
+
+def _cost_sentences(tabulated: Tabulated[Variant]) -> Iterator[str]:
+    """Privacy cost of a respondent's messages, or of the sum they would have been in."""
     variant, loss = tabulated.variant, tabulated.loss
     if not isinstance(variant, Counted):
         yield f"epsilon {nats(loss.record)} per record; {by_attribute(tabulated.attribute_epsilon)}"
-    among = _among(tabulated)
+    among = _cost_among_honest(tabulated)
     if among is not None:
         yield (
             "No message was sent, so what a sum tells was not measured. Of one by messages among "
@@ -123,8 +139,8 @@ def _told(tabulated: Tabulated[Variant]) -> Iterator[str]:
         )
 
 
-def _among(tabulated: Tabulated[Variant]) -> AmongHonest | None:
-    """Cost of one person's counts in the sum of so many parties; None if nothing is."""
+def _cost_among_honest(tabulated: Tabulated[Variant]) -> AmongHonest | None:
+    """Privacy cost of one person's counts in the sum; None for a variant without a sum."""
     variant, parties = tabulated.variant, tabulated.parties or tabulated.n
     return told_in_sum(variant, parties, DELTA) if isinstance(variant, Tallied) else None
 

@@ -65,7 +65,7 @@ from scenarios.surveys.endings import (
     TURNED_AWAY,
     UNREACHABLE,
     Ending,
-    is_of_machine,
+    is_local_failure,
 )
 from scenarios.surveys.members import tls_context
 from scenarios.surveys.operating.signals import heeding
@@ -76,33 +76,31 @@ from transports.lasting.link import PATIENCE, LastingLink, connect_lasting
 from transports.tls import client_context
 
 SILENCE = 60.0
-"""After so many seconds without a sign of life a connection is taken to be lost."""
+"""Seconds of silence after which a connection counts as lost."""
 
 NOT_IN_TIME = "late: the aggregator had closed the wait for a report before it came"
-"""How a party ends whose answer is not counted, or not all of it, as it came too late."""
+"""Ending of a party if some or all of its answer came too late to count."""
 
 DOES_NOT_HOLD = "the aggregator's receipt does NOT hold"
-"""How a party ends whose acknowledgement is not for what it said, or is not signed."""
-
+"""Ending of a party if its acknowledgement is unsigned, or is for other messages."""
 
 _HEAD = Head.kind()
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
-    """Course of a party's answer.
+    """Outcome of a party's answer.
 
     Args:
         how: the kind of ending.
-        ending: how it ended, in words; ``"done"`` if all went well, the party holds its receipt,
-            and no report came too late.
-        attempt: at the survey.
-        spent: what was spent per respondent in this attempt, by whichever program.
-        before: that spent in earlier ones.
-        trouble: whether it ended because of the network, a disk or a signal and not by its role.
-        receipt: what the aggregator has given for all that the party said, a receipt or a late
-            note; None for nothing.
-        repeated: whether the report was one that was given before, which costs nothing again.
-        earlier: whether an earlier program has given the answer, and this one heard no more of it.
+        ending: the ending in words; ``"done"`` if the party holds its receipt and every report was
+            in time.
+        attempt: number of the attempt at the survey.
+        spent: cost per respondent in this attempt, over all programs that took part.
+        before: cost per respondent in earlier attempts.
+        trouble: whether the network, a disk or a signal ended it.
+        receipt: the aggregator's receipt or late note; None if it gave neither.
+        repeated: whether an earlier report was given again, at no further cost.
+        earlier: whether an earlier program gave the answer, and this one received nothing new.
     """
 
     how: Ending
@@ -123,26 +121,25 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answering:
-    """Answers of a party, what it may pay, and what it demands.
+    """Records, budget and demands of a party.
 
     Args:
         records: a CSV or Parquet file.
-        plan: of the survey, which says how the file is read; None for one whose cells are the
-            categories.
-        budget: the most epsilon that a respondent may have spent in all surveys, in nats; by
-            default, all attempts at this one may cost what one can at most, and nothing more once
-            something was spent if that is unbounded.
-        ids: the column of the records that says who a respondent is, which is not handed over;
-            None for a file that pays as one.
-        same: those whose ids read alike are one person each (``OpenPurse.settle``).
-        different: the code of the question whether they are, if each is somebody else.
-        purse: its folder; None for the user's (``usual_purse``).
+        plan: describes the file's columns; None if its cells are the categories.
+        budget: limit on a respondent's epsilon over all surveys, in nats. By default, all attempts
+            at this survey together may cost as much as one attempt can; if that is unbounded,
+            nothing more is spent once something was.
+        ids: the column of respondents' ids, which is never sent; None if the whole file pays as one
+            person.
+        same: similar ids belong to one person (``OpenPurse.settle``).
+        different: similar ids belong to different people: the code that confirms this.
+        purse: the purse's folder; None for the user's (``usual_purse``).
         withstand: the fewest colluders that a secure sum must withstand; None for any number.
         honest: the fewest honest parties, this one included, that a secure sum must promise; the
-            party consents to figures that take so many to be honest. None for any number, and for
-            no such figure.
-        delta: the most delta that a respondent may have spent so in all surveys; None for
-            ``DELTA``, which is one sum's.
+            party accepts figures that rest on so many. None demands nothing, and accepts only
+            figures that hold whoever conspires.
+        delta: limit on a respondent's delta over all surveys; None for ``DELTA``, the delta of
+            one sum.
     """
 
     records: Path
@@ -157,7 +154,7 @@ class Answering:
     delta: float | None = None
 
     def people(self, member: Member) -> Respondents:
-        """The records to answer with, and who they are of.
+        """The records to answer with, and their respondents.
 
         Raises:
             UsageError: as ``answer_survey``.
@@ -195,41 +192,37 @@ async def answer_survey(
 ) -> Answered:
     """Answer once with the records of a table.
 
-    It ends well once the aggregator has acknowledged that all it said is on disk, by a receipt that
-    holds and is in the party's folder (``keep_receipt``). If by that a report came too late, it is
-    no receipt but a late note: the party stays charged and is not done. A connection that is lost
-    is made again; nothing is said twice, and nothing else than before. A party that has a receipt
-    from before is done, also if nobody can be reached: the survey may be over, or wait for another
-    attempt. One that has a late note is late.
+    A party is done once it holds a valid receipt in its folder (``keep_receipt``): the aggregator's
+    acknowledgement that all its messages are on disk. If a report was too late, the party gets a
+    late note instead; it stays charged and is not done. Receipts and late notes from an earlier
+    program count, also if the aggregator cannot be reached. A lost connection is made again, and
+    no message is sent twice.
 
-    A party that is asked again in the same attempt gives the same report: its randomness follows
-    from the secret in its folder and from the records, and it hears and says nothing else than
-    the first time (``SameAgain``). In another attempt it draws anew, which costs anew, unless it is
-    to ``repeat``. All that its respondents have spent, in whichever survey, counts (``Purse``).
-    What its role notes for it alone is written into its folder; the return value does not depend on
-    that.
+    In the same attempt, a party always gives the same report: its randomness follows from the
+    secret in its folder and from the records (``SameAgain``). In another attempt it draws and pays
+    anew, unless it is to ``repeat`` a report. Everything that respondents have spent in any survey
+    counts (``Purse``). Notices of its role go to its folder and do not affect the return value.
 
     Args:
-        member: the party.
-        answering: with what it answers, and on which terms.
-        host, port: where the aggregator listens.
-        repeat: from whose folder the report to give again was given, this member's or that of an
-            earlier survey; None to draw one.
-        waiting: how long to go on without a sign of life of the aggregator, in seconds: until it
-            was reached, and after it was heard last. An aggregator that is alive is waited for.
+        answering: its records, budget and demands.
+        host, port: the aggregator's address.
+        repeat: the member whose report is given again: this one, or one of an earlier survey. None
+            draws a new report.
+        waiting: seconds to keep trying without a sign of life of the aggregator. While the
+            aggregator shows one, the party waits without limit.
         heeds_signals: whether SIGTERM, SIGHUP and Ctrl-C end it, in the main thread.
 
     Raises:
         UsageError: the folder is the aggregator's, its files do not belong together, or another
-            program uses it; or the records are not of this survey, or not those of this attempt;
-            or the survey has no secure sum to demand anything of, or there is nothing to repeat;
-            or it is not said whether people whose ids read alike are one.
-        PrivacyError: somebody has spent too much, or the folder knows of spending that the purse
-            lacks; nobody was told anything.
-        OSError: what is at the path of a file in a folder is something else; says which and why.
+            program uses it; the records are of another survey, or not those of this attempt; a
+            demand on a secure sum that does not exist; a report that cannot be repeated; or similar
+            ids without ``same`` or ``different``.
+        PrivacyError: a respondent has spent too much, or the folder knows of spending that the
+            purse lacks. Nothing was sent.
+        OSError: a path in a folder holds something else than the expected file.
     """
     try:
-        return await _answered(
+        return await _answer_once(
             member,
             answering,
             host=host,
@@ -239,14 +232,14 @@ async def answer_survey(
             heeds_signals=heeds_signals,
         )
     except OSError as error:
-        if not is_of_machine(error):
+        if not is_local_failure(error):
             raise
         where = f"{error.filename}: " if error.filename else ""
         why = f"{where}{reason(error)}"
         return _cut_short(answers_in(member.folder), MACHINE_FAILED, why)
 
 
-async def _answered(
+async def _answer_once(
     member: Member,
     answering: Answering,
     *,
@@ -256,32 +249,20 @@ async def _answered(
     waiting: float,
     heeds_signals: bool,
 ) -> Answered:
-    """Answer once, as ``answer_survey``, while the party's disks do as they should."""
+    """Answer once; ``answer_survey`` handles failing disks."""
     people = answering.people(member)
     held = people.records
     given: Given | None = None
     if repeat is not None:
         check_repeatable(member.charter.variant, len(member.charter.roster) - 1)
         given = answer_given(repeat, member, held)
-    own_secret(member.folder)  # A full disk shows before anybody is connected to.
+    own_secret(member.folder)  # Created now: a full disk must fail before any connection.
     purse = answering.purse or usual_purse()
-    with open_purse(purse) as before:
-        payers = before.settle(
-            people.ids, same=answering.same, different=answering.different
-        ).asked(
-            member.charter.variant,
-            budget=answering.budget,
-            honest=answering.honest,
-            delta=answering.delta,
-        )
-        if given is None:
-            before.check(payers, member.charter.survey_id)
-        else:
-            before.check_paid(payers, given.release, given.epsilon)
+    payers = _check_payers(member, answering, people.ids, purse, given)
     tls = tls_context(member.folder, client_context)
     with open_answers(member.folder) as answers, ExitStack() as kept:
-        with open_purse(purse) as before:
-            before.check_knows(recalled_in(member), member.folder)
+        with open_purse(purse) as opened:
+            opened.check_knows(recalled_in(member), member.folder)
         earlier = _done_before(member, answers, held)
         sitting = Sitting(
             member=member,
@@ -322,16 +303,39 @@ async def _answered(
         except ConnectionError as error:
             sitting.lost = error
         finally:
-            # After the link is closed, and always: others must not see whether there was one.
+            # Always, and after the link is closed: others must not see whether there are notices.
             sitting.note()
         where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         return sitting.settle(receipt, stopped, earlier, where)
 
 
-def _done_before(member: Member, answers: Answers, records: Records) -> Answered | None:
-    """Ending of a party in the last attempt that it answered, with these records.
+def _check_payers(
+    member: Member,
+    answering: Answering,
+    ids: Sequence[str] | None,
+    folder: Path,
+    given: Given | None,
+) -> Payers:
+    """The respondents who pay; refuses those who cannot, before anything is sent."""
+    with open_purse(folder) as purse:
+        settled = purse.settle(ids, same=answering.same, different=answering.different)
+        payers = settled.asked(
+            member.charter.variant,
+            budget=answering.budget,
+            honest=answering.honest,
+            delta=answering.delta,
+        )
+        if given is None:
+            purse.check(payers, member.charter.survey_id)
+        else:
+            purse.check_paid(payers, given.release, given.epsilon)
+    return payers
 
-    None if it has neither receipt nor late note of it: perhaps it is done, and does not know.
+
+def _done_before(member: Member, answers: Answers, records: Records) -> Answered | None:
+    """Outcome of the party's last attempt with these records, by its receipt or late note.
+
+    None without either: the party may be done without knowing.
     """
     attempt = max(answers.attempts, default=0)
     if not attempt:
@@ -356,7 +360,7 @@ def _done_before(member: Member, answers: Answers, records: Records) -> Answered
 
 
 def _cut_short(answers: Answers, how: Ending, why: str) -> Answered:
-    """The ending of a party whose program could not go on, by what its folder says it spent."""
+    """Outcome of a party that could not go on; its folder tells the cost."""
     attempt = max(answers.attempts, default=0)
     return Answered(
         how=how,
@@ -369,10 +373,12 @@ def _cut_short(answers: Answers, how: Ending, why: str) -> Answered:
 
 
 class _Attempt(NamedTuple):
-    """A party in one attempt: its role, what it keeps of it, and how it pays.
+    """A party in one attempt: its role, its files, and its payment.
 
-    ``left`` is the most that may be spent per respondent; ``given``, the answer that is given
-    again, if one is; ``words``, what was sent before the head, encoded, by number.
+    Args:
+        left: the most that a respondent may still spend.
+        given: the earlier answer to repeat, if any.
+        words: encoded envelopes sent before the head, by number.
     """
 
     machine: Machine
@@ -397,23 +403,23 @@ class _Attempt(NamedTuple):
 
 @dataclass(slots=True, kw_only=True, repr=False)
 class Sitting:
-    """A party's part in a survey: it opens the attempt that is begun, speaks in it, and settles.
+    """A party's part in a survey: it opens an attempt, answers in it, and settles.
 
     Args:
         member: the party.
-        records: what it answers with.
-        answers: in its folder, which is locked.
-        purse: the folder of the one that is paid from.
-        payers: who pays for an answer, and how much at most.
-        repeat: the answer to give again; None to draw one.
+        records: the answers.
+        answers: the attempts noted in its locked folder.
+        purse: folder of the purse that pays.
+        payers: the respondents, with their budgets.
+        repeat: the earlier answer to repeat; None to draw one.
         withstand: the fewest colluders that a secure sum must withstand.
-        honest: the fewest honest parties that a secure sum must promise, as ``Answering`` has it.
-        kept: closes the files of what is remembered.
-        attempt: the attempt that was opened; None before.
-        paid: the cost and the question that were paid for last; None before.
-        lost: why the aggregator could not be reached, or not any more; None while it can.
-        restored: whether the aggregator's record goes on from a copy that lacks what the party was
-            acknowledged at.
+        honest: as in ``Answering``; 0 for None.
+        kept: closes the files of this attempt.
+        attempt: the open attempt; None before.
+        paid: the cost and the question that were paid last; None before.
+        lost: why the aggregator is out of reach; None while it can be reached.
+        restored: whether the aggregator's record was restored from a copy that lacks acknowledged
+            messages of this party.
     """
 
     member: Member
@@ -431,13 +437,13 @@ class Sitting:
     restored: bool = False
 
     @property
-    def _opened(self) -> _Attempt:
+    def _open_attempt(self) -> _Attempt:
         if self.attempt is None:
             raise RuntimeError("no attempt was opened")
         return self.attempt
 
     def open(self, attempt: int) -> None:
-        """Take part in an attempt, which must be neither an earlier one nor too dear.
+        """Take part in an attempt; refuse an earlier one, and one beyond the budget.
 
         Raises:
             PrivacyError, UsageError, OSError: as ``answer_survey``.
@@ -449,7 +455,7 @@ class Sitting:
         charter = self.member.charter.again(attempt)
         key = session_key(folder, charter, self.records)
         mark = session_mark(key, charter.session)
-        given = _given(self.member, charter, self.repeat)
+        given = _fixed_repeat(self.member, charter, self.repeat)
         heard, said = (
             self.kept.enter_context(remembering(session_file(folder, what, charter.session), mark))
             for what in ("heard", "said")
@@ -458,11 +464,11 @@ class Sitting:
         payers = self.payers
         with open_purse(self.purse) as purse:
             if given is not None:
-                # What was paid for before needs no budget again.
+                # A repeated answer is paid for already.
                 purse.check_paid(payers, given.release, given.epsilon)
                 payers = payers.up_to(math.inf, payers.most, delta=math.inf)
             left = purse.left(payers, release, heard=heard.noted)
-        # Without a budget, all attempts at this survey may cost what one can at most.
+        # Without a budget, all attempts together may cost as much as one can.
         rest = left if payers.budget is not None else None
         allowed = self.answers.allowed(attempt, rest, most=payers.most.epsilon)
         left = Allowance(allowed.epsilon, min(allowed.delta, left.delta))
@@ -483,7 +489,7 @@ class Sitting:
         self.attempt = _Attempt(machine, release, payers, left, heard, said, note, keep, given, {})
 
     def newest(self) -> SignedCheckpoint | None:
-        """The newest checkpoint that the party holds; as ``Holding``."""
+        """The newest checkpoint that the party holds; see ``Holding``."""
         attempts = {*self.answers.attempts}
         if self.attempt is not None:
             attempts.add(self.attempt.machine.charter.attempt)
@@ -492,22 +498,22 @@ class Sitting:
         return max(filter(None, held), key=lambda each: each.session[-1], default=None)
 
     def missing(self, log: Consistency | None, restored: Shown | None) -> str | None:
-        """The reason why the aggregator's record lacks what it has acknowledged; as ``Holding``."""
-        charter = self._opened.machine.charter
+        """Reason why the aggregator's record lacks acknowledged messages; see ``Holding``."""
+        charter = self._open_attempt.machine.charter
         self.restored = restored is not None
         return missing_from(self.member.folder, charter, log, restored)
 
     async def speak(self, link: LastingLink) -> Kept | None:
-        """Answer over a link; return what the aggregator acknowledged it with, if it did."""
-        here = self._opened
+        """Answer over a link; return the aggregator's receipt or late note, if it gave one."""
+        here = self._open_attempt
         machine = here.machine
         await run_machine(machine, SameAgain(link, here.heard, here.said, self._pay, self._check))
         acknowledged = None if machine.head is None else await link.acknowledgement()
-        if machine.failure is None or not _refuses(machine.failure):
+        if machine.failure is None or not _has_declined(machine.failure):
             self.lost = link.lost
         if machine.head is None or acknowledged is None:
             return None
-        # Before the goodbye: whoever is killed after it finds nobody to ask again.
+        # Before the goodbye, after which nobody could be asked again.
         return keep_receipt(
             self.member.folder,
             machine.charter,
@@ -521,51 +527,37 @@ class Sitting:
         )
 
     def note(self) -> None:
-        """Write down what the role found for the party alone, if an attempt was opened."""
+        """Write the role's private notices to the folder."""
         if self.attempt is not None:
             self.attempt.note(self.attempt.machine.notices)
 
     def settle(
         self, receipt: Kept | None, stopped: str, earlier: Answered | None, where: str
     ) -> Answered:
-        """Say how the answer went.
+        """Outcome of the answer.
 
         Args:
-            receipt: what the aggregator acknowledged it with; None for nothing.
-            stopped: how a signal ended it; empty if none did.
-            earlier: how an earlier program has ended, if that is known.
-            where: the address of the aggregator.
+            receipt: the aggregator's receipt or late note; None without one.
+            stopped: the signal that ended it, in words; empty if none did.
+            earlier: outcome of an earlier program, if known.
+            where: the aggregator's address.
         """
         lost, answers = self.lost, self.answers
         if self.attempt is None:
-            # Whoever is turned away is told something new; else all is as it was.
+            # Only being turned away is news; otherwise the earlier outcome stands.
             if earlier is not None and not isinstance(lost, TurnedAwayError) and not stopped:
                 return earlier
             if lost is None:
                 return _cut_short(answers, STOPPED_BY_SIGNAL, stopped)
-            how = _without(lost, said=bool(answers.attempts))
+            how = _unreached_ending(lost, said=bool(answers.attempts))
             return _cut_short(answers, how, f"{where}: {lost}")
         machine = self.attempt.machine
         attempt = machine.charter.attempt
-        if receipt is None and lost is not None and not stopped:
-            if earlier is not None and earlier.attempt == attempt:
-                return earlier
-            how, ending = _without(lost, said=attempt in answers.attempts), f"{where}: {lost}"
-        elif stopped:
-            how, ending = STOPPED_BY_SIGNAL, stopped
-        elif machine.failure is not None:
-            how = DECLINED if _refuses(machine.failure) else FAILED
-            ending = machine_ending(machine)
-        elif receipt is None:
-            if earlier is not None and earlier.attempt == attempt:
-                return earlier
-            how, ending = NOT_ACKNOWLEDGED, NOT_ACKNOWLEDGED.name
-        elif receipt.problems:
-            how, ending = NO_RECEIPT, f"{DOES_NOT_HOLD}: {'; '.join(receipt.problems)}"
-        elif receipt.late:
-            how, ending = TOO_LATE, NOT_IN_TIME
-        else:
-            how, ending = DONE_NOW, DONE
+        how, ending = self._ending(machine, receipt, stopped, where)
+        if how in (UNREACHABLE, LOST, TURNED_AWAY, NOT_ACKNOWLEDGED) and (
+            earlier is not None and earlier.attempt == attempt
+        ):
+            return earlier
         return Answered(
             how=how,
             ending=ending,
@@ -577,12 +569,29 @@ class Sitting:
             receipt=receipt,
         )
 
+    def _ending(
+        self, machine: Machine, receipt: Kept | None, stopped: str, where: str
+    ) -> tuple[Ending, str]:
+        if stopped:
+            return STOPPED_BY_SIGNAL, stopped
+        if receipt is None and self.lost is not None:
+            said = machine.charter.attempt in self.answers.attempts
+            return _unreached_ending(self.lost, said=said), f"{where}: {self.lost}"
+        if machine.failure is not None:
+            how = DECLINED if _has_declined(machine.failure) else FAILED
+            return how, machine_ending(machine)
+        if receipt is None:
+            return NOT_ACKNOWLEDGED, NOT_ACKNOWLEDGED.name
+        if receipt.problems:
+            return NO_RECEIPT, f"{DOES_NOT_HOLD}: {'; '.join(receipt.problems)}"
+        return (TOO_LATE, NOT_IN_TIME) if receipt.late else (DONE_NOW, DONE)
+
     def _pay(self, envelopes: Sequence[Envelope]) -> None:
-        """Note what these cost, and keep them, before they leave."""
-        here = self._opened
+        """Pay for envelopes and keep a copy, before they are sent."""
+        here = self._open_attempt
         spent, heard = now = here.spent, here.heard.noted
         if now != self.paid:
-            with _silently(), open_purse(self.purse) as purse:
+            with _as_lost_link(), open_purse(self.purse) as purse:
                 purse.pay(here.payers, here.release, cost=spent, heard=heard)
             self.paid = now
         self.answers.note(here.machine.charter.attempt, allowed=here.left, cost=spent)
@@ -593,25 +602,24 @@ class Sitting:
             here.keep(envelopes)
 
     def _check(self, envelope: Envelope) -> None:
-        """Refuse another question than the one that the given answer is to."""
-        here = self._opened
+        """Refuse any question but the one that the repeated answer belongs to."""
+        here = self._open_attempt
         if here.given is not None:
             asked = here.machine.charter.variant.messages[0].kind()
-            with _silently():
+            with _as_lost_link():
                 here.given.check_asked(envelope, asked)
 
 
-def _refuses(failure: ProtocolError) -> bool:
-    """Return whether a role has declined by itself."""
+def _has_declined(failure: ProtocolError) -> bool:
     return isinstance(failure, PrivacyError | RemoteProtocolError)
 
 
-def _without(lost: ConnectionError, *, said: bool) -> Ending:
-    """The ending of a party that cannot reach its aggregator.
+def _unreached_ending(lost: ConnectionError, *, said: bool) -> Ending:
+    """Ending of a party that cannot reach its aggregator.
 
     Args:
-        lost: why not.
-        said: whether it has said anything in this attempt, by whichever program.
+        lost: the reason.
+        said: whether any program of the party has sent something in this attempt.
     """
     if isinstance(lost, TurnedAwayError) and not isinstance(lost, StrangerError):
         return TURNED_AWAY
@@ -619,16 +627,16 @@ def _without(lost: ConnectionError, *, said: bool) -> Ending:
 
 
 @contextmanager
-def _silently() -> Generator[None]:
-    """Make of a refusal a link that is lost, which is all that others see."""
+def _as_lost_link() -> Generator[None]:
+    """Turn a refusal into a lost link, so that others see nothing else."""
     try:
         yield
     except PrivacyError as error:
         raise trio.BrokenResourceError(str(error)) from error
 
 
-def _given(member: Member, charter: Charter, given: Given | None) -> Given | None:
-    """The answer that is to be given again in a session, which stays the same in it."""
+def _fixed_repeat(member: Member, charter: Charter, given: Given | None) -> Given | None:
+    """The answer to repeat in a session, fixed for the whole session."""
     noted = noted_given(member.folder, charter.session)
     if noted is not None or given is None:
         return noted

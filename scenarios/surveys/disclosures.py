@@ -28,21 +28,19 @@ def disclosures(
     """Members' keys, randomness and records.
 
     Args:
-        charter: of the transcript.
-        seed: of the transcript, if it is a simulation's.
-        folders: of members of a real survey.
+        seed: seed of a simulation's transcript.
+        folders: folders of members of a real survey.
         records: ``PARTY=FILE``, or for a simulation one file with everybody's records.
         variant: ``PATH.py:Class``, where the variant is not a built-in one.
-        plan: of the survey, which says how the files are read; None for ones whose cells are the
-            categories.
+        plan: the survey's plan, which describes the files; None for files with categories as cells.
 
     Raises:
-        UsageError: a file is missing, or what is given does not belong together.
+        UsageError: a file is missing, or the files do not belong together.
     """
     if plan is not None and not records:
         raise UsageError("--plan: expected --records too, which it says how to read")
     coding = coding_for(charter.variant.survey, plan)
-    everybody, by_party = _records_of(charter, records)
+    everybody, by_party = _given_records(charter, records)
     if everybody is not None:
         if seed is None:
             raise UsageError(
@@ -100,7 +98,9 @@ def _of_folders(
         )
 
 
-def _records_of(charter: Charter, given: Iterable[str]) -> tuple[Path | None, dict[PartyId, Path]]:
+def _given_records(
+    charter: Charter, given: Iterable[str]
+) -> tuple[Path | None, dict[PartyId, Path]]:
     everybody: Path | None = None
     by_party: dict[PartyId, Path] = {}
     for text in given:

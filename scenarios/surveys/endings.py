@@ -1,4 +1,4 @@
-"""The endings of a party's program: its exit code, what it has paid, and what to do next."""
+"""Endings of a party's program: exit codes, payments, and next steps."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Ending(NamedTuple):
     Args:
         name: in a word or two.
         code: the exit code.
-        paid: what it has paid.
-        acknowledged: what of its answer the aggregator has acknowledged, as far as it knows.
-        following: what to do next.
+        paid: words on the party's payment.
+        acknowledged: words on the acknowledged part of its answer, as far as it knows.
+        following: words on what to do next.
     """
 
     name: str
@@ -123,6 +123,6 @@ _OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 _OF_SYSTEM = (errno.EMFILE, errno.ENFILE, errno.ENOLCK)
 
 
-def is_of_machine(error: OSError) -> bool:
+def is_local_failure(error: OSError) -> bool:
     """Return whether a disk is full or fails, or the system is out of something."""
     return error.errno in (*_OF_DISKS, *_OF_SYSTEM)

@@ -21,7 +21,7 @@ CERTIFICATE, KEY = "certificate.pem", "identity.key"
 PLACE, ROSTER = "place.json", "roster.json"
 
 INVITATION, REQUEST = "invitation.json", "request.json"
-"""In a party's folder: what it was handed, and what it hands the organiser."""
+"""Files in a party's folder: its invitation, and its request to the organiser."""
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -47,9 +47,9 @@ def read_member(
     key = key or folder / KEY
     secret = key_secret(_read_content(key), key)
     if (folder / ROSTER).exists():
-        roster, name = _listed(folder, read, secret, key)
+        roster, name = _member_in_roster(folder, read, secret, key)
     else:
-        roster, name = _placed(folder, read, secret)
+        roster, name = _member_in_place(folder, read, secret)
     try:
         charter = read.charter(own, roster)
         # There may be too few parties for what the variant promises.
@@ -63,7 +63,7 @@ def decoded(content: bytes, kind: type[S], path: Path) -> S:
     """Decode a JSON file.
 
     Raises:
-        UsageError: it is malformed; names the file and the field.
+        UsageError: the file is malformed; names the file and the field.
     """
     try:
         return msgspec.json.decode(content, type=kind)
@@ -73,10 +73,10 @@ def decoded(content: bytes, kind: type[S], path: Path) -> S:
         raise UsageError(f"{path}: nested too deeply") from error
 
 
-def _listed(
+def _member_in_roster(
     folder: Path, charter: CharterFile, secret: bytes, key_file: Path
 ) -> tuple[Roster, PartyId]:
-    """All members, and which of them has this key."""
+    """All members, and the member with this key."""
     path = folder / ROSTER
     read = decoded(_read_content(path), RosterFile, path)
     try:
@@ -92,8 +92,8 @@ def _listed(
     raise UsageError(f"{key_file}: its public key is not on the roster")
 
 
-def _placed(folder: Path, charter: CharterFile, secret: bytes) -> tuple[Roster, PartyId]:
-    """Roster as a party with this key knows it, and its id."""
+def _member_in_place(folder: Path, charter: CharterFile, secret: bytes) -> tuple[Roster, PartyId]:
+    """The roster as a party with this key knows it, and the party's id."""
     path = folder / PLACE
     read = decoded(_read_content(path), PlaceFile, path)
     try:

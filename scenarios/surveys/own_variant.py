@@ -1,4 +1,4 @@
-"""A variant of one's own in a real survey: one file, the same for all members."""
+"""A user's own variant in a real survey: one file, equal for all members."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from scenarios.files.user_modules import run_module, user_module
 from scenarios.running.loading import split_path, variant_in
 
 ALLOWED = ("protocol", "numpy")
-"""What a variant's file may import besides the standard library."""
+"""Modules that a variant's file may import besides the standard library."""
 
 Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
@@ -30,7 +30,7 @@ class Pin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Args:
         digest: SHA-256 of its bytes, in hex.
-        name: of the class in it.
+        name: name of the class in the file.
     """
 
     digest: Digest
@@ -38,14 +38,14 @@ class Pin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def own_variant(text: str, pin: Pin | None = None) -> tuple[type[Variant], Pin]:
-    """A variant's class in a file of one's own, ``PATH.py:Class``, and what pins it.
+    """The class in a user's own file, ``PATH.py:Class``, with its pin.
 
-    The file stands alone: what its import statements name is this program's, numpy's or Python's,
-    and nothing beside it is looked for. It is a program all the same: whoever runs it has read it.
+    The file may import only this program, numpy and the standard library, and nothing from its
+    folder. It is a program all the same: users must have read it before they run it.
 
     Args:
         text: the file and the class.
-        pin: what the file has to be; by default anything.
+        pin: the expected file; by default any.
 
     Raises:
         UsageError: another file or class than is pinned, an import that is not allowed, or a file
@@ -85,7 +85,7 @@ def own_variant(text: str, pin: Pin | None = None) -> tuple[type[Variant], Pin]:
 
 
 def _is_pythons(name: str) -> bool:
-    """Check whether a module is of the standard library as it is installed here.
+    """Check whether a module belongs to the standard library installed here.
 
     A name of the library's that is missing here could be any file.
     """

@@ -1,4 +1,4 @@
-"""Before a survey: what would be asked, at what cost, and whether everything is ready for it."""
+"""Facts before a survey: questions, cost, and readiness."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ from scenarios.wording.withstanding import coins_sentence, sums_sentences, sums_
 from transports.tls import client_context, server_context
 
 CONNECTING = 5.0
-"""How long to wait for an address to answer, in seconds."""
+"""Seconds to wait for an address to answer."""
 
 _LISTED = 8
 
 
 class Known(NamedTuple):
-    """One thing that is to be known before a survey.
+    """One fact before a survey.
 
     Args:
-        about: what.
-        says: what is so, in a sentence.
+        about: the subject.
+        says: the fact, in a sentence.
         ready: whether the survey can begin with it; None where nothing has to fit.
     """
 
@@ -72,25 +72,25 @@ def preflight(
 ) -> Iterator[Known]:
     """Facts on a plan, or on a member's folder.
 
-    Nothing is drawn, written or sent; an address is connected to, and nothing is said there.
+    Nothing is drawn, written or sent; an address is only connected to.
 
     Args:
         path: the plan, or the folder.
         variant: ``PATH.py:Class`` for a folder whose variant is not a built-in one.
         records: a CSV or Parquet file to be answered with.
-        address: where the aggregator is to listen.
+        address: the aggregator's address.
         ids: the column of the records that says who a respondent is.
         purse: the folder of the purse that is to be paid from; None for the user's.
         budget: the most epsilon that a respondent may have spent in all surveys, in nats.
-        honest, delta: what a party consents to beside it, as ``Answering`` has them.
-        plan: that says how the records are read, for a folder; by default their cells are the
+        honest, delta: terms that a party consents to, as in ``Answering``.
+        plan: plan that describes the records, for a folder; by default their cells are the
             categories.
-        parties: how many are to take part, for a plan.
+        parties: number of parties, for a plan.
         useful: predicts how useful the estimates of so many respondents will be, in sentences, or
             says why it cannot; empty to leave it out.
 
     Raises:
-        UsageError: the plan or the folder cannot be read, or has no use for what is given.
+        UsageError: the plan or the folder cannot be read, or an option does not apply to it.
         OSError: the records cannot be read.
     """
     if ids is not None and records is None:
@@ -118,8 +118,8 @@ def preflight(
             raise UsageError(f"{path}: a plan itself; --plan is for a member's folder")
         read = read_plan(path)
         asked, analysis, coding = read.variant, read.analysis, read.coding
-    yield from what_is_asked(asked, analysis, parties)
-    yield from _closed(asked)
+    yield from survey_facts(asked, analysis, parties)
+    yield from _on_closing(asked)
     people: Respondents | None = None
     if records is not None:
         try:
@@ -128,7 +128,7 @@ def preflight(
             yield Known("records", f"{error}.", ready=False)
         else:
             yield _records(records, people.records, asked)
-    yield from _predicted(asked, parties, people, useful)
+    yield from _on_usefulness(asked, parties, people, useful)
     if paying and (ids is None or people is not None):
         payers = None if people is None else people.ids
         allowed = Payers(None).asked(asked, budget=budget, honest=honest, delta=delta)
@@ -137,20 +137,20 @@ def preflight(
         yield _address(*address)
 
 
-def _closed(asked: Variant) -> Iterator[Known]:
+def _on_closing(asked: Variant) -> Iterator[Known]:
     closing, now = asked.survey.closing, datetime.datetime.now(datetime.UTC)
     if closing is not None and closing <= now:
         says = f"it has closed: this machine's clock says {moment(int(now.timestamp()))}."
         yield Known("closes", says, ready=False)
 
 
-def _predicted(
+def _on_usefulness(
     variant: Variant,
     parties: int | None,
     people: Respondents | None,
     useful: Callable[[Variant, int], str],
 ) -> Iterator[Known]:
-    """The predicted usefulness, for one respondent of each party, or else for the records alone."""
+    """Predicted usefulness with one respondent per party, or with the given records."""
     if parties is not None:
         each = ", one for each party" if variant.max_records > 1 else ""
         respondents, of = parties, f"{count(parties, 'respondent')}{each}"
@@ -163,13 +163,13 @@ def _predicted(
         yield Known("usefulness", f"predicted for {of}: {said}")
 
 
-def what_is_asked(
+def survey_facts(
     variant: Variant, analysis: Analysis | None, parties: int | None = None
 ) -> Iterator[Known]:
     """Facts on a survey: its questions, wording, end, variant, cost, sum, announced analysis.
 
     Args:
-        parties: how many take part; None while that is not known.
+        parties: number of parties; None if unknown.
     """
     survey = variant.survey
     each = (f"{each.name} ({len(each.categories)})" for each in survey.attributes)
@@ -225,7 +225,7 @@ def what_is_asked(
 
 
 def _sums(variant: Variant, parties: int | None) -> Iterator[Known]:
-    """Numbers that may conspire with the aggregator or be missing; none without sums."""
+    """Numbers of parties that may conspire or be missing; none without sums."""
     try:
         said = (
             sums_sentences_by_size(variant) if parties is None else sums_sentences(variant, parties)
@@ -285,13 +285,13 @@ def _purse(
     allowed: Payers,
     member: Member | None,
 ) -> Known:
-    """Spending on other surveys before, and whether that leaves enough for this one.
+    """Spending on other surveys, and whether enough is left for this one.
 
     Args:
-        people: who pays; None for all as one.
+        people: ids of the respondents; None for all as one.
         survey: this one, if it has begun.
-        allowed: what each may spend, and what this survey can cost.
-        member: whose folder may recall more than the purse; None before there is one.
+        allowed: budget of each, and the largest cost of this survey.
+        member: member with a folder that may recall more than the purse; None for a plan.
     """
     purse = purse_in(folder)
     if purse is None:
@@ -321,7 +321,7 @@ def _purse(
     except PrivacyError as error:
         return Known("purse", f"{folder}: {error}.", ready=False)
     # An earlier attempt at this survey counts too, where the next one draws anew.
-    enough = f"{_named(allowed)} is enough as far as other surveys go"
+    enough = f"{_budget_words(allowed)} is enough as far as other surveys go"
     return Known("purse", f"{says}; {enough}.", ready=True)
 
 
@@ -331,8 +331,7 @@ def cost_words(cost: Cost) -> str:
     return f"{said} and \N{GREEK SMALL LETTER DELTA} {cost.delta:.6g}" if cost.delta else said
 
 
-def _named(allowed: Payers) -> str:
-    """The limits of a purse."""
+def _budget_words(allowed: Payers) -> str:
     budget = "any budget" if allowed.budget is None else f"a budget of {allowed.budget:.6g}"
     return f"{budget} and a delta of {allowed.delta:.6g}" if allowed.delta else budget
 

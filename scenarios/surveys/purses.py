@@ -1,4 +1,4 @@
-"""A purse as its owner sees it, and what can be merged into it."""
+"""Contents of a purse for its owner, and merging of purses."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     """Payments for one survey.
 
     Args:
-        survey: its id, hexadecimal.
-        parties: as whom it was answered.
-        attempts: how many were answered.
-        people: how many have paid by ids; those whom two purses knew under ids count twice.
+        survey: the survey's id, hexadecimal.
+        parties: parties that answered.
+        attempts: number of answered attempts.
+        people: number of people that paid by ids; people known to two merged purses count twice.
         everybody: whether something was paid without ids, so that it counts for everybody.
         recalled: whether something is only known from a party's folder, and counts so too.
         spent: the most that one person has spent.
@@ -51,10 +51,10 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     """Content of a purse, in counts and sums.
 
     Args:
-        folder: of the purse.
-        people: how many have paid by ids, as in ``Survey``.
+        folder: the purse's folder.
+        people: number of people that paid by ids, as in ``Survey``.
         spent: the most that one person has spent in all surveys.
-        told_apart: how many of them read like others and were told apart.
+        told_apart: number of people told apart from others with similar ids.
         as_one: the most that one person has spent if all who read alike are one.
         surveys: in the order in which they were first paid for.
     """
@@ -71,7 +71,7 @@ def listing(folder: Path) -> Listing:
     """Read the purse in a folder, in counts and sums.
 
     Raises:
-        UsageError: there is none, or it is malformed.
+        UsageError: the purse is missing or malformed.
         OSError: it cannot be read; names the file.
     """
     purse = purse_in(folder)
@@ -117,8 +117,8 @@ def _most(
     return largest(purse.spent(each, counted, as_one=as_one).most for each in people)
 
 
-def facts_of(found: Listing) -> Iterator[Known]:
-    """The same in sentences, each about something."""
+def known_facts(found: Listing) -> Iterator[Known]:
+    """The contents of a purse in sentences, by subject."""
     if not found.surveys:
         yield Known("purse", f"{found.folder}: nothing was spent from it yet.")
         return
@@ -150,10 +150,10 @@ def _most_spent(spent: Cost) -> str:
 
 
 def merge_into(folder: Path, sources: Sequence[Path], member_in: Callable[[Path], Member]) -> int:
-    """Add what a purse lacks, of other purses and of members' folders.
+    """Add missing payments from other purses and members' folders.
 
     Args:
-        folder: of the purse, made if there is none.
+        folder: folder of the purse, made if there is none.
         sources: folders of either kind.
         member_in: reads a member's.
 
@@ -172,7 +172,7 @@ def merge_into(folder: Path, sources: Sequence[Path], member_in: Callable[[Path]
                 raise UsageError(f"{source}: is the aggregator's, which pays for nobody")
             recalled += recalled_in(member)
             continue
-        # Whoever has kept it may have put anything into it.
+        # Its content is untrusted.
         with within_usual_budget(source / PAID):
             other = purse_in(source)
         if other is None:

@@ -1,4 +1,4 @@
-"""A rehearsal of a real survey: every member a process of its own, over TLS on this machine."""
+"""A rehearsal of a real survey: every member is a process, over TLS on this machine."""
 
 from __future__ import annotations
 
@@ -30,20 +30,19 @@ from scenarios.surveys.enrolment.folders import make_keys
 from scenarios.surveys.survey_plan import Plan
 
 MEMBERS, RECORDS, PURSES, RESULT_FOLDER = "members", "records", "purses", "result"
-"""The folders that a rehearsal makes: of the members, of what parties hold and spend, of the
-aggregator."""
+"""Folders of a rehearsal: members, the parties' records, their purses, and the result."""
 
 LISTENING = "listening on "
-"""What ``aggregate`` says first, before the address."""
+"""Start of the first line that ``aggregate`` prints; the address follows."""
 
 LINGER = 60.0
-"""How long parties may take to end after the aggregator has, in seconds."""
+"""Seconds that parties may take to end after the aggregator."""
 
 WAITING = 10.0
-"""How long parties try to reach the aggregator once it is gone, in seconds."""
+"""Seconds for which parties try to reach an aggregator that is gone."""
 
 RESTARTING = 60.0
-"""The same where it is killed and started again: it may take a while to start."""
+"""The same if the aggregator is killed and started again, which takes longer."""
 
 _SOON = 0.002
 
@@ -52,13 +51,13 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 class Rehearsed(NamedTuple):
-    """Course of a rehearsal.
+    """Outcome of a rehearsal.
 
     Args:
-        code: the exit code of the aggregator.
-        said: what it printed.
-        endings: of the parties that did not end as done: what each said last.
-        killed: the member that was killed, if one was.
+        code: the aggregator's exit code.
+        said: the aggregator's output.
+        endings: last words of the members that failed, by name.
+        killed: the killed member, if any.
     """
 
     code: int
@@ -68,15 +67,14 @@ class Rehearsed(NamedTuple):
 
 
 def split_records(path: Path, plan: Plan, parties: int | None) -> dict[str, Records]:
-    """Records of every party: of one file shared out evenly, or of a folder with a file for each.
+    """Records of every party: one file split evenly, or a folder with a file for each party.
 
     Args:
-        path: a CSV or Parquet file, or a folder of such files that are named like their parties.
-        plan: of the survey.
-        parties: over how many a file is spread.
+        path: a CSV or Parquet file, or a folder of such files named after their parties.
+        parties: the number of parties for one file; None for a folder.
 
     Raises:
-        UsageError: no records, fewer than parties, or more than a party may speak for.
+        UsageError: no records, fewer records than parties, or more than a party may hold.
     """
     survey, most = plan.variant.survey, plan.variant.max_records
     if path.is_dir():
@@ -120,26 +118,18 @@ def rehearse(
     """Make keys, then hold the survey among processes.
 
     Args:
-        plan: of the survey.
         held: the records of each party.
         out: the folder for everything, new or empty.
-        kill: ``party`` to kill the first party that has heard something, and start it again;
-            ``aggregator`` to kill the aggregator once a party has said something, and resume it.
-        reported: the options of ``aggregate`` that say what it reports.
-        hear: called with what the aggregator says while it runs, and with who is killed.
+        kill: ``party`` to kill and restart the first party that has received something;
+            ``aggregator`` to kill the aggregator once a party has sent something, and resume it.
+        reported: options of ``aggregate`` that choose its report.
+        hear: called with each line of the aggregator, and with the killed member.
 
     Raises:
-        UsageError: the folder is not empty, or witnesses are to certify the survey's sums.
+        UsageError: the folder is not empty, or the survey's sums need witnesses.
     """
     _check_unwitnessed(plan)
-    make_folder(out)
-    if any(out.iterdir()):
-        raise UsageError(f"{out}: exists and is not empty")
-    members, records = out / MEMBERS, out / RECORDS
-    make_keys(plan, [*held], members)
-    make_folder(records)
-    for name, part in held.items():
-        write_once(records / f"{name}.csv", part.to_csv().encode())
+    members, records = _make_members(plan, held, out)
     own = () if plan.own is None else ("--variant", plan.own)
     with contextlib.ExitStack() as running:
         running.enter_context(_heeding_signals())
@@ -164,7 +154,7 @@ def rehearse(
 
         parties = {name: answer(name) for name in held}
         *others, last = parties.values()
-        # A party that is alone is waited for anyway.
+        # The survey waits for a single party anyway.
         still = last if others else None
         record = partial_path(out / RESULT_FOLDER / TRANSCRIPT)
         killed: str | None = None
@@ -186,6 +176,19 @@ def rehearse(
         return aggregator.rehearsed(endings, killed)
 
 
+def _make_members(plan: Plan, held: Mapping[str, Records], out: Path) -> tuple[Path, Path]:
+    """Make the folders of all members and the files of their records; return both folders."""
+    make_folder(out)
+    if any(out.iterdir()):
+        raise UsageError(f"{out}: exists and is not empty")
+    members, records = out / MEMBERS, out / RECORDS
+    make_keys(plan, [*held], members)
+    make_folder(records)
+    for name, part in held.items():
+        write_once(records / f"{name}.csv", part.to_csv().encode())
+    return members, records
+
+
 def _check_unwitnessed(plan: Plan) -> None:
     from protocol.sharing.sums import sums_of  # Few plans sum.
 
@@ -201,12 +204,12 @@ class _Aggregator:
     """An aggregator's process.
 
     Args:
-        process: the same.
-        hear: called with what it says once it listens.
+        process: the running command.
+        hear: called with each line of its standard error, after the first.
 
     Attributes:
-        first: the first line that is not said before every survey, or the one that says where.
-        where: where it listens; None if it does not.
+        first: the first line of its standard error.
+        where: the address from that line; None if it is another line.
     """
 
     def __init__(self, process: subprocess.Popen[str], hear: Callable[[str], object]) -> None:
@@ -221,7 +224,7 @@ class _Aggregator:
         self._errors = _Reading(process.stderr, hear)
 
     def rehearsed(self, endings: dict[str, str], killed: str | None) -> Rehearsed:
-        """Course of the rehearsal, once the process has ended."""
+        """Wait for the end of the process; return the outcome of the rehearsal."""
         code = self.process.wait()
         self._errors.text()
         return Rehearsed(code, self._output.text(), endings, killed)
@@ -229,9 +232,10 @@ class _Aggregator:
 
 @contextlib.contextmanager
 def _heeding_signals() -> Iterator[None]:
-    """Raise signals in the block, as Ctrl-C is, so that members are ended too.
+    """Raise ``KeyboardInterrupt`` for the signals in ``_ENDING``, too.
 
-    They are in groups of their own, where neither Ctrl-C nor a closed terminal reaches them.
+    Neither Ctrl-C nor a closed terminal reaches the members, which run in process groups of their
+    own: the rehearsal has to end them.
     """
     before = {}
     for number in _ENDING:
@@ -248,7 +252,7 @@ def _start(
     running: contextlib.ExitStack, command: str, *arguments: object
 ) -> subprocess.Popen[str]:
     encoding = output_encoding()
-    with _held_back():
+    with _delaying_signals():
         process = subprocess.Popen(
             [sys.executable, "-m", "scenarios", command, *map(str, arguments)],
             stdin=subprocess.DEVNULL,
@@ -256,9 +260,9 @@ def _start(
             stderr=subprocess.PIPE,
             env={**os.environ, "PYTHONIOENCODING": encoding},
             encoding=encoding,
-            # One that is killed may leave half a character.
+            # A killed process may leave half a character.
             errors="replace",
-            # Ctrl-C is for the rehearsal alone, which ends them.
+            # Ctrl-C goes only to the rehearsal, which ends its members.
             process_group=0,
         )
 
@@ -274,8 +278,8 @@ def _start(
 
 
 @contextlib.contextmanager
-def _held_back() -> Iterator[None]:
-    """Signals that come in the block are raised at its end: no process starts unnoticed."""
+def _delaying_signals() -> Iterator[None]:
+    """Raise signals only at the end of the block, so that a new process is always registered."""
     came: list[bool] = []
     before = {
         number: signal.signal(number, lambda *_: came.append(True))
@@ -292,7 +296,7 @@ def _held_back() -> Iterator[None]:
 
 
 class _Reading:
-    """Reads a stream to its end in a thread, so that its writer never waits."""
+    """Reads a stream to its end in a thread, so that the writer never blocks."""
 
     def __init__(self, stream: IO[str], hear: Callable[[str], object] | None = None) -> None:
         self._stream = stream
@@ -302,7 +306,7 @@ class _Reading:
         self._thread.start()
 
     def text(self) -> str:
-        """All that was written, once the writer has ended."""
+        """Wait for the end of the stream; return all of it."""
         self._thread.join()
         return "".join(self._lines)
 
@@ -320,17 +324,14 @@ def _kill_party(
     parties: Mapping[str, subprocess.Popen[str]],
     members: Path,
 ) -> str | None:
-    """Kill the first party that has heard something and still runs.
-
-    Args:
-        members: with the parties' folders.
+    """Kill the first running party that has received something.
 
     Returns:
-        Who was killed; None if the survey ends before.
+        The killed party; None if the survey ended first.
     """
-    for _ in _recorded(aggregator, record, still):
+    for _ in _poll_record(aggregator, record, still):
         for name, party in parties.items():
-            if _has_heard(members / name) and _is_killed(party):
+            if _has_heard(members / name) and _kill(party):
                 return name
     return None
 
@@ -338,31 +339,31 @@ def _kill_party(
 def _kill_aggregator(
     aggregator: subprocess.Popen[str], record: Path, still: subprocess.Popen[str] | None
 ) -> str | None:
-    """Kill an aggregator that has something of a party on record.
+    """Kill the aggregator once a message of a party is on record.
 
     Returns:
-        Its name; None if it ends before.
+        Its name; None if it ended first.
     """
-    for content in _recorded(aggregator, record, still):
-        if _says_something(content):
-            return AGGREGATOR if _is_killed(aggregator) else None
+    for content in _poll_record(aggregator, record, still):
+        if _has_message_of_a_party(content):
+            return AGGREGATOR if _kill(aggregator) else None
     return None
 
 
-def _recorded(
+def _poll_record(
     aggregator: subprocess.Popen[str], record: Path, still: subprocess.Popen[str] | None
 ) -> Iterator[bytes]:
-    """Content of an aggregator's record, again and again until it ends.
+    """Content of an aggregator's record, read repeatedly until the aggregator ends.
 
     Args:
-        still: a party that stands still from the first entry on, so that the survey waits.
+        still: a party to stop at the first new entry, so that the survey has to wait for it.
     """
     begun: int | None = None
     while aggregator.poll() is None:
         try:
             content = record.read_bytes()
         except FileNotFoundError:
-            break  # It has got its name.
+            break  # The finished record has another name.
         begun = len(content) if begun is None else begun
         if still is not None and len(content) > begun:
             still.send_signal(signal.SIGSTOP)
@@ -370,26 +371,26 @@ def _recorded(
         time.sleep(_SOON)
 
 
-def _is_killed(process: subprocess.Popen[str]) -> bool:
-    """Kill a process; False if it has ended before."""
+def _kill(process: subprocess.Popen[str]) -> bool:
+    """Kill a process; return False if it had ended by itself."""
     process.kill()
     return process.wait() == -signal.SIGKILL
 
 
 def _has_heard(folder: Path) -> bool:
-    """Check whether the party of a folder has heard something."""
+    """Check whether a party has received something."""
     # The file begins with a mark of the records.
     return any(file.stat().st_size > KEY_BYTES for file in folder.glob("heard-*"))
 
 
-def _says_something(content: bytes) -> bool:
-    """Check whether there is an envelope of a party in a record."""
+def _has_message_of_a_party(content: bytes) -> bool:
+    """Check whether a record has an envelope of a party."""
     sent = (entry for entry in TranscriptReader(Unpacked(content)) if isinstance(entry, Sent))
     return any(decode_envelope(entry.envelope).sender != AGGREGATOR for entry in sent)
 
 
 def _endings(parties: Mapping[str, subprocess.Popen[str]]) -> Iterator[tuple[str, str]]:
-    """Endings of parties that were not done: what each printed first, or its last error."""
+    """Last error, or else first line of output, of each party that failed."""
     end = time.monotonic() + LINGER
     for name, party in parties.items():
         try:

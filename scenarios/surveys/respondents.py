@@ -1,4 +1,4 @@
-"""A party's table of records: what its respondents answer, and who they are.
+"""A party's table of records, with its respondents' ids.
 
 Who they are is a column that never leaves the party.
 """
@@ -17,30 +17,30 @@ from scenarios.data.own_tables.sheets import Source, tidied
 from scenarios.surveys.survey_plan import read_plan
 
 MOST_ID = 200
-"""The most characters of an id."""
+"""Maximum number of characters of an id."""
 
 
 class Respondents(NamedTuple):
-    """Table of a party, read once: answers and ids are of the same people.
+    """A party's table: answers and ids of the same people.
 
     Args:
-        records: what they answer.
-        ids: who they are, in the order of the records; None if that was not asked.
+        records: the answers.
+        ids: ids in the order of the records; None if not requested.
     """
 
     records: Records
     ids: list[str] | None
 
     def __repr__(self) -> str:
-        return f"<Respondents: {len(self.records)}>"  # What they say stays here.
+        return f"<Respondents: {len(self.records)}>"  # Answers are not shown.
 
 
 def read_respondents(path: Path, coding: Coding, column: str | None = None) -> Respondents:
     """The respondents in a table.
 
     Args:
-        path: of a CSV or Parquet file.
-        coding: how it is read.
+        path: path of a CSV or Parquet file.
+        coding: reads the file.
         column: with the ids; the survey's attributes are handed over, so none of them can be it.
 
     Raises:
@@ -57,12 +57,12 @@ def read_respondents(path: Path, coding: Coding, column: str | None = None) -> R
 
 
 def read_records(source: Source, survey: Survey) -> Records:
-    """The records in a table whose cells are the categories of a survey.
+    """Records of a table with categories as cells.
 
     Args:
         source: the path of a CSV or Parquet file, or a table in memory, of pandas, polars or
             Arrow, or a mapping from names to columns.
-        survey: what is asked. Where cells become categories by a plan, its ``records`` reads them.
+        survey: the survey. With a plan, its ``records`` turns cells into categories.
 
     Raises:
         UsageError: as ``Coding.records``.
@@ -74,11 +74,10 @@ def coding_for(survey: Survey, plan: Path | None) -> Coding:
     """Coding by which a party reads the table of its answers.
 
     Args:
-        survey: what it is asked.
         plan: the plan that says how; by default the cells are the categories.
 
     Raises:
-        UsageError: the plan cannot be read, or asks something else.
+        UsageError: the plan cannot be read, or is of another survey.
     """
     if plan is None:
         return Coding.of(survey)
@@ -91,7 +90,7 @@ def coding_for(survey: Survey, plan: Path | None) -> Coding:
 
 
 def _differing(one: Survey, other: Survey) -> str:
-    """Part of one survey that another does not ask."""
+    """First difference between two surveys, in words."""
     if one.title != other.title:
         return f"{one.title!r}, and this survey is {other.title!r}"
     if one.names != other.names:
@@ -103,7 +102,7 @@ def _differing(one: Survey, other: Survey) -> str:
 
 
 def _ids(path: Path, column: str, cells: list[str]) -> list[str]:
-    # However they were typed: one id in two encodings is one person.
+    # One id in two Unicode forms is one person.
     ids = [unicodedata.normalize("NFC", cell.strip()) for cell in cells]
     first: dict[str, int] = {}
     for row, each in enumerate(ids, 1):

@@ -1,4 +1,4 @@
-"""The plan of a real survey, a TOML file: what is asked, by which variant, on what terms."""
+"""The plan of a real survey in TOML: questions, variant and terms."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _FIELDS = {
     "categor": "categories",
     "the name": "name",
 }
-"""By what words errors about an attribute tell which of its fields they are about."""
+"""Words in errors about an attribute, with the field that they are about."""
 
 _ABOUT = (
     (r"^records: (\w+)", "records"),
@@ -54,7 +54,7 @@ _ABOUT = (
     (r"no (variant) ", ""),
     (r"(?:^|made: )(quorum|max_records|title|closes|patience|weights)\b", ""),
 )
-"""How errors name a field, and in which table it is, if in any."""
+"""Patterns of errors that name a field, each with the field's table, if any."""
 
 
 class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -68,11 +68,11 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """Questions of a plan: attributes, or keys with values, their texts and the closing.
 
     Args:
-        title: of the survey.
-        attributes: what is asked.
-        keys: what is asked instead.
-        texts: how it is worded, in each language.
-        closes: until when answers are taken: a date and time with an offset, or text.
+        title: the survey's title.
+        attributes: the questions.
+        keys: keys to ask about instead.
+        texts: wordings, by language.
+        closes: end of the survey: a date and time with an offset, or text.
     """
 
     title: str
@@ -101,12 +101,12 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Planned(Asked, frozen=True, kw_only=True):
-    """Fields of every plan; whatever else is in it is a parameter of its variant.
+    """Fields of every plan; all other keys are parameters of the variant.
 
     Args:
-        variant: its name, or ``FILE.py:Class``.
-        analysis: what is announced of it.
-        records: how tables of records are written.
+        variant: the variant's name, or ``FILE.py:Class``.
+        analysis: the announced analysis.
+        records: format of tables of records.
     """
 
     variant: str = RRIndependent.name
@@ -119,10 +119,10 @@ class Plan(NamedTuple):
 
     Args:
         variant: with its survey and parameters.
-        analysis: what is announced of it; None if nothing is.
-        coding: how tables of records are read.
-        pin: what pins the variant's file; None for a built-in variant.
-        own: that file and the class in it, ``PATH.py:Class``.
+        analysis: the announced analysis, if there is one.
+        coding: reads tables of records.
+        pin: pin of the variant's file; None for a built-in variant.
+        own: the file and its class, ``PATH.py:Class``.
     """
 
     variant: Variant
@@ -132,7 +132,7 @@ class Plan(NamedTuple):
     own: str | None = None
 
     def records(self, source: Source) -> Records:
-        """The records in a table, read as the plan says.
+        """The records in a table, coded by the plan.
 
         Args:
             source: the path of a CSV or Parquet file, or a table in memory, of pandas, polars or
@@ -147,7 +147,7 @@ class Plan(NamedTuple):
         """The records in a table, and the stratum of each; None where the plan has no weights.
 
         Args:
-            source: as for ``records``.
+            source: as in ``records``.
 
         Raises:
             UsageError: as ``Coding.records``; no column of strata is named, or one that is asked;
@@ -179,10 +179,10 @@ class Questions(NamedTuple):
 
     Args:
         survey: the questions.
-        coding: how tables of records are read.
-        analysis: what is announced of it; None if nothing is.
+        coding: reads tables of records.
+        analysis: the announced analysis, if there is one.
         variant: the name that the plan has for it, or ``FILE.py:Class``.
-        parameters: what else is in the plan: the parameters of its variant, unchecked.
+        parameters: the plan's other keys: the parameters of its variant, unchecked.
     """
 
     survey: Survey
@@ -205,7 +205,7 @@ class Questions(NamedTuple):
 
 
 def read_questions(path: Path | str) -> Questions:
-    """Read what a plan asks; it need not say by which variant.
+    """Read the questions of a plan, which may lack a variant.
 
     Raises:
         UsageError: the file is not valid TOML, or not a plan; names the field.
@@ -230,10 +230,10 @@ def read_questions(path: Path | str) -> Questions:
 
 
 def _check_names(path: Path, common: Mapping[str, object], further: Mapping[str, object]) -> None:
-    """Refuse names that are nearly those which a plan lacks.
+    """Refuse names that look like misspelt fields.
 
     Raises:
-        UsageError: says which.
+        UsageError: a name looks misspelt.
     """
     lacking: dict[str, type] = {"records": dict, "analysis": dict}
     if "title" not in common:
@@ -253,7 +253,7 @@ def _check_names(path: Path, common: Mapping[str, object], further: Mapping[str,
 def read_plan(path: Path | str) -> Plan:
     """Read a plan.
 
-    A variant ``FILE.py:Class`` is looked for beside the plan, and run.
+    A variant ``FILE.py:Class`` is loaded from the plan's folder, and run.
 
     Raises:
         UsageError: the file is not valid TOML, or not a plan; names the field.
@@ -274,7 +274,7 @@ def read_plan(path: Path | str) -> Plan:
 
 @contextmanager
 def _naming_file(path: Path) -> Generator[None]:
-    """Name the file in errors about what is made of it.
+    """Name the file in errors raised in the block.
 
     Raises:
         UsageError: instead of a ValueError of the block, too.
@@ -287,12 +287,6 @@ def _naming_file(path: Path) -> Generator[None]:
 
 
 def _survey(path: Path, planned: Asked) -> Survey:
-    """Survey of a plan.
-
-    Raises:
-        UsageError: an attribute is malformed, with the line on which it begins.
-        SurveyError: as ``Asked.survey``.
-    """
     names = set[str]()
     for number, question in enumerate(planned.attributes):
         try:
@@ -309,7 +303,7 @@ def _survey(path: Path, planned: Asked) -> Survey:
 
 
 def _set_patience(parameters: dict[str, Any], survey: Survey) -> None:
-    """Make the aggregator wait until the survey closes, where it does.
+    """Set the aggregator's patience to the survey's closing time, if it has one.
 
     Raises:
         UsageError: the plan has a patience, too.
@@ -322,7 +316,7 @@ def _set_patience(parameters: dict[str, Any], survey: Survey) -> None:
 
 
 def _where(path: Path, said: str) -> str:
-    """Place in a plan of what an error is about, as far as its text tells."""
+    """Line of the plan that an error refers to, as far as its text tells; or empty."""
     if said.startswith("line "):
         return ""
     for pattern, table in _ABOUT:

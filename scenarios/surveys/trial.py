@@ -20,13 +20,13 @@ LIVE = 100
 """Over how many parties records are spread, if nothing else is asked for."""
 
 MANY = 5_000
-"""From how many live parties on it is said beforehand what they cost."""
+"""Number of live parties from which their cost is announced."""
 
 _TABLES = (".csv", ".tsv", ".txt", ".parquet")
-"""How the names of tables end."""
+"""Suffixes of tables."""
 
 _SECONDS, _BYTES = 0.5e-3, 14e3
-"""What a live party takes at least, measured with eight attributes and one report each."""
+"""Minimum cost of a live party, measured with eight attributes and one report each."""
 
 
 class OnOwnRecords(Spread, frozen=True, kw_only=True):
@@ -101,7 +101,7 @@ def scenario_or_trial(name: str, records: Path | None) -> Scenario[Any]:
     return make_trial(read_plan(name), Path(name).stem, records)
 
 
-def cost_of(parties: int) -> str | None:
+def trial_cost(parties: int) -> str | None:
     """Sentence on the cost of so many live parties; None for a few."""
     if parties < MANY:
         return None

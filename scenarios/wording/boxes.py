@@ -1,4 +1,4 @@
-"""Sentences on what the check boxes of a survey cost a respondent."""
+"""Sentences on the cost of a survey's check boxes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ONCE = (
     "By marg-ps or inp-ht a report costs \N{GREEK SMALL LETTER EPSILON} once, however many boxes "
     "there are: every question of this survey has two categories."
 )
-"""The sentence on variants that pay once where this one pays for each box."""
+"""Sentence on variants that pay once where this one pays for each box."""
 
 
 def box_sentences(variant: Variant) -> Iterator[str]:
@@ -29,7 +29,7 @@ def box_sentences(variant: Variant) -> Iterator[str]:
     for names in groups:
         boxes = some(map(cut, names), len(names), _NAMES)
         try:
-            total, each = _together(variant, names), _paid_each(variant, names)
+            total, each = _joint_epsilon(variant, names), _paid_each(variant, names)
         except (ProtocolError, ValueError) as error:  # A variant of somebody's own.
             yield f"Check boxes {boxes}: what they cost is not known ({cut(str(error), 200)})."
             continue
@@ -58,17 +58,17 @@ def _epsilon(value: float) -> str:
 
 
 def _paid_each(variant: Variant, names: Sequence[str]) -> list[float] | None:
-    """The epsilon of each of some attributes; None where they do not add up."""
+    """Epsilon of each attribute; None where these do not add up to the total."""
     event = _report_event(variant)
     if event is None:
         return None
     losses = PureAccountant().judge(event).attributes
     each = [losses.get(name, 0.0) for name in names]
-    return each if math.isclose(math.fsum(each), _together(variant, names)) else None
+    return each if math.isclose(math.fsum(each), _joint_epsilon(variant, names)) else None
 
 
-def _together(variant: Variant, names: Sequence[str]) -> float:
-    """The most that a report tells of two records that differ in these attributes alone."""
+def _joint_epsilon(variant: Variant, names: Sequence[str]) -> float:
+    """Epsilon for records that differ only in these attributes."""
     event = _report_event(variant)
     if event is None:
         return variant.most()
@@ -82,6 +82,6 @@ def _together(variant: Variant, names: Sequence[str]) -> float:
 
 
 def _report_event(variant: Variant) -> PrivacyEvent | None:
-    """Privacy event of a report, if it is the same for all reports; None if it is not known."""
+    """Privacy event of a report; None if unknown, or not the same for all reports."""
     event = getattr(variant, "report_event", None)
     return event if isinstance(event, PrivacyEvent) else None

@@ -9,11 +9,11 @@ from protocol.estimators.inference.intervals import Intervals, Shown
 from scenarios.wording.formatting import signed
 
 _MOST = 12
-"""The most decimals that a figure has."""
+"""Maximum number of decimals of a figure."""
 
 
 def decimals(figures: Iterable[Shown], *, least: int = 4, digits: int = 2) -> int:
-    """Number of decimals that show the narrowest of some intervals with so many digits."""
+    """Number of decimals that give the narrowest interval so many digits."""
     widths = [figure.high - figure.low for figure in figures]
     narrowest = min((width for width in widths if 0 < width < math.inf), default=1.0)
     return min(max(least, digits - 1 - math.floor(math.log10(narrowest))), _MOST)
@@ -32,5 +32,5 @@ def decimal(figures: Collection[Shown]) -> Callable[[float], str]:
 
 
 def legend_text(intervals: Intervals) -> str:
-    """The name of intervals and what they are about, in as many words as a picture has room for."""
+    """Name and subject of intervals, short enough for a picture."""
     return f"{intervals.name} about the {intervals.about}"

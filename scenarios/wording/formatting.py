@@ -22,23 +22,23 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 _RAISED = str.maketrans("0123456789", "\u2070\xb9\xb2\xb3\u2074\u2075\u2076\u2077\u2078\u2079")
 
 NAME = 60
-"""The most characters of one name."""
+"""Maximum number of characters of a name."""
 
 
 def cut(text: str, length: int = NAME) -> str:
-    """A text from elsewhere made fit to be shown, shortened to so many characters."""
+    """A text from an untrusted source, made printable and shortened."""
     # Before escaping, so that a hostile text of a gigabyte costs nothing.
     shown = printable(text[: length + 1])
     return shown if len(shown) <= length else shown[: length - 1].rstrip() + "…"
 
 
 def epsilon(value: float, *, least: bool = False) -> str:
-    """An epsilon in four digits, rounded up, for it bounds what was learned.
+    """An epsilon in four digits, rounded up, as it is a bound.
 
     Args:
         least: it is what was learned at least, and rounded down.
     """
-    return "∞" if math.isinf(value) else f"{_rounded(value, 4, least=least):.4g}"
+    return "∞" if math.isinf(value) else f"{_round(value, 4, least=least):.4g}"
 
 
 def nats(value: float) -> str:
@@ -46,8 +46,8 @@ def nats(value: float) -> str:
     return "infinite" if math.isinf(value) else f"{value:.6g}"
 
 
-def _rounded(value: float, digits: int, *, least: bool = False) -> float:
-    """A positive number with so many digits, never on the wrong side but for float noise."""
+def _round(value: float, digits: int, *, least: bool = False) -> float:
+    """Round a positive number up, or down with ``least``, ignoring float noise."""
     if value <= 0:
         return 0.0
     step = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
@@ -75,7 +75,7 @@ def respondents_text(n: int, effective: float | None) -> str:
 
 
 def others_in(header: Header) -> str:
-    """Number of members beside the aggregator, in words: services, if any, and parties."""
+    """Words for the members other than the aggregator: services, if any, and parties."""
     roles = header.roles or ()
     parties = count(len(header.roster) - 1 - len(roles), "party", "parties")
     return f"{count(len(roles), 'service')} and {parties}" if roles else parties
@@ -104,7 +104,7 @@ def odds(loss: float) -> str:
     """The factor by which an observer's odds can change at a loss in nats."""
     if math.isinf(loss) or loss > 700:
         return "any factor"
-    factor = _rounded(math.exp(loss), 3)
+    factor = _round(math.exp(loss), 3)
     if factor < 1e6:
         return f"a factor of {factor:,.0f}" if factor >= 100 else f"a factor of {factor:.3g}"
     power = math.floor(math.log10(factor * (1 + 1e-9)))
@@ -112,7 +112,7 @@ def odds(loss: float) -> str:
 
 
 def ratio(value: float | None) -> str:
-    """A factor between two figures; empty if there is none."""
+    """A factor between two figures; empty if unknown."""
     if value is None or math.isnan(value):
         return ""
     if math.isinf(value):
@@ -121,7 +121,7 @@ def ratio(value: float | None) -> str:
 
 
 def signed(value: float, digits: int = 2) -> str:
-    """A number with so many decimals and a true minus sign; a dash if there is none."""
+    """A number with so many decimals and a true minus sign; a dash if unknown."""
     if not math.isfinite(value):
         return NONE
     shown = f"{value:.{digits}f}"
@@ -136,18 +136,18 @@ def percent(value: float) -> str:
 
 
 def upper(text: str) -> str:
-    """A text with a capital at its beginning, the rest as it is."""
+    """A text with a capital first letter."""
     return text[:1].upper() + text[1:]
 
 
 def some(names: Iterable[str], total: int, at_most: int = 5, what: str = "") -> str:
-    """The first names, and how many more there are.
+    """The first names, with the number of others.
 
     Args:
-        names: as many as are listed, or more.
-        total: how many there are.
-        at_most: how many are listed.
-        what: what the others are.
+        names: the names; those beyond ``at_most`` are ignored.
+        total: number of names in all.
+        at_most: maximum number of listed names.
+        what: word for the others.
     """
     listed = [name for name, _ in zip(names, range(at_most), strict=False)]
     return " ".join(filter(None, (", ".join(listed), rest(total, len(listed), what))))
@@ -159,7 +159,7 @@ def rest(total: int, shown: int, what: str = "") -> str:
 
 
 def as_json(values: object) -> Any:
-    """Values as JSON has them: null for what is infinite or NaN; structs, arrays and tuples too.
+    """Values for JSON: null for infinite numbers and NaN; structs and arrays as plain values.
 
     Bytes of a path that are not text become escapes: no reader of JSON has to take lone surrogates.
     """
@@ -180,5 +180,5 @@ def _encodable(values: Any) -> Any:
 
 
 def _plain(value: Any) -> object:
-    """Plain value of what msgspec does not know: numpy's numbers and arrays, other mappings."""
+    """Plain value of NumPy numbers, arrays and mappings, which msgspec does not know."""
     return dict(value) if isinstance(value, Mapping) else value.tolist()

@@ -11,7 +11,7 @@ def did_you_mean(name: str, known: Iterable[str], *, similar: float = 0.6) -> st
     Args:
         name: the unknown one.
         known: the others.
-        similar: how similar a name must be, from 0 to 1.
+        similar: required similarity of a name, from 0 to 1.
     """
     from difflib import get_close_matches
 
@@ -22,7 +22,7 @@ def did_you_mean(name: str, known: Iterable[str], *, similar: float = 0.6) -> st
 
 
 def name_hint(name: str, known: Iterable[str]) -> str:
-    """The same about one of several names in a text, which may have been divided by semicolons."""
+    """End of the error about an unknown name in a list, which may lack its commas."""
     if ";" in name:
         return "; expected commas between names, not semicolons."
     return did_you_mean(name, known)

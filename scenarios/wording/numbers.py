@@ -8,7 +8,7 @@ _APART = re.compile(r"[0-9]{1,3}([., '])[0-9]{3}(\1[0-9]{3})*")
 
 
 def number_hint(text: str, *, whole: bool = False) -> str:
-    """The end of an error about a text that is a number to a person: as it is written here.
+    """End of the error about a number in a foreign notation: its usual spelling.
 
     Args:
         text: with a comma for its point, thousands set apart, or a percent sign.

@@ -1,4 +1,4 @@
-"""Text on a terminal, and what it shows as text."""
+"""Text for a terminal."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rich.text import Text
 from scenarios.errors import printable
 
 _BEGINS = re.compile(r"\s+(?:\S+ {2,}|- )?(?=\S)")
-"""What a line is indented by: blanks, and a first word with more blanks after it."""
+"""Indentation of a line: blanks, and a first word followed by several blanks."""
 
 
 def plain(content: str, style: str = "") -> Text:
-    """Text as it is: neither markup nor control characters of a transcript do anything."""
+    """Text without markup and with control characters made visible."""
     return Text(printable(content), style=style)
 
 

@@ -1,4 +1,4 @@
-"""Sentences on who conspires, how many may in a secure sum, and how many may be missing from it."""
+"""Sentences on secure sums: colluders, missing parties, and witnesses."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ NOT_KNOWN = (
     "How many may conspire with the aggregator is not known: the variant sums, and has no "
     "SecureSum among its parameters."
 )
-"""The sentence on a variant that makes its sums in a way of its own."""
+"""Sentence on a variant with sums of its own kind."""
 
 WITHHELD = "What opens the sum stays with the aggregator: nobody else can check the total."
-"""The sentence on a sum of which not every reader of the record can take the masks off."""
+"""Sentence on a sum with a total that not every reader of the record can unmask."""
 
 _NOBODY_MISSING = "obody may be missing: one sleeping party ends the attempt."
 
@@ -38,12 +38,12 @@ _SIZES = (6, 12, 50, 250)
 
 
 def conspiracy_sentences(found: Withstood) -> tuple[str, ...]:
-    """Sentences on who may conspire and what they learn, who may be missing, and who cannot check.
+    """Sentences on colluders and their knowledge, missing parties, and unchecked totals.
 
-    The first sentence says too how many witnesses have to be honest for that, if any certify the
+    The first sentence includes the number of witnesses that must be honest, if any certify the
     survivors.
     """
-    who, learn = _of(found.colluders, found.parties), "they learn"
+    who, learn = _some_of(found.colluders, found.parties), "they learn"
     if found.adaptive < found.colluders:
         who += f", chosen before the neighbours are drawn, or any {found.adaptive:,},"
     elif not found.colluders:
@@ -60,7 +60,7 @@ def conspiracy_sentences(found: Withstood) -> tuple[str, ...]:
 
 
 def trusting(found: Withstood) -> str:
-    """Words for how many witnesses have to be honest for a sum to withstand so many, or none."""
+    """Words for the number of honest witnesses that a sum needs, if any."""
     if not found.witnesses:
         return ""
     if found.unwitnessed == found.colluders:
@@ -69,7 +69,6 @@ def trusting(found: Withstood) -> str:
 
 
 def _honest(found: Withstood) -> str:
-    """Words for how many witnesses are honest."""
     of = count(found.witnesses, "witness", "witnesses")
     return f"{found.trusted:,} of {of} {'is' if found.trusted == 1 else 'are'} honest"
 
@@ -80,16 +79,16 @@ def withstood_in(variant: Variant, parties: int) -> Withstood | None:
     Raises:
         ValueError: the variant cannot sum among so many parties.
     """
-    return _asked(variant, parties, lambda sums: sums.withstands(parties))
+    return _sum_figure(variant, parties, lambda sums: sums.withstands(parties))
 
 
 def promised_in(variant: Variant, parties: int) -> int | None:
-    """Least number of honest parties in a variant's secure sum; None if it is not known."""
-    return _asked(variant, parties, lambda sums: sums.promised(parties))
+    """Minimum number of honest parties in a variant's secure sum; None if unknown."""
+    return _sum_figure(variant, parties, lambda sums: sums.promised(parties))
 
 
-def _asked(variant: Variant, parties: int, ask: Callable[[SecureSum], T]) -> T | None:
-    """A figure of a variant's secure sum; None if it sums nothing, or it is not known."""
+def _sum_figure(variant: Variant, parties: int, ask: Callable[[SecureSum], T]) -> T | None:
+    """A figure of a variant's secure sum; None without a sum, or if unknown."""
     if not is_summed(variant, parties):
         return None
     # Imported late: most variants sum nothing.
@@ -104,7 +103,7 @@ def _asked(variant: Variant, parties: int, ask: Callable[[SecureSum], T]) -> T |
 
 
 def sums_sentences(variant: Variant, parties: int) -> tuple[str, ...]:
-    """The sentences on a variant's secure sum among so many parties; none if it sums nothing.
+    """Sentences on a variant's secure sum among so many parties; none without a sum.
 
     Raises:
         ValueError: the variant cannot sum among so many parties.
@@ -116,12 +115,12 @@ def sums_sentences(variant: Variant, parties: int) -> tuple[str, ...]:
 
 
 def coins_sentence(variant: Variant, parties: int | None) -> str:
-    """Both figures of a sum with coins, whoever conspires and if enough are honest.
+    """Both figures of a sum with coins: whoever conspires, and with enough honest parties.
 
     Empty for a variant that sums without coins, or not at all.
 
     Args:
-        parties: how many take part; None while that is not known.
+        parties: number of parties; None if unknown.
 
     Raises:
         ValueError: the variant cannot sum among so many parties.
@@ -153,7 +152,7 @@ def coins_sentence(variant: Variant, parties: int | None) -> str:
 
 
 def sums_sentences_by_size(variant: Variant) -> tuple[str, ...]:
-    """The same while the number of parties is not known: figures for a few numbers of them."""
+    """``sums_sentences`` for an unknown number of parties: figures for a few numbers."""
     summed, why = _is_summed_among_some(variant)
     if not summed:
         return (f"{upper(why)}.",) if why else ()
@@ -169,8 +168,8 @@ def sums_sentences_by_size(variant: Variant) -> tuple[str, ...]:
             known[parties] = sums.withstands(parties)
     if not known:
         return (NOT_KNOWN,)
-    some = [_of(known[size].colluders, size) for size in _SIZES if size in known]
-    first, *others = some or [_of(known[max(known)].colluders, max(known))]
+    some = [_some_of(known[size].colluders, size) for size in _SIZES if size in known]
+    first, *others = some or [_some_of(known[max(known)].colluders, max(known))]
     more = "".join(f", {other.removesuffix(' parties')}" for other in others)
     least = next((parties for parties, found in known.items() if found.missing), None)
     readers = known[max(known)].readers
@@ -185,7 +184,7 @@ def sums_sentences_by_size(variant: Variant) -> tuple[str, ...]:
 
 
 def _is_summed_among_some(variant: Variant) -> tuple[bool, str]:
-    """The answer of ``is_summed`` for the first number of parties that has one, or why none has."""
+    """``is_summed`` for the first number of parties that allows it, or why none does."""
     why = ""
     for parties in _SIZES:
         try:
@@ -196,15 +195,15 @@ def _is_summed_among_some(variant: Variant) -> tuple[bool, str]:
 
 
 def _whom(found: Withstood) -> str:
-    """Whoever can take the masks off the total."""
+    """Words for whoever can unmask the total."""
     return "the aggregator or any reader of the record" if found.readers else "the aggregator"
 
 
-def _of(some: int, parties: int) -> str:
+def _some_of(some: int, parties: int) -> str:
     return f"{some:,} of {count(parties, 'party', 'parties')}"
 
 
-def named(conspiring: Coalition) -> str:
+def coalition_name(conspiring: Coalition) -> str:
     """The members, taps and keys of a coalition, the first few of each."""
     members, taps, keys = conspiring.members, conspiring.taps, conspiring.keys
     parts = [some(map(cut, members), len(members), 8) or "no member"]
@@ -217,7 +216,7 @@ def named(conspiring: Coalition) -> str:
 
 
 def together(observer: Coalition) -> str:
-    """Somebody who learns something, in words: the first few members, taps and keys together."""
+    """Words for a coalition: its first members, taps and keys."""
     taps, keys, means = observer.taps, observer.keys, []
     if taps:
         wires = (f"{cut(a)} and {cut(b)}" for a, b in taps)
@@ -231,7 +230,7 @@ def together(observer: Coalition) -> str:
 
 
 def _members(members: Sequence[PartyId]) -> str:
-    """The first few members, or what a single one does."""
+    """Words for the first few members, or for a single one."""
     more = [f"{len(members) - _LISTED:,} more"] if len(members) > _LISTED else []
     *others, last = [*map(cut, members[:_LISTED]), *more]
     if others:

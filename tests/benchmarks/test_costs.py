@@ -13,7 +13,7 @@ from benchmarks.costs.measuring import Taken, taken_by
 from benchmarks.costs.picture import plot_costs
 from benchmarks.costs.series import BY_LAW, Costs, command, measure_costs, missing, read_costs
 from protocol.errors import UsageError
-from scenarios.report.pictures.drawing import drawn
+from scenarios.report.pictures.drawing import draw_figure
 from tests.scenarios.pictures import faults
 
 MB = 1_000_000
@@ -90,7 +90,7 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
 
 def test_a_curve_for_each_command_above_lines_of_slope_one() -> None:
     costs = made_up(up_to=10_000)
-    _, _, memory, _ = drawn(plot_costs(costs)).axes
+    _, _, memory, _ = draw_figure(plot_costs(costs)).axes
     lines = memory.get_lines()
     curves = [line for line in lines if not isinstance(line, AxLine)]
     assert [list(line.get_xdata()) for line in curves] == [list(costs["run"])] * 3

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from scenarios.report.pictures.drawing import Plot, drawn
+from scenarios.report.pictures.drawing import Plot, draw_figure
 from scenarios.report.pictures.style import STYLE
 
 MOST_PIXELS = 2_000
@@ -38,7 +38,7 @@ def faults(plot: Plot, *names: str) -> list[str]:
         plot: draws it.
         names: those of scenarios, which are no title and no label.
     """
-    figure = drawn(plot)
+    figure = draw_figure(plot)
     with rc_context(STYLE):
         canvas = FigureCanvasAgg(figure)
         canvas.draw()

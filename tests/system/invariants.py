@@ -32,7 +32,7 @@ from protocol.transcript.verification import verify
 from protocol.wire.codec import decode_envelope
 from scenarios.errors import LATE
 from scenarios.surveys.endings import LOST, UNREACHABLE
-from scenarios.surveys.holding.aggregating import ABANDONED
+from scenarios.surveys.holding.attempts import ABANDONED
 from scenarios.surveys.operating.operation import DRAINING
 from tests.system.disk import File
 from tests.system.schedule import Crash, Cut, Late, Part, Stop

@@ -50,7 +50,7 @@ from scenarios.surveys.endings import (
     UNREACHABLE,
 )
 from scenarios.surveys.enrolment.folders import make_keys
-from scenarios.surveys.holding import aggregating
+from scenarios.surveys.holding import aggregating, attempts
 from scenarios.surveys.holding.backups import restore_backup, write_backup
 from scenarios.surveys.members import read_member
 from scenarios.surveys.operating import operation
@@ -622,13 +622,13 @@ async def aggregate(
     transcript, resume = out / TRANSCRIPT, before is not None
     if crash is not None and crash.then == "anew":
         try:
-            aggregating.abandon_survey(member, transcript)
+            attempts.abandon_survey(member, transcript)
             resume = False
         except UsageError:
             pass  # It has not begun, or has ended well: then it goes on.
-    if not aggregating.make_ready(member, transcript, resume=resume):
+    if not attempts.make_ready(member, transcript, resume=resume):
         make_way(transcript, force=before is not None)
-    opened = aggregating.attempting(
+    opened = attempts.attempting(
         member,
         transcript=transcript,
         resume=resume,

@@ -19,7 +19,7 @@ from transports.admission import (
     Standing,
     Strangers,
     Sum,
-    origin_of,
+    address_origin,
     trusted_network,
 )
 from transports.background import running
@@ -260,7 +260,7 @@ async def test_an_accept_that_fails_ends_nothing() -> None:
     ],
 )
 def test_what_counts_as_one_address(address: str, origin: str) -> None:
-    assert origin_of(address) == origin
+    assert address_origin(address) == origin
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""Links of a real survey: nothing leaves before what it follows from is on disk."""
+"""Links of a real survey: nothing is sent before its causes are on disk."""

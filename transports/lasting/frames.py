@@ -1,8 +1,8 @@
-"""Frames between the ends of a lasting link beside envelopes, once the party is welcome.
+"""Frames of a lasting link other than envelopes.
 
-The party begins with how many deliveries it has received before, the hub with how many envelopes
-it has accepted before: each goes on from there, so nothing is lost with a connection. From then on
-a frame is an envelope or one of these. None of them is on record.
+At first the party sends the number of deliveries it has received, and the hub the number of
+envelopes it has accepted. Each side goes on from there, so a lost connection loses no message. From
+then on a frame is an envelope or one of these. None of them is on record.
 
 These are encoded as maps and envelopes as lists, so neither can be taken for the other.
 """
@@ -29,18 +29,18 @@ class Frame(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
 
 
 class Received(Frame, frozen=True):
-    """The party has received so many deliveries."""
+    """Number of deliveries that the party has received."""
 
     deliveries: Count
 
 
 class Accepted(Frame, frozen=True):
-    """The hub has accepted so many envelopes of the party, and handed it so many deliveries.
+    """Numbers of accepted envelopes of the party, and of deliveries to it.
 
-    To a party that holds a checkpoint of its record it shows ``log``: the last checkpoint on its
-    disk, and that this extends the other one. What does not prove that is shown all the same: the
-    hub's record is older, and both sides keep the two checkpoints. Of a record that was restored
-    it shows the entry that says so (``restored``).
+    A party with a checkpoint also receives ``log``: the last checkpoint on the hub's disk, with a
+    proof that it extends the party's. Without such a proof it is sent all the same: the hub's
+    record is older, and both sides keep the two checkpoints. A restored record sends the entry that
+    says so (``restored``).
     """
 
     envelopes: Count
@@ -56,7 +56,7 @@ class Durable(Frame, frozen=True):
 
 
 class Acknowledged(Frame, frozen=True):
-    """All that the party has said, its head included, is on the hub's disk; makes a receipt."""
+    """Receipt for all envelopes of the party, its head included, which are on disk."""
 
     given: Acknowledgement
 
@@ -82,7 +82,7 @@ _MAPS = range(0x80, 0x90)
 
 
 def read_frame(payload: bytes) -> Frame | Envelope:
-    """Decode what came over a lasting link.
+    """Decode a frame of a lasting link.
 
     Raises:
         RemoteProtocolError: malformed.
@@ -92,12 +92,12 @@ def read_frame(payload: bytes) -> Frame | Envelope:
     try:
         frame: Frame = _frames.decode(payload)
     except (msgspec.MsgspecError, RecursionError):
-        # The cause would quote what the other end has sent.
+        # The cause would quote the other end's input.
         raise RemoteProtocolError(f"malformed frame of {len(payload)} B", field="link") from None
     return frame
 
 
 def unexpected(frame: Frame | Envelope, *expected: type[Frame]) -> RemoteProtocolError:
-    """The error of an end that says something which it has no reason to say."""
+    """Error about a frame of an unexpected kind."""
     kinds = " or ".join(kind.__name__ for kind in expected)
     return RemoteProtocolError(f"{type(frame).__name__}, expected {kinds}", field="link")

@@ -1,7 +1,7 @@
-"""The aggregator's end of lasting links: they outlive their connections, and they acknowledge.
+"""The aggregator's end of lasting links, which outlive connections and acknowledge messages.
 
-What a party has said is acknowledged once it is on disk. A party that loses its connection has some
-time to come back; both sides go on where they were. Nothing of this is on record.
+A party's messages are acknowledged once they are on disk. A party that loses its connection has
+some time to reconnect; both sides resume where they were. None of this is on record.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ from transports.switch import Switch
 from transports.tcp import TcpHub
 
 KEPT_BYTES = 256 * 1024 * 1024
-"""How much of what was handed to parties is kept to be handed to them again."""
+"""Maximum size of delivered messages that are kept for redelivery."""
 
 GRACE = 60.0
-"""How long a party that has lost its connection may take to come back, in seconds."""
+"""Seconds that a party has to reconnect."""
 
 STAYED_AWAY = "did not come back"
-"""Why a party has left whose link an earlier program of the hub has held."""
+"""Reason for the departure of a party that does not return after the hub has restarted."""
 
 _LAST_SECONDS = 1.0
 
@@ -67,9 +67,9 @@ class LastingHub(TcpHub):
     Use it in ``async with open_lasting(switch, identity) as (hub, port)``.
 
     Args:
-        commits: of the record: deliveries and acknowledgements wait until all that was recorded is
-            durable. Without it they do not wait, and nobody gets a receipt.
-        grace: how long a party may take to come back before it is given up, in seconds.
+        commits: commits of the record: deliveries and acknowledgements wait until the record is
+            durable. Without it they do not wait, and there are no receipts.
+        grace: seconds that a party has to reconnect before it is given up.
     """
 
     version = VERSION
@@ -88,10 +88,10 @@ class LastingHub(TcpHub):
         self.commits = commits
         self._grace = grace
         self._lines: dict[PartyId, Line] = {}
-        # In the order in which they were lost.
+        # Lines without a connection, in the order of the losses.
         self._lost: dict[Line, None] = {}
         self._some_lost = trio.Event()
-        # Who has lost it after its last words, and has not said goodbye.
+        # Lines lost after the party's last message, without a goodbye.
         self._unsure: set[Line] = set()
         self._fewer = trio.Event()
         self._kept = 0
@@ -99,11 +99,11 @@ class LastingHub(TcpHub):
         self._met = trio.Event()
         self._older: OlderRecordError | None = None
 
-    def _heed(self, hello: handshake.Hello) -> None:
+    def _check_hello(self, hello: handshake.Hello) -> None:
         charter = self._switch.exchange.charter
         held = checkpoint_in(hello, charter)
         if held is not None and held.session != charter.session:
-            # The party comes no further: it does not go back to an earlier attempt.
+            # The party has seen a later attempt, and will refuse to go back.
             self.stop(OlderRecordError(hello.party, held, None))
 
     def _caller(self, hello: handshake.Hello) -> Caller:
@@ -113,24 +113,26 @@ class LastingHub(TcpHub):
         return Visit(line, checkpoint_in(hello, self._switch.exchange.charter))
 
     def stop(self, older: OlderRecordError) -> None:
-        """Have ``watch`` end the hub: its record lacks something that was acknowledged."""
+        """Make ``watch`` end the hub: its record lacks acknowledged messages."""
         self._older = self._older or older
         self._some_lost.set()
 
     @asynccontextmanager
     async def lead(self) -> AsyncGenerator[Link]:
-        """The aggregator's link. It has left when the block ends, but not when the block raises:
-        another program may go on."""
+        """The aggregator's link; closed at the end of the block, unless the block raises.
+
+        After an error, another program may resume the session.
+        """
         link = MemoryLink(self._switch, AGGREGATOR)
         yield link
         link.close()
 
     def expect(self, handed: Mapping[PartyId, Sequence[Envelope]], *, within: float) -> None:
-        """Go on with links that an earlier program has held; their parties may come back.
+        """Resume the links of an earlier program; their parties may reconnect.
 
         Args:
-            handed: what was delivered to each party, in order.
-            within: how long they may take to come back, in seconds.
+            handed: envelopes delivered to each party, in order.
+            within: seconds that the parties have to reconnect.
         """
         due = trio.current_time() + within
         for name, envelopes in handed.items():
@@ -142,7 +144,7 @@ class LastingHub(TcpHub):
         self._some_lost.set()
 
     async def emptied(self) -> None:
-        """Wait until nobody is connected, or may come back to hear the end of what it is told."""
+        """Wait until no party is connected or may still reconnect for its last messages."""
         while True:
             await super().emptied()
             if not self._lost and not self._unsure:
@@ -154,14 +156,13 @@ class LastingHub(TcpHub):
         self, members: Iterable[PartyId], *, within: float, reason: str = NEVER_CAME
     ) -> None:
         await super().joined(members, within=within, reason=reason)
-        for line in [line for line in self._lost if line.departed]:
-            self.find(line)
+        self._find_departed()
 
     async def watch(self) -> None:
-        """Give up parties that do not come back, until cancelled.
+        """Give up parties that do not reconnect in time, until cancelled.
 
         Raises:
-            OlderRecordError: the record is older than what a party holds.
+            OlderRecordError: a party holds a checkpoint that the record lacks.
         """
         while True:
             if self._older is not None:
@@ -175,27 +176,27 @@ class LastingHub(TcpHub):
                 await self._some_lost.wait()
 
     def give_up(self) -> dict[PartyId, str]:
-        """Give up all parties that have lost their connection; who they are, and how."""
+        """Give up all parties without a connection; return them with the reasons."""
         lost = [(line.name, line.give_up()) for line in self._lost]
         for line in list(self._lost):
             self.find(line)
         return {name: why for name, why in lost if why is not None}
 
     async def acknowledged(self) -> None:
-        """Wait until every connected party has been told that what it has said is durable."""
+        """Wait until every connected party has received its acknowledgements."""
         due = {line: line.accepted for line in self._lines.values()}
         while any(line.owes(count) for line, count in due.items()):
             self._progress = trio.Event()
             await self._progress.wait()
 
     async def returned(self, within: float) -> list[PartyId]:
-        """Wait for every party that is not gone, and whose last words are not on record.
+        """Wait for all present parties without a last message on record to reconnect.
 
         Args:
-            within: for how many seconds.
+            within: seconds to wait.
 
         Returns:
-            Who has not, in the order of the roster.
+            The parties that have not reconnected, in roster order.
         """
         with trio.move_on_after(within):
             while self.unmet:
@@ -205,7 +206,7 @@ class LastingHub(TcpHub):
 
     @property
     def unmet(self) -> list[PartyId]:
-        """Parties that have not said what they hold, and may hold something."""
+        """Present parties that may hold a checkpoint and have not shown it, in roster order."""
         exchange = self._switch.exchange
         met = {name for name, line in self._lines.items() if line.met}
         return [
@@ -216,37 +217,41 @@ class LastingHub(TcpHub):
 
     @property
     def owed(self) -> list[PartyId]:
-        """Parties that hold receipts of what the record lacks, and have not said it all again."""
+        """Parties that hold receipts of missing messages and have not repeated them all."""
         exchange = self._switch.exchange
         lines = self._lines.items()
         return [name for name, line in lines if line.owed and not exchange.has_ended(name)]
 
     def write_off(self, parties: Iterable[PartyId]) -> None:
-        """Parties are owed nothing any more: the record says so."""
+        """Owe parties nothing any more; the record says so."""
         for name in parties:
             self._lines[name].owed = False
 
     def dismiss(self, parties: Iterable[PartyId], reason: str) -> None:
-        """Parties are gone that have not come."""
+        """Detach parties that have not come."""
         for name in parties:
             self._switch.detach(name, reason)
+        self._find_departed()
+
+    def _find_departed(self) -> None:
         for line in [line for line in self._lost if line.departed]:
             self.find(line)
 
     def advance(self) -> None:
-        """Something was acknowledged, or a connection has ended."""
+        """Note an acknowledgement, or the end of a connection."""
         self._progress.set()
 
     def meet(self, line: Line) -> None:
-        """A party has said what it holds."""
+        """Note that a party has shown the checkpoint that it holds."""
         line.met = True
         self._met.set()
 
     def lose(self, line: Line, *, held: bool) -> None:
-        """A connection is lost; its party has some time to come back.
+        """Note a lost connection; its party has some time to reconnect.
 
         Args:
-            held: whether something came of it. If not, the time runs on from an earlier loss.
+            held: whether the connection was of any use. If not, the time runs on from an earlier
+                loss.
         """
         due = trio.current_time() + self._grace
         line.due = due if held else min(line.due, due)
@@ -254,47 +259,47 @@ class LastingHub(TcpHub):
         self._some_lost.set()
 
     def find(self, line: Line) -> None:
-        """A party that had lost its connection is back, or is not waited for any more."""
+        """Note that a party has reconnected, or is no longer waited for."""
         self._lost.pop(line)
         self._fewer.set()
 
     def doubt(self, line: Line) -> None:
-        """A party has lost its connection after its last words: perhaps not all reached it."""
+        """Note a connection lost after the party's last message: it may lack some of ours."""
         self._unsure.add(line)
 
     def settle(self, line: Line) -> None:
-        """A party has said goodbye, or was told."""
+        """Note that a party has received everything."""
         self._unsure.discard(line)
         self._fewer.set()
 
     @property
     def crowded(self) -> bool:
-        """True if more is kept than there is room for."""
+        """True if more than ``KEPT_BYTES`` is kept."""
         return self._kept > KEPT_BYTES
 
     def keep(self, size: int) -> None:
-        """Keep so many bytes more."""
+        """Count bytes kept for redelivery; negative if dropped."""
         self._kept += size
 
 
 class Line:
-    """State of a party's link at the hub, whatever becomes of its connections.
+    """A party's link at the hub's end, across all of its connections.
 
     Args:
-        hub: whose link it is.
-        switch: relays what comes.
+        hub: the hub of the link.
+        switch: relays the party's envelopes.
         name: the party.
 
     Attributes:
-        visit: the connection that it has now, or had last.
-        port: what has come for the party and was not handed to it.
-        end: how many deliveries have been handed to it, the next one's number. The switch's notices
-            have no numbers: they are not on record. Every connection hears all of them.
-        received: the most deliveries that it has said to have received.
-        due: when it is given up if it is lost then.
-        owed: whether the party holds a receipt of what the record, which was restored, lacks.
-        met: whether the party has said what it holds.
-        alive: how often it has said that it is there.
+        visit: the current or last connection.
+        port: deliveries that were not handed over yet.
+        end: number of deliveries handed over so far. Notices of the switch have no numbers, as they
+            are not on record; every connection gets all of them.
+        received: the largest number of deliveries that the party has confirmed.
+        due: time at which the party is given up if it is not connected.
+        owed: whether the party holds a receipt of messages that the restored record lacks.
+        met: whether the party has shown the checkpoint that it holds.
+        alive: number of ``Alive`` frames received.
     """
 
     def __init__(self, hub: LastingHub, switch: Switch, name: PartyId) -> None:
@@ -310,51 +315,51 @@ class Line:
         self.met = False
         self.alive = 0
         self._handed: deque[Envelope] = deque()
-        # Each with how many deliveries came before it.
+        # Each with the number of deliveries before it.
         self._notices: list[tuple[int, Envelope]] = []
         self._lost: str | None = None
         self._resumed = False
 
     @property
     def notices(self) -> int:
-        """Number of notices of the switch that have been handed to it."""
+        """Number of notices handed over."""
         return len(self._notices)
 
     @property
     def accepted(self) -> int:
-        """Number of envelopes of the party that have been accepted."""
+        """Number of accepted envelopes of the party."""
         return self.switch.exchange.accepted(self.name)
 
     @property
     def departed(self) -> bool:
-        """True if the party is gone for good, as far as the record goes."""
+        """True if the party's departure is on record."""
         return self.name in self.switch.exchange.departed
 
     @property
     def unsure(self) -> bool:
-        """True if it has left after its last words, and the record has no goodbye of it."""
+        """True if the party has left after its last message without a goodbye."""
         exchange = self.switch.exchange
         return exchange.has_ended(self.name) and exchange.departed.get(self.name) != LINK_CLOSED
 
     def owes(self, accepted: int) -> bool:
-        """Check whether it is connected, and has yet to be told that so many are durable."""
+        """Check whether the party is connected, and lacks the acknowledgement of so many."""
         visit = self.visit
         return visit is not None and not visit.over.is_set() and visit.acknowledged < accepted
 
     def resume(self, handed: Sequence[Envelope], due: float) -> bool:
-        """Go on with a link that an earlier program has held.
+        """Resume the link of an earlier program.
 
         Args:
-            handed: what was delivered to the party, in order.
-            due: when it is given up.
+            handed: envelopes delivered to the party, in order.
+            due: time at which the party is given up.
 
         Returns:
-            Whether it is waited for: it has not left.
+            True if the party has not left, so that it is waited for.
         """
         self._resumed = True
         for envelope in handed:
             self._handed.append(envelope)
-            self.hub.keep(_size_of(envelope))
+            self.hub.keep(_kept_size(envelope))
         self.end = len(handed)
         self.forget(self.end)
         if self.departed:
@@ -365,7 +370,7 @@ class Line:
         return True
 
     async def committed(self) -> None:
-        """Wait until all that was recorded is durable."""
+        """Wait until the record is durable."""
         if self.hub.commits is not None:
             await self.hub.commits.caught_up()
 
@@ -373,7 +378,7 @@ class Line:
         """The first frame to the party, once its content is durable.
 
         Args:
-            held: the checkpoint that the party holds.
+            held: the party's checkpoint.
         """
         commits = self.hub.commits
         log: Consistency | None = None
@@ -386,10 +391,9 @@ class Line:
         return Accepted(self.accepted, self.end, log, restored)
 
     def older_than(self, held: SignedCheckpoint | None) -> OlderRecordError | None:
-        """The reason why the record is older than a checkpoint that the party holds.
+        """Error if the record lacks what the party's checkpoint covers; None otherwise.
 
-        None if it is not, and of a record that was restored: it says so, and the party is owed to
-        be counted.
+        None also for a restored record, which says so: then the party is owed a place in it.
         """
         commits = self.hub.commits
         if held is None or commits is None or commits.recorder.extends(held):
@@ -401,12 +405,12 @@ class Line:
 
     @property
     def acknowledgement(self) -> Acknowledgement | None:
-        """Acknowledgement that makes the party's receipt; None before its head is durable."""
+        """The party's receipt; None before its head is durable."""
         commits = self.hub.commits
         return None if commits is None else commits.acknowledged.get(self.name)
 
     def begin(self, visit: Visit) -> None:
-        """A connection is let in; it takes the place of the one before.
+        """Accept a connection in place of the one before.
 
         Raises:
             RemoteProtocolError: the party has left.
@@ -435,7 +439,7 @@ class Line:
         self.visit = visit
 
     def lose(self, visit: Visit, why: str) -> None:
-        """A connection has ended without a goodbye. After its last words, that is an end."""
+        """Handle the end of a connection without a goodbye; after its last message it has left."""
         if self.visit is not visit or self.departed:
             return
         if self.switch.exchange.has_ended(self.name):
@@ -447,7 +451,7 @@ class Line:
         self.switch.lose(self.name)
 
     def give_up(self) -> str | None:
-        """Give up the party if it is lost; how that happened."""
+        """Give up the party if it is not connected; return the reason."""
         why, self._lost = self._lost, None
         if why is not None:
             self.switch.detach(self.name, why)
@@ -455,19 +459,19 @@ class Line:
         return why
 
     def free(self) -> None:
-        """Keep nothing for a party that is gone and cannot come back."""
+        """Drop everything kept for a party that cannot reconnect."""
         if self.departed and not self.switch.exchange.has_ended(self.name):
-            self.hub.keep(-sum(map(_size_of, self._handed)))
+            self.hub.keep(-sum(map(_kept_size, self._handed)))
             self._handed.clear()
             self._notices.clear()
 
     def tell(self) -> None:
-        """Have the connection look for news."""
+        """Wake the connection to look for news."""
         if self.visit is not None:
             self.visit.news.set()
 
     def take(self, most: int) -> None:
-        """Hand over what has come: it is recorded, and kept."""
+        """Hand over at least ``most`` bytes of deliveries, if there are so many."""
         size = 0
 
         def enough(delivery: Delivery) -> bool:
@@ -476,32 +480,31 @@ class Line:
             return size >= most
 
         taken = self.port.take_until(enough)
-        # Said to be delivered before it is written: an answer must not come before its cause.
+        # Recorded as delivered before it is written: an answer must not precede its cause.
         self.switch.taken(taken)
         for delivery in taken:
             if delivery.envelope.sender == SWITCH:
                 self._notices.append((self.end, delivery.envelope))
                 continue
             self._handed.append(delivery.envelope)
-            self.hub.keep(_size_of(delivery.envelope))
+            self.hub.keep(_kept_size(delivery.envelope))
             self.end += 1
 
     def forget(self, written: int) -> None:
-        """Drop deliveries that were written long ago while more is kept than there is room for."""
+        """Drop the oldest written deliveries while too much is kept."""
         most = self.switch.limits.mailbox
         while self.hub.crowded and self.first() + most < written:
-            self.hub.keep(-_size_of(self._handed.popleft()))
+            self.hub.keep(-_kept_size(self._handed.popleft()))
 
     def first(self) -> int:
-        """The number of the first delivery that is kept."""
+        """Number of the first kept delivery."""
         return self.end - len(self._handed)
 
     def payloads(self, written: int, noticed: int, most: int) -> tuple[list[bytes], int, int]:
-        """Payloads after so many deliveries and notices, encoded, of little more than ``most``
-        bytes.
+        """Encoded deliveries and notices from these numbers on, of little more than ``most`` bytes.
 
         Returns:
-            The encodings, and how many deliveries and notices have been written with them.
+            The encodings, and the numbers of the next delivery and notice.
         """
         payloads: list[bytes] = []
         size = 0
@@ -519,8 +522,8 @@ class Line:
         return payloads, written, noticed
 
 
-def _size_of(envelope: Envelope) -> int:
-    """Estimated bytes of an envelope: a small one takes more than its body."""
+def _kept_size(envelope: Envelope) -> int:
+    """Estimated bytes of an envelope in memory."""
     return ENVELOPE_BYTES + len(envelope.body)
 
 
@@ -528,15 +531,15 @@ class Visit(Caller):
     """One connection of a party, at the hub's end.
 
     Args:
-        line: the party's.
-        held: the newest checkpoint of the record that the party holds.
+        line: the party's link.
+        held: the newest checkpoint that the party holds.
 
     Attributes:
-        before: the connection whose place it takes.
-        scope: is cancelled when another takes its place.
-        over: set when nothing more is done for it.
-        news: set when there may be something to say.
-        acknowledged: how many envelopes it has been told are durable.
+        before: the connection that this one replaces.
+        scope: cancelled when this one is replaced.
+        over: set when the connection is finished.
+        news: set when there may be something to send.
+        acknowledged: number of envelopes acknowledged over it.
     """
 
     def __init__(self, line: Line, held: SignedCheckpoint | None = None) -> None:
@@ -558,7 +561,7 @@ class Visit(Caller):
 
     @property
     def held(self) -> bool:
-        """True if anything came of it, or it lasted and nothing was left to hand over."""
+        """True if it was of use: envelopes passed, or it lasted with nothing to hand over."""
         line = self._line
         if self._heard or line.accepted > self._accepted:
             return True
@@ -567,7 +570,7 @@ class Visit(Caller):
 
     @property
     def _said_all(self) -> bool:
-        """True if all that was handed to the party has been written to this connection."""
+        """True if everything handed over has been written to this connection."""
         return self._written == self._line.end and self._noticed == self._line.notices
 
     def enter(self) -> tuple[bytes, int]:
@@ -592,7 +595,7 @@ class Visit(Caller):
         why: str | None = None
         try:
             with self.scope:
-                why = await self._carried(connection)
+                why = await self._carry(connection)
         finally:
             self.over.set()
             line.hub.advance()
@@ -608,11 +611,11 @@ class Visit(Caller):
             line.free()
         await connection.aclose()
 
-    async def _carried(self, connection: Connection) -> str | None:
-        """Relay both ways; why it ended, or None after a goodbye."""
+    async def _carry(self, connection: Connection) -> str | None:
+        """Relay both ways; return why it ended, or None after a goodbye."""
         line = self._line
         while self.before is not None:
-            # What that one has taken in is counted, and what it still would is not.
+            # What the earlier connection has accepted counts; it accepts nothing more.
             await self.before.over.wait()
             self.before = self.before.before
         try:
@@ -622,7 +625,7 @@ class Visit(Caller):
                 raise unexpected(frame, Received)
             older = line.older_than(self._held)
             if older is not None:
-                # The party has it once it has left.
+                # The party leaves once it has the frame.
                 with suppress(trio.EndOfChannel), trio.move_on_after(_LAST_SECONDS):
                     await connection.receive()
                 line.hub.stop(older)
@@ -632,7 +635,7 @@ class Visit(Caller):
             if self._written < line.first():
                 raise RemoteProtocolError("more was sent to it than is kept", field="link")
             if self._written > line.end:
-                # Another hub may have handed it that: nothing of this one is left to say.
+                # Another hub may have handed those over: this one has nothing to send.
                 return "it has received more than was handed to it"
             self._since, self._accepted = trio.current_time(), line.accepted
             self._heard = self._written > line.received
@@ -647,10 +650,7 @@ class Visit(Caller):
         )
 
     def _refuse(self, error: RemoteProtocolError) -> None:
-        """The party is gone for what it said, unless the exchange has seen to that.
-
-        What a connection says whose place another has taken does not count.
-        """
+        """Remove the party for a violation, unless it has left or this connection was replaced."""
         switch, name = self._line.switch, self._line.name
         if self._line.visit is self and not self._line.departed:
             switch.exchange.refuse(name, str(error), now=switch.now)
@@ -673,7 +673,7 @@ class Visit(Caller):
                 if not line.departed:
                     raise
             if line.departed or line.visit is not self:
-                # Nothing more is taken in; the other direction says goodbye, or it is cancelled.
+                # Nothing more is accepted; the other direction says goodbye, or is cancelled.
                 await trio.sleep_forever()
 
     async def _take(self, frame: Frame | Envelope, payload: bytes) -> None:
@@ -699,7 +699,7 @@ class Visit(Caller):
         limits = line.switch.limits
         while True:
             accepted = line.accepted
-            # Not before it has written what was taken: what is kept would have no bound.
+            # Only once all was written: otherwise the kept bytes would be unbounded.
             if len(line.port) and line.visit is self and self._said_all:
                 line.take(limits.write)
             payloads, self._written, self._noticed = line.payloads(
@@ -726,7 +726,7 @@ class Visit(Caller):
                 await connection.send([encode(Alive())])
 
     def _acknowledgements(self, accepted: int) -> Iterator[bytes]:
-        """Acknowledgements of so many envelopes of the party; the receipt comes once."""
+        """Acknowledgements of so many envelopes; the receipt is sent once."""
         if accepted > self._told:
             self._told = accepted
             yield encode(Durable(accepted))
@@ -751,18 +751,18 @@ async def open_lasting(
     """Run a switch and let parties connect to it by lasting links.
 
     Args:
-        identity: the aggregator's.
-        port: where to listen; 0 lets the system choose.
+        identity: the aggregator.
+        port: the port to listen at; 0 lets the system choose.
         tls: for TLS, a context of ``transports.tls.server_context``.
-        trusted: addresses whose connections do not make room for those of strangers.
-        commits: of the record: nothing leaves before all that was recorded is durable.
-        grace: how long a party that has lost its connection may take to come back, in seconds.
+        trusted: addresses with connections that are never dropped in favour of strangers.
+        commits: commits of the record: nothing is sent before the record is durable.
+        grace: seconds that a party has to reconnect.
 
     Yields:
-        The hub and the port it listens at.
+        The hub and its port.
 
     Raises:
-        OSError: one cannot listen there; it says where.
+        OSError: the address cannot be listened at.
     """
     hub = LastingHub(switch, identity, tls=tls, trusted=trusted, commits=commits, grace=grace)
     async with running(hub.watch), listen(hub, switch.run, host=host, port=port) as opened:

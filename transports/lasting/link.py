@@ -1,7 +1,8 @@
-"""A party's end of a lasting link: it connects again, and knows what of its words is on disk."""
+"""A party's end of a lasting link, which reconnects and tracks what is durable at the hub."""
 
 from __future__ import annotations
 
+import functools
 import math
 import random
 import ssl
@@ -24,7 +25,14 @@ from protocol.wire.codec import encode_envelope
 from transports.background import running
 from transports.base import Limits
 from transports.connection import Connection
-from transports.dialing import TurnedAwayError, dial, plain_reason, race, resolve_addresses, root_of
+from transports.dialing import (
+    TurnedAwayError,
+    dial,
+    plain_reason,
+    race,
+    resolve_addresses,
+    root_cause,
+)
 from transports.lasting.frames import (
     VERSION,
     Accepted,
@@ -44,49 +52,49 @@ from transports.mailbox import Mailbox, MailboxLink
 from transports.tcp import introduce
 
 PATIENCE = 300.0
-"""The longest that a party goes without a sign of life, at first and later, in seconds."""
+"""Seconds for which a party keeps trying without a sign of life of the hub."""
 
 LAST = 3.0
-"""The time that the last try may take longer, in seconds."""
+"""Additional seconds for the last try."""
 
 SHORTEST = 2.0
-"""The shortest silence after which a connection is taken to be lost, in seconds."""
+"""The shortest silence after which a connection counts as lost, in seconds."""
 
 SOON, LATE = 0.1, 10.0
-"""The longest pause before a second try, and before any: they double, and the pause is drawn."""
+"""The longest pause before the second try, and before any try; pauses double and are random."""
 
 WINDOW = 4 * 1024 * 1024
-"""How many bytes may wait to be written before the sender waits."""
+"""Bytes that may wait to be written before the sender waits."""
 
 _SILENT = "silent for too long"
 _REPLACED = "another program has connected as this party"
 
 Dial = Callable[[float], Awaitable[Connection]]
-"""Connects within so many seconds."""
+"""Function that connects within so many seconds."""
 
 
 class Holding(Protocol):
-    """A party's hold on the aggregator's record, which it demands to find there again."""
+    """A party's checkpoint of the aggregator's record, which later records have to extend."""
 
     def newest(self) -> SignedCheckpoint | None:
-        """The newest checkpoint that it holds; None for none."""
+        """The newest checkpoint that the party holds, if any."""
 
     def missing(self, log: Consistency | None, restored: Shown | None) -> str | None:
-        """The reason why the record that is shown is not that of the checkpoint.
+        """Reason why the shown record does not extend the checkpoint; None if it does.
 
-        None if it is, and if it shows that it was restored: then all is said again.
+        None also for a record that proves its restoration: then all messages are sent again.
         """
 
 
 class Patience:
-    """The time for which one goes on trying to reach the hub, with growing pauses.
+    """Time limit and growing pauses for tries to reach the hub.
 
     Args:
-        seconds: for how long.
-        since: from when on; by default from now on.
+        seconds: the time limit.
+        since: start of the time; now by default.
 
     Attributes:
-        last: when the last try has to end.
+        last: time at which the last try has to end.
     """
 
     def __init__(self, seconds: float, *, since: float | None = None) -> None:
@@ -96,15 +104,15 @@ class Patience:
 
     @property
     def left(self) -> float:
-        """The time that a try may take, in seconds."""
+        """Seconds that a try may take."""
         return max(self.last - trio.current_time(), 0.0)
 
     async def pause(self) -> bool:
-        """Wait before the next try; False, at once, if it has taken too long."""
+        """Wait before the next try; return False at once if time is up."""
         left = self._until - trio.current_time()
         if left <= 0.0:
             return False
-        # Drawn, so that those who lost the hub together come back together once at most.
+        # Random, so that parties that lost the hub together do not keep returning together.
         await trio.sleep(min(self._pause * random.uniform(0.5, 1.0), left))
         self._pause = min(2 * self._pause, LATE)
         return True
@@ -113,20 +121,20 @@ class Patience:
 class LastingLink(MailboxLink[Envelope]):
     """A party's link that outlives its connections.
 
-    A connection by which nothing has come, and by which the hub was not heard for ``limits.alive``
-    seconds either, is a try that failed. A hub that breaks the rules of the link ends it. A party
-    that says that it is there is told the same, so the hub is heard as often as it is asked.
+    A connection counts as a failed try if nothing arrived and the hub was silent after the first
+    ``limits.alive`` seconds. A hub that violates the protocol of the link ends it. The hub answers
+    every ``Alive`` frame, so that it shows a sign of life as often as the party asks for one.
 
     Args:
         dial: connects and introduces the party.
         member: the party.
         limits: the deadlines.
-        patience: how long to go on without a sign of life of the hub, in seconds.
-        missing: as ``Holding`` has it; by default nothing is demanded.
+        patience: seconds to keep trying without a sign of life of the hub.
+        missing: as in ``Holding``; by default nothing is demanded.
 
     Attributes:
-        why: why the link is over for good; None while it is not; empty if the hub ended it.
-        lost: why no connection could be made again; None if it has not come to that.
+        why: why the link has ended; None while it has not; empty if the hub ended it.
+        lost: why the party could not reconnect; None if it did not have to give up.
     """
 
     def __init__(
@@ -144,24 +152,24 @@ class LastingLink(MailboxLink[Envelope]):
         self._limits = limits
         self._patience = patience
         self._missing = missing
-        # What was said and is not acknowledged; the first has the number ``_durable``.
+        # Sent and not acknowledged; the first has the number ``_durable``.
         self._said: deque[bytes] = deque()
         self._waiting_bytes = 0
         self._durable = 0
-        # How many the hub has said are durable: more than were said, if an earlier program did.
+        # Number of acknowledged envelopes; may include those of an earlier program.
         self._acknowledged = 0
-        # How many it has accepted; None before it has said so.
+        # Number of accepted envelopes; None before the hub's first frame.
         self._accepted: int | None = None
         self._written = 0
         self._received = 0
-        # How many have come that were waited for; how many say that the hub is there.
+        # Number of awaited frames, and of frames that only show a sign of life.
         self._came = 0
         self._alive = 0
-        # How many frames have come since it was told what is accepted, over all connections.
+        # Number of frames after the first of each connection.
         self._heard = 0
-        # Whether it has waited long enough for what is not acknowledged.
+        # Whether waiting for acknowledgements has timed out.
         self._waited = False
-        # The last that this connection has acknowledged, and whether it has given a receipt.
+        # Last acknowledgement over this connection, and whether it brought a receipt.
         self._told = 0
         self._ended = False
         self._given: Acknowledgement | None = None
@@ -191,29 +199,28 @@ class LastingLink(MailboxLink[Envelope]):
             await self._waiting.park()
 
     async def acknowledged(self) -> bool:
-        """Wait until all that was said is on the hub's disk, or the link is over.
+        """Wait until everything sent is on the hub's disk, or the link is over.
 
-        What comes meanwhile is dropped. If nothing is acknowledged for as long as one goes on
-        without a sign of life, or as a goodbye may take, it waits no longer.
+        Incoming envelopes are dropped meanwhile. The wait ends if nothing is acknowledged for the
+        link's patience, or for the time of a goodbye if that is longer.
 
         Returns:
-            Whether all of it is.
+            True if everything is on disk.
         """
         return await self._until(lambda: not self._said)
 
     async def acknowledgement(self) -> Acknowledgement | None:
-        """Wait as ``acknowledged``, and for what makes a receipt, which comes after this party's
-        head.
+        """Wait as ``acknowledged``, and for the receipt, which follows this party's head.
 
         Returns:
-            What the hub has given, which is not checked; None if not all is acknowledged, or
-            nothing was given.
+            The hub's acknowledgement, unchecked; None if something was not acknowledged, or there
+            was no receipt.
         """
         done = await self._until(lambda: not self._said and self._given is not None)
         return self._given if done else None
 
     async def _until(self, done: Callable[[], bool]) -> bool:
-        """Wait until something is so, the link is over, or nothing has come for too long."""
+        """Wait for a condition, until the link ends or nothing is acknowledged for too long."""
         self.mail.close()
         most = max(self._patience, self._limits.goodbye)
         while not done() and self.why is None and not self._waited:
@@ -225,7 +232,7 @@ class LastingLink(MailboxLink[Envelope]):
         return done()
 
     async def aclose(self) -> None:
-        """Wait until all that was said is acknowledged, for a while; then say goodbye."""
+        """Wait a while for all acknowledgements; then say goodbye."""
         if self._closed:
             await trio.lowlevel.checkpoint()
             return
@@ -239,12 +246,12 @@ class LastingLink(MailboxLink[Envelope]):
                 await self._waiting.park()
 
     def close(self) -> None:
-        """Close at once: what was not written is lost."""
+        """Close at once; envelopes that were not written are lost."""
         self._closed = True
         self._end("closed")
 
     async def run(self, connection: Connection) -> None:
-        """Carry what is said and heard over this connection, and over others when it is lost."""
+        """Carry both directions over this connection, and over new ones when it is lost."""
         patience: Patience | None = None
         while True:
             came, lasts = self._came, trio.current_time() + self._limits.alive
@@ -272,14 +279,14 @@ class LastingLink(MailboxLink[Envelope]):
                 return
 
     async def _carry(self, connection: Connection, patience: Patience | None) -> str | None:
-        """Carry both ways over one connection.
+        """Carry both directions over one connection.
 
         Args:
-            patience: of the party that has lost another one; the hub has to show soon that it
-                reads this one. None for the first.
+            patience: time left after the loss of another connection: the hub has to show soon that
+                it reads this one. None for the first connection.
 
         Returns:
-            Why it ended, or None if the hub has said goodbye.
+            Why it ended; None if the hub said goodbye or the link is over.
         """
         now = trio.current_time()
         last = quiet = math.inf
@@ -321,18 +328,18 @@ class LastingLink(MailboxLink[Envelope]):
         )
 
     def _resume(self, accepted: int, handed: int) -> None:
-        """Go on after what the hub has accepted.
+        """Resume after the envelopes that the hub has accepted.
 
-        That may be less than before: what it has not acknowledged is lost if it crashes.
+        They may be fewer than before, as a crash of the hub loses what is not acknowledged.
 
         Raises:
-            RemoteProtocolError: that is more than it can have.
-            trio.EndOfChannel: it is less than it has acknowledged or handed over.
+            RemoteProtocolError: more than were sent.
+            trio.EndOfChannel: fewer than were acknowledged or delivered.
         """
         if accepted < self._acknowledged or handed < self._received:
             self._end("the aggregator has begun anew")
             raise trio.EndOfChannel
-        # At first, what an earlier program may have said.
+        # Before the first frame, an earlier program may have sent any number.
         most = self._limits.envelopes if self._accepted is None else self._written
         if accepted > most:
             raise RemoteProtocolError(f"{accepted} accepted, of {most} at most", field="link")
@@ -372,10 +379,10 @@ class LastingLink(MailboxLink[Envelope]):
         mail.put(envelope)
 
     def _count(self, frame: Frame) -> None:
-        """Take a frame that does not end the link: as many as there can be reasons for.
+        """Take a frame that does not end the link.
 
         Raises:
-            RemoteProtocolError: there is no reason to say it.
+            RemoteProtocolError: a frame of another kind, or one too many of its kind.
         """
         most = self._limits.envelopes
         if isinstance(frame, Alive):
@@ -405,7 +412,11 @@ class LastingLink(MailboxLink[Envelope]):
         self._waiting.unpark_all()
 
     async def _outgoing(self, connection: Connection, quiet: float) -> None:
-        """Say what there is to say; after a first quiet of so many seconds, that one is there."""
+        """Send what there is to send, and ``Alive`` frames when there is nothing.
+
+        Args:
+            quiet: seconds without anything to send before the first ``Alive`` frame.
+        """
         limits = self._limits
         quiet = min(quiet, limits.alive)
         while True:
@@ -434,17 +445,17 @@ class LastingLink(MailboxLink[Envelope]):
             await connection.send(payloads)
 
     def _forget(self) -> None:
-        """Keep what is acknowledged no longer."""
+        """Drop acknowledged envelopes."""
         while self._said and self._durable < self._acknowledged:
             self._said.popleft()
             self._durable += 1
 
     def _break(self, error: RemoteProtocolError) -> None:
-        """The hub has broken a rule of the link."""
+        """End the link after a violation by the hub."""
         self._end(f"the aggregator broke the rules of the link: {error}")
 
     def _lose(self, lost: ConnectionError) -> None:
-        """No connection can be made again."""
+        """End the link because the party could not reconnect."""
         self.lost = lost
         self._end(str(lost))
 
@@ -472,11 +483,11 @@ class LastingLink(MailboxLink[Envelope]):
 
 
 async def patiently(dial: Dial, patience: Patience) -> Connection:
-    """Connect, trying again until that has taken too long.
+    """Connect, with further tries until time is up.
 
     Raises:
         TurnedAwayError: the two ends do not accept each other.
-        ConnectionError: the last try's.
+        ConnectionError: the error of the last try.
     """
     while True:
         try:
@@ -506,15 +517,15 @@ async def connect_lasting(
     Args:
         identity: the party and its key; the roster holds the public part.
         tls: for TLS, a context of ``transports.tls.client_context``.
-        patience: how long to go on without a sign of life of the hub, in seconds: until it was
-            reached, and after it was heard last. The last try may take ``LAST`` seconds more. A
-            connection on which nothing is heard for half as long is taken to be lost.
-        join: as ``connect_tcp`` has it; called once. The link stays with that attempt.
-        holding: what the party holds of the aggregator's record; by default nothing.
+        patience: seconds to keep trying without a sign of life of the hub, before and after the
+            first connection. The last try may take ``LAST`` seconds more. A connection that is
+            silent for half as long counts as lost.
+        join: as in ``connect_tcp``; called once. The link stays with that attempt.
+        holding: the party's checkpoint of the aggregator's record; by default none.
 
     Raises:
         TurnedAwayError: the two ends do not accept each other.
-        ConnectionError: the hub was out of reach for so long; says why in one line.
+        ConnectionError: the hub stayed out of reach; says why in one line.
     """
     limits = _party_limits(limits or Limits(), patience)
     joined: list[int] = [] if join is not None else [charter.attempt]
@@ -551,10 +562,7 @@ async def connect_lasting(
     missing = (lambda *_: None) if holding is None else holding.missing
     link = LastingLink(dialed, identity.name, limits, patience, missing)
 
-    async def carried() -> None:
-        await link.run(first)
-
-    async with running(carried):
+    async with running(functools.partial(link.run, first)):
         try:
             yield link
         finally:
@@ -562,13 +570,13 @@ async def connect_lasting(
 
 
 def _party_limits(limits: Limits, patience: float) -> Limits:
-    """The limits of a party: a silence leaves it half its patience, and has three signs of life."""
+    """Limits of a party: silence for half its patience is a loss, and spans three signs of life."""
     idle = min(limits.idle, max(patience / 2, SHORTEST))
     return msgspec.structs.replace(limits, idle=idle, alive=min(limits.alive, idle / 3))
 
 
 async def _plainly(direction: Awaitable[None]) -> None:
-    """One direction of a connection, which breaks in words for a person."""
+    """Run one direction of a connection, with its error in words for a person."""
     try:
         await direction
     except trio.BrokenResourceError as error:
@@ -576,5 +584,5 @@ async def _plainly(direction: Awaitable[None]) -> None:
 
 
 def _why_ended(end: Exception) -> str:
-    """The reason for a connection's end, in words for a person."""
-    return plain_reason(root_of(end)) if end.__cause__ else str(end) or "the connection ended"
+    """Reason for a connection's end, in words for a person."""
+    return plain_reason(root_cause(end)) if end.__cause__ else str(end) or "the connection ended"

@@ -1,4 +1,4 @@
-"""Records that are older than what their parties hold: an older copy was put in their place."""
+"""Records that were replaced by an older copy, as a party's checkpoint shows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def checkpoint_in(hello: Hello, charter: Charter) -> SignedCheckpoint | None:
     """The checkpoint that a caller shows of this attempt or a later one; None without one.
 
     Raises:
-        RemoteProtocolError: it is not of this survey, or the aggregator has not signed it.
+        RemoteProtocolError: of another survey, or not signed by the aggregator.
     """
     held = hello.held
     if held is None:

@@ -1,4 +1,4 @@
-"""Output commit: what is recorded becomes durable in groups, and whoever is to speak waits for it.
+"""Output commit: entries become durable in groups, and senders wait for that.
 
 While one sync runs in a thread, others gather for the next.
 """
@@ -14,21 +14,21 @@ from protocol.transcript.receipts import Acknowledgement
 from protocol.transcript.recorder import Recorder
 
 EVERY = 0.3
-"""The most seconds that something recorded waits to be written, when nobody waits for it."""
+"""Maximum seconds that an entry waits to be synced when nobody waits for it."""
 
 
 class Commits:
-    """State of a record's commits: how much of it is durable.
+    """State of a record's commits: the number of durable entries.
 
     Args:
-        recorder: what grows.
-        sync: makes what was written durable; it is called in a thread, one call at a time.
+        recorder: writer of the record.
+        sync: makes all writes durable; called in a thread, once at a time.
 
     Attributes:
-        recorder: what grows.
+        recorder: writer of the record.
         durable: the number of entries that are.
-        acknowledged: of each party whose head is durable, what proves it to the party.
-        since: when the write that is under way began; None between writes.
+        acknowledged: proof for each party with a durable head.
+        since: start of the current write; None between writes.
     """
 
     def __init__(self, recorder: Recorder, sync: Callable[[], object]) -> None:
@@ -46,7 +46,7 @@ class Commits:
         return self.recorder.size
 
     async def caught_up(self, size: int | None = None) -> None:
-        """Wait until so many entries are durable; by default all that are recorded by now."""
+        """Wait until so many entries are durable; by default all entries so far."""
         size = self.size if size is None else size
         while self.durable < size:
             self._wanted.set()
@@ -56,7 +56,7 @@ class Commits:
         """Commit until cancelled.
 
         Raises:
-            OSError: what was recorded could not be made durable. Nobody who waits goes on.
+            OSError: the record could not be made durable. All waiters stop.
         """
         while True:
             with trio.move_on_after(every):

@@ -1,4 +1,4 @@
-"""Recording in time: what an exchange records reaches its sink within a fraction of a second."""
+"""Recording in time: entries reach their sink within a fraction of a second."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def recording(
         async with running(flush if commits is None else commits.run):
             yield recorder
     except BaseException as error:
-        # If it was the sink that failed, the record is over already: nothing may follow.
+        # If the sink failed, the record is over: nothing may follow.
         first = _first(error)
         if final(first):
             with suppress(LocalProtocolError, OSError):

@@ -1,7 +1,7 @@
 """The hub's end of shards: many parties over one connection, without a task for each.
 
-Each envelope is relayed as if it had come over its party's own link. Whoever writes to a member
-without room waits by itself: the others of its shard do not.
+Each envelope is relayed as if it had come over its party's own link. A sender to a member without
+room waits alone: others of its shard do not.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from transports.shards.shard import (
     Shard,
     challenge,
     check_proof,
-    place_of,
+    read_place,
 )
 from transports.switch import Switch
 from transports.tls import check_peer
@@ -43,7 +43,7 @@ class ShardHub(ListeningHub):
     Use it in ``async with open_shards(switch, shards) as (hub, port)``.
 
     Args:
-        shards: who lives in which worker. Each comes once.
+        shards: parties of each worker. Each worker connects once.
     """
 
     def __init__(
@@ -53,11 +53,11 @@ class ShardHub(ListeningHub):
         self._callers = {shard.name: _Worker(switch, shard) for shard in shards}
 
     def lose(self, shard: Shard, reason: str) -> None:
-        """A worker is gone; so are those of its parties that have not ended."""
+        """Detach a lost worker, and its parties that have not ended."""
         self._callers[shard.name].leave(reason)
 
     def dismiss(self) -> None:
-        """Tell the workers that the survey is over, whatever their parties still wait for."""
+        """Tell the workers that the survey is over, whatever their parties wait for."""
         for caller in self._callers.values():
             caller.dismiss()
 
@@ -82,15 +82,15 @@ class _Member:
     """A party of a shard, at the hub's end.
 
     Args:
-        ready: where it is put when there is something to be written to it.
+        ready: queue of members with something to be written.
 
     Attributes:
-        name: who it is.
-        prefix: its place, as it begins a frame.
-        port: what has come for it; None if it was gone before its worker came.
-        room: how many more envelopes may be written to it before it says that it has read some.
-        owed: how many of its envelopes were relayed that it has not been told of.
-        parked: what it has said that waits for somebody's room, in order.
+        name: the party.
+        prefix: the party's place, as the start of a frame.
+        port: deliveries for the party; None if it left before its worker connected.
+        room: number of envelopes that may be written before the party confirms reading.
+        owed: number of its relayed envelopes that were not confirmed to it.
+        parked: its envelopes that wait for another member's room, in order.
     """
 
     __slots__ = ("_ready", "name", "owed", "parked", "port", "prefix", "room")
@@ -107,12 +107,12 @@ class _Member:
         self.parked: deque[bytes] | None = None
 
     def is_ready(self) -> None:
-        """There is something to be written to it."""
+        """Queue this member for writing."""
         self._ready.put(self)
 
 
 class _Worker(Caller):
-    """One shard, at the hub's end of its connection."""
+    """The hub's end of a shard's connection."""
 
     patient = True  # It computes for many parties before it reads on.
 
@@ -123,7 +123,7 @@ class _Worker(Caller):
         self._enough = max(1, self._room // 2)
         self._members: dict[int, _Member] = {}
         self._entered = False
-        # Members with something to be written to them; None for the end of all.
+        # Members with something to write; None to end.
         self._ready: Mailbox[_Member | None] = Mailbox(0)
         self._waiting: trio.Nursery
         self._parked = 0
@@ -191,12 +191,12 @@ class _Worker(Caller):
             raise
 
     def _take(self, payload: bytes) -> None:
-        place = place_of(payload)
+        place = read_place(payload)
         member = self._members.get(place)
         if member is None:
             if not self.shard.first <= place <= self.shard.last:
                 raise RemoteProtocolError(f"{place} is not of this shard", field="place")
-            return  # Its link has ended; this was under way.
+            return  # Its link has ended meanwhile.
         content = payload[PLACE_BYTES:]
         if len(content) == COUNT_BYTES:
             member.room = min(self._room, member.room + int.from_bytes(content, "big"))
@@ -212,7 +212,7 @@ class _Worker(Caller):
 
     def _relay(self, member: _Member, content: bytes) -> None:
         switch = self._switch
-        envelope = self._opened(member, content)
+        envelope = self._open(member, content)
         if envelope is None:
             return
         try:
@@ -220,7 +220,7 @@ class _Worker(Caller):
         except (RemoteProtocolError, trio.BrokenResourceError):
             return  # It is detached.
         if relayed:
-            self._relayed(member)
+            self._count_relayed(member)
         else:
             member.parked = deque()
             self._parked += 1
@@ -229,27 +229,27 @@ class _Worker(Caller):
     async def _relay_in_time(
         self, member: _Member, envelope: Envelope | None, content: bytes
     ) -> None:
-        """Relay what has to wait for room, and all that its sender says meanwhile."""
+        """Relay an envelope that has to wait for room, and all that its sender sends meanwhile."""
         parked = member.parked
         assert parked is not None
         try:
             while envelope is not None:
                 await self._switch.relay(member.name, (envelope,), (content,))
-                self._relayed(member)
+                self._count_relayed(member)
                 if not parked:
                     break
                 content = parked.popleft()
                 if not content:
                     self._end(int.from_bytes(member.prefix, "big"), member, LINK_CLOSED)
                     break
-                envelope = self._opened(member, content)
+                envelope = self._open(member, content)
         except (RemoteProtocolError, trio.BrokenResourceError):
             pass  # It is detached.
         member.parked = None
         self._parked -= 1
         self._unparked.unpark_all()
 
-    def _opened(self, member: _Member, content: bytes) -> Envelope | None:
+    def _open(self, member: _Member, content: bytes) -> Envelope | None:
         try:
             return decode_envelope(content)
         except RemoteProtocolError as error:
@@ -257,13 +257,13 @@ class _Worker(Caller):
             self._switch.detach(member.name, f"refused: {error}")
             return None
 
-    def _relayed(self, member: _Member) -> None:
+    def _count_relayed(self, member: _Member) -> None:
         member.owed += 1
         if member.owed >= self._enough:
             member.is_ready()
 
     def _end(self, place: int, member: _Member, reason: str) -> None:
-        """A member has said goodbye."""
+        """Handle a member's goodbye."""
         self._members.pop(place, None)
         if member.port is not None:
             member.port.watcher = None
@@ -289,7 +289,7 @@ class _Worker(Caller):
                 await connection.send(payloads)
 
     def _write(self, member: _Member, payloads: list[bytes], most: int) -> int:
-        """Add what there is for a member; how many bytes that is."""
+        """Append a member's pending payloads; return their size in bytes."""
         size, prefix, port = 0, member.prefix, member.port
         if member.owed >= self._enough:
             payloads.append(prefix + member.owed.to_bytes(COUNT_BYTES, "big"))
@@ -309,7 +309,7 @@ class _Worker(Caller):
             member.room -= 1
             return size >= most or not member.room
 
-        # Said to be delivered before it is written: an answer must not come before its cause.
+        # Recorded as delivered before it is written: an answer must not precede its cause.
         self._switch.taken(port.take_until(enough))
         if member.room and len(port):
             member.is_ready()
@@ -333,7 +333,7 @@ async def open_shards(
         The hub and the port it listens at.
 
     Raises:
-        OSError: one cannot listen there; it says where.
+        OSError: the address cannot be listened at.
     """
     hub = ShardHub(switch, shards, tls=tls)
     async with listen(hub, switch.run, host=host, port=0) as opened:

@@ -1,7 +1,7 @@
 """Agreement of the two ends of a shard's connection: members, the handshake, the frames.
 
 The handshake is that of ``transports.handshake``, with the shard's key in place of identity keys: a
-worker proves that it was handed the shard, and the hub that it is the hub that did.
+worker proves that it was given the shard, and the hub that it gave it.
 
 After it, a frame is a member's place on the roster, in 4 bytes, and
 
@@ -9,7 +9,7 @@ After it, a frame is a member's place on the roster, in 4 bytes, and
 - a number in 4 bytes: there is room for so many more envelopes of that member, or
 - nothing: that member's link has ended.
 
-The aggregator is in no shard: its place with nothing says that all links at this end are over.
+The aggregator is in no shard: its place without content means that all links at this end are over.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ ALL = bytes(PLACE_BYTES)
 
 
 class Shard(msgspec.Struct, frozen=True):
-    """Some neighbours on the roster, who live in one worker.
+    """Neighbours on the roster that live in one worker.
 
     Args:
-        number: of the worker, from 1.
+        number: the worker's number, from 1.
         first, last: the places of its parties on the roster, both included; the aggregator has 0.
         key: a secret of this shard and this run, 32 bytes.
     """
@@ -71,7 +71,7 @@ class Admitted(msgspec.Struct, frozen=True, array_like=True, tag=True, forbid_un
 
 def challenge(key: bytes, hello: Hello, attempt: int, nonce: bytes) -> Challenge:
     """The hub's answer to a hello."""
-    return Challenge(attempt, nonce, _sealed(key, b"challenge", hello, attempt, nonce))
+    return Challenge(attempt, nonce, _seal(key, b"challenge", hello, attempt, nonce))
 
 
 def prove(key: bytes, hello: Hello, challenged: Challenge) -> Proof:
@@ -81,12 +81,12 @@ def prove(key: bytes, hello: Hello, challenged: Challenge) -> Proof:
         RemoteProtocolError: the challenge is not of the hub that made the key.
     """
     attempt, nonce = challenged.attempt, challenged.nonce
-    expected = _sealed(key, b"challenge", hello, attempt, nonce)
+    expected = _seal(key, b"challenge", hello, attempt, nonce)
     if len(challenged.nonce) != NONCE_BYTES or not hmac.compare_digest(
         challenged.signature, expected
     ):
         raise RemoteProtocolError("the challenge was made with another key", field="challenge")
-    return Proof(_sealed(key, b"proof", hello, attempt, nonce))
+    return Proof(_seal(key, b"proof", hello, attempt, nonce))
 
 
 def check_proof(key: bytes, hello: Hello, attempt: int, nonce: bytes, proof: Proof) -> None:
@@ -95,11 +95,11 @@ def check_proof(key: bytes, hello: Hello, attempt: int, nonce: bytes, proof: Pro
     Raises:
         RemoteProtocolError: the proof was made with another key.
     """
-    if not hmac.compare_digest(proof.signature, _sealed(key, b"proof", hello, attempt, nonce)):
+    if not hmac.compare_digest(proof.signature, _seal(key, b"proof", hello, attempt, nonce)):
         raise RemoteProtocolError("the proof was made with another key", field="proof")
 
 
-def place_of(payload: bytes) -> int:
+def read_place(payload: bytes) -> int:
     """The place that a frame is about.
 
     Raises:
@@ -110,5 +110,5 @@ def place_of(payload: bytes) -> int:
     return int.from_bytes(payload[:PLACE_BYTES], "big")
 
 
-def _sealed(key: bytes, purpose: bytes, hello: Hello, attempt: int, nonce: bytes) -> bytes:
+def _seal(key: bytes, purpose: bytes, hello: Hello, attempt: int, nonce: bytes) -> bytes:
     return hmac.digest(key, statement(purpose, hello, attempt, nonce), hashlib.sha256)

@@ -26,12 +26,12 @@ from transports.shards.shard import (
     VERSION,
     Admitted,
     Shard,
-    place_of,
     prove,
+    read_place,
 )
 
 WAITING_BYTES = 64 * 1024 * 1024
-"""How much may wait to be written before all parties of a shard wait."""
+"""Bytes that may wait to be written before all parties of a shard wait."""
 
 _ENDS = (trio.BrokenResourceError, trio.EndOfChannel)
 
@@ -75,7 +75,7 @@ class ShardLink(MailboxLink[bytes]):
             await self._writers.park()
 
     def close(self) -> None:
-        """Say goodbye; it is said after all that was sent."""
+        """Say goodbye, after everything sent."""
         if not self._closed:
             self._closed = True
             if not self.mail.closed:
@@ -84,17 +84,17 @@ class ShardLink(MailboxLink[bytes]):
             self.wake()
 
     def more_room(self, count: int) -> None:
-        """The hub has relayed so many envelopes."""
+        """Note that the hub has relayed so many envelopes."""
         self._room += count
         self.wake()
 
     def end(self) -> None:
-        """The hub has ended this link; what has come can still be read."""
+        """Note that the hub has ended this link; arrived envelopes can still be read."""
         self.mail.end()
         self.wake()
 
     def wake(self) -> None:
-        """Have those who wait to send look again."""
+        """Wake waiting senders."""
         if self._writers:
             self._writers.unpark_all()
 
@@ -117,7 +117,7 @@ class WorkerShard:
 
     Attributes:
         dismissed: set when the hub has said that the survey is over, or the connection has ended.
-        choked_links: whom to wake when less waits to be written.
+        choked_links: links to wake when less waits to be written.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class WorkerShard:
 
     @property
     def choked(self) -> bool:
-        """True if so much waits to be written that nobody may add to it."""
+        """True if too much waits to be written."""
         return self._waiting_bytes >= WAITING_BYTES
 
     def connect(self, member: PartyId) -> Link:
@@ -154,12 +154,12 @@ class WorkerShard:
         return link
 
     def say(self, payload: bytes) -> None:
-        """Add a frame to what is to be written."""
+        """Queue a frame."""
         self._waiting_bytes += len(payload)
         self._out.put(payload)
 
     async def read(self) -> None:
-        """Hand out what the hub sends, until the connection ends."""
+        """Distribute incoming frames until the connection ends."""
         try:
             while True:
                 while not len(self._connection):
@@ -170,7 +170,7 @@ class WorkerShard:
             self._end()
 
     async def write(self) -> None:
-        """Write what is said, until the connection ends."""
+        """Write queued frames until the connection ends."""
         most = self._limits.write
         try:
             while True:
@@ -194,7 +194,7 @@ class WorkerShard:
             self._end()
 
     async def take_leave(self) -> None:
-        """Write all that was said, then goodbye, and wait until the hub has read it."""
+        """Write everything, say goodbye, and wait until the hub has read it."""
         self.say(ALL)
         await self._over.wait()
 
@@ -208,7 +208,7 @@ class WorkerShard:
         return link
 
     def _hand_out(self, payload: bytes) -> None:
-        place = place_of(payload)
+        place = read_place(payload)
         if payload == ALL:
             self.dismissed.set()
             return

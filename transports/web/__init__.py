@@ -1,1 +1,1 @@
-"""HTTP: what browsers and other programs reach over it."""
+"""HTTP, for browsers and other programs."""

@@ -1,4 +1,4 @@
-"""Failures by address: whoever fails often has to wait. Nothing of it is written down."""
+"""Failures by address, in memory only: clients that fail often have to wait."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import OrderedDict
 
 import trio
 
-from transports.admission import origin_of
+from transports.admission import address_origin
 
 MOST = 30
 """Failures of an address that are free; a school or an office has one address."""
@@ -16,27 +16,27 @@ EVERY = 1.0
 """The seconds after which one failure is forgotten."""
 
 LONGEST = 30.0
-"""The longest that an address has to wait, in seconds: others may have it too."""
+"""Longest wait of an address in seconds: others may have the same address."""
 
 REMEMBERED = 4096
-"""The most addresses that are remembered at once; those that failed longest ago are forgotten."""
+"""Maximum number of remembered addresses; the oldest failures are forgotten first."""
 
 
 class Failures:
     """Recent failures by address; successes do not count."""
 
     def __init__(self) -> None:
-        # By address, when its failures are all forgotten.
+        # By address: the time at which its failures are forgotten.
         self._until: OrderedDict[str, float] = OrderedDict()
 
     def __repr__(self) -> str:
         return f"Failures({len(self._until)} addresses)"
 
     def add(self, address: str) -> None:
-        """Note a failure. What comes of this machine, a proxy say, may be anybody's."""
+        """Note a failure. Failures from this machine may be anybody's, as with a proxy."""
         if _is_anybodys(address):
             return
-        who, now = origin_of(address), trio.current_time()
+        who, now = address_origin(address), trio.current_time()
         until = max(self._until.pop(who, now), now) + EVERY
         self._until[who] = min(until, now + (MOST - 1) * EVERY + LONGEST)
         while len(self._until) > REMEMBERED:
@@ -44,7 +44,7 @@ class Failures:
 
     def wait(self, address: str) -> float:
         """Seconds that an address has to wait; 0 if it need not."""
-        until = self._until.get(origin_of(address), 0.0)
+        until = self._until.get(address_origin(address), 0.0)
         return max(0.0, until - trio.current_time() - (MOST - 1) * EVERY)
 
 

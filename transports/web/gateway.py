@@ -1,8 +1,8 @@
-"""Places that answer over HTTP: a request has all that a party of one report says.
+"""Answers over HTTP: one request contains all envelopes of a party with one report.
 
-A place is a party whose key is in a link. What it posts is relayed as that party's own words, once
-its head has been checked: a stranger can make no entry of the record, and who has a link none but
-one report and its head. The record is as if the party had come by a link of its own.
+A place is a party with its key in a link. Its report and head are checked, and relayed as the
+party's own envelopes, so the record is the same as for a party over TLS. Strangers cannot add
+entries to the record, and the owner of a link can add only one report with its head.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ LIMITS = Limits(head=1 << 13, body=1 << 17, seconds=15.0, connections=1024, each
 """Limits on a client."""
 
 STATE_PURPOSE = b"sottovoce state 1\0"
-"""Beginning of the bytes that a place signs to be told whether it has answered."""
+"""Prefix of the statement that a place signs to learn whether it has answered."""
 
 _ANSWER, _PLACE = "/answer/", "/place/"
 _MSGPACK = "application/msgpack"
@@ -75,16 +75,16 @@ class Page(NamedTuple):
 
 
 class OnRecord:
-    """State of the places on record, followed entry by entry, as it happens or read back.
+    """State of the places on record, from the entries of a live or a stored record.
 
     Args:
         places: the parties that answer over HTTP.
 
     Attributes:
-        questions: what each was asked, an encoded envelope.
-        asked: how many entries the record had, its header included, once all were asked.
-        answers: of each whose head has not come, its report, an encoded envelope.
-        digests: of each that has answered, the SHA-256 of what it would post again.
+        questions: encoded question of each place.
+        asked: size of the record, with its header, after the last question.
+        answers: encoded report of each place without a head.
+        digests: SHA-256 of the post of each place that has answered.
     """
 
     def __init__(self, places: Collection[PartyId]) -> None:
@@ -97,10 +97,7 @@ class OnRecord:
 
     @property
     def answered(self) -> set[PartyId]:
-        """The places whose reports are on record, whether or not their heads are.
-
-        A loss of power may come between the two.
-        """
+        """Places with a report on record; a loss of power may have cost its head."""
         return self.digests.keys() | self.answers.keys()
 
     def take(self, entry: Entry) -> None:
@@ -118,30 +115,29 @@ class OnRecord:
             if envelope.kind != _HEAD:
                 self.answers[party] = entry.envelope
             elif party in self.answers:
-                self.digests[party] = digest_of(self.answers.pop(party), entry.envelope)
+                self.digests[party] = answer_digest(self.answers.pop(party), entry.envelope)
 
 
-def digest_of(answer: bytes, head: bytes) -> bytes:
-    """The SHA-256 of what a place posts: two encoded envelopes."""
+def answer_digest(answer: bytes, head: bytes) -> bytes:
+    """The SHA-256 of a place's post of two encoded envelopes."""
     return hashlib.sha256(_encode((answer, head))).digest()
 
 
 class Gateway:
-    """Serves the page and what every place may know, and takes one answer of each.
+    """Serves the page and public data of every place, and accepts one answer of each.
 
-    Before ``open`` and after ``close`` it takes none.
+    It accepts answers between ``open`` and ``close``.
 
     Args:
-        charter: of the attempt.
-        said: what is on record of the places; it is kept up to date.
-        page: what is served to browsers.
-        proxied: whether requests come by a proxy, which says whose each is (X-Forwarded-For).
+        charter: the charter of the attempt.
+        said: the places on record, kept up to date.
+        page: the page for browsers.
+        proxied: whether requests come through a proxy that sets X-Forwarded-For.
 
     Attributes:
-        receipts: of each place whose report was counted, the encoded receipt and its checkpoint's
-            note, once the survey is over.
-        refused: how many requests were refused, by a few words.
-        strangers: a count of connections that ended without a whole request.
+        receipts: encoded receipt and checkpoint's note of each counted place, after the survey.
+        refused: number of refused requests, by status.
+        strangers: counts connections that ended without a whole request.
     """
 
     def __init__(
@@ -177,7 +173,7 @@ class Gateway:
 
     @property
     def paths(self) -> Paths:
-        """Requests that are answered."""
+        """Handlers by path and method."""
         return {
             "/": {"GET": self._get_page},
             "/terms": {"GET": self._get_terms},
@@ -187,17 +183,17 @@ class Gateway:
         }
 
     def open(self, switch: Switch, commits: Commits, note: str | None) -> None:
-        """Take answers from now on.
+        """Start to accept answers.
 
         Args:
-            switch: relays them.
-            commits: of the record; nothing is acknowledged that is not durable.
+            switch: relays the answers.
+            commits: commits of the record; only durable answers are acknowledged.
             note: a checkpoint of this attempt that is on disk.
         """
         self._switch, self._commits, self._note = switch, commits, note
 
     def close(self, note: str | None = None) -> None:
-        """Take no answer any more: the survey is over.
+        """Stop accepting answers: the survey is over.
 
         Args:
             note: a checkpoint of this attempt, if there was none before.
@@ -205,13 +201,12 @@ class Gateway:
         self._over, self._note = True, self._note or note
 
     def early(self, request: Request) -> Response | None:
-        """Refuse by its head alone who has failed too often."""
-        wait = self._failures.wait(self._address_of(request))
+        """Refuse a client with too many failures before reading the request's body."""
+        wait = self._failures.wait(self._client_address(request))
         return _text(429, "too many requests that failed", wait=wait) if wait else None
 
     def fail(self, address: str, status: int, reason: str) -> None:
-        """Note that a request was refused before a handler got it; who only has to wait is not to
-        blame."""
+        """Count a request that was refused before its handler; 429 and 503 are not failures."""
         self._count(status)
         if status not in (429, 503) and not self._proxied:
             self._failures.add(address)
@@ -223,20 +218,20 @@ class Gateway:
     async def _get_terms(self, request: Request) -> Response:
         charter = self._charter
         members = len(charter.roster)
-        return _packed((self._terms, charter.attempt, charter.roster.root, members, self._note))
+        return _pack((self._terms, charter.attempt, charter.roster.root, members, self._note))
 
     async def _get_place(self, request: Request) -> Response:
         party, roster = PartyId(request.path.removeprefix(_PLACE)), self._charter.roster
         if party not in self._said.places:
             return self._refuse(request, 404, "no such place")
-        # Also of who is gone: that nobody but the place itself may know.
+        # Departed places are answered too: only the place itself may learn of its departure.
         question = self._said.questions.get(party)
         if question is None:
             return _text(503, "nobody is asked yet", wait=1.0)
         if self._commits is not None and not self._over:
             await self._commits.caught_up(self._said.asked)
         place = roster.position[party]
-        return _packed(
+        return _pack(
             (
                 place,
                 roster.inclusion_path_at(place),
@@ -247,7 +242,7 @@ class Gateway:
         )
 
     async def _post_state(self, request: Request) -> Response:
-        """Tell who has a place's key whether it has answered, was counted, and can still answer."""
+        """Tell a place, by its signature, whether it has answered, was counted or can answer."""
         try:
             party, signature = _states.decode(request.body)
         except MALFORMED:
@@ -258,11 +253,11 @@ class Gateway:
             return self._refuse(request, 403, "not signed by the place's key")
         receipt, note = self.receipts.get(party, (None, None))
         answered = party in self._said.answered
-        return _packed((answered, receipt, note, not answered and self._can_answer(party)))
+        return _pack((answered, receipt, note, not answered and self._can_answer(party)))
 
     async def _post_answer(self, request: Request) -> Response:
-        """Take a place's answer. Whoever has not its key is told the same whatever it has said."""
-        party, digest = _named(request.path)
+        """Accept a place's answer. Without its key, replies do not depend on earlier answers."""
+        party, digest = _place_and_digest(request.path)
         if party not in self._said.places:
             return self._refuse(request, 404, "no such place")
         if party not in self._said.questions:
@@ -273,7 +268,7 @@ class Gateway:
                 return self._refuse(request, 400, "another body than the path says")
             try:
                 said = self._check(party, request.body)
-            except Exception as error:  # It may be anybody's, and must not end the survey.
+            except Exception as error:  # An untrusted body must not end the survey.
                 return self._refuse(request, 400, str(error))
             refusal = self._take(party, said)
             if refusal is not None:
@@ -281,10 +276,10 @@ class Gateway:
         return await self._acknowledge(party)
 
     def _take(self, party: PartyId, said: Sequence[Envelope]) -> Response | None:
-        """Take a place's answer, and end its part; a response if that cannot be.
+        """Relay a place's answer and end its part; return a response if that is impossible.
 
-        A second answer is not relayed: nobody can judge one, and on record it would leave the place
-        without a bound.
+        A different second answer is not relayed, as on record it would leave the place's privacy
+        loss unbounded.
         """
         switch, answer = self._switch, encode_envelope(said[0])
         if party in self._said.digests or self._said.answers.get(party, answer) != answer:
@@ -293,21 +288,21 @@ class Gateway:
             return _text(410, "the survey is closed for this place")
         if switch is None or not switch.has_room(AGGREGATOR):
             return _text(503, "not now", wait=1.0)
-        # Without a pause: on record it is one step, and whoever stops waiting stops nothing.
+        # Without a checkpoint: one step on record, which a cancelled request cannot interrupt.
         try:
             switch.taken(switch.attach(party).take_nowait())
-        except RemoteProtocolError:  # By a certificate of its own, it is connected over TLS.
+        except RemoteProtocolError:  # The party is connected over TLS.
             return _text(503, "not now", wait=1.0)
         switch.relay_nowait(party, said[switch.exchange.accepted(party) :])
         switch.detach(party, LINK_CLOSED)
         return None
 
     def _check(self, party: PartyId, body: bytes) -> list[Envelope]:
-        """The answer and the head that a place posts.
+        """The answer and the head in a place's post.
 
         Raises:
-            ProtocolError, MsgspecError, ValueError: they are not those of one report, or a
-                refusal, to the question, signed by the place.
+            ProtocolError, MsgspecError, ValueError: not one report or refusal to the question, with
+                a head signed by the place.
         """
         encoded = _bodies.decode(body)
         answer, head = said = [*map(decode_envelope, encoded)]
@@ -341,10 +336,10 @@ class Gateway:
         return said
 
     def _check_answer(self, answer: Envelope, question: Envelope) -> None:
-        """Refuse what is not an answer to the question, or tells more than was agreed.
+        """Check that an answer fits the question and costs no more than agreed.
 
         Raises:
-            ProtocolError, ValueError: says what it is.
+            ProtocolError, ValueError: it does not.
         """
         codec, variant = self._charter.codec, self._charter.variant
         expected = variant.contribution
@@ -361,43 +356,43 @@ class Gateway:
             raise ValueError("a report that tells more than was agreed")
 
     async def _acknowledge(self, party: PartyId) -> Response:
-        """The acknowledgement of a place that has answered, once that is durable."""
+        """The acknowledgement of an answer, once the answer is durable."""
         if self._commits is None:
             return _text(410, "the survey is closed")
-        # The survey may have ended with this very answer, before that was durable.
+        # The survey may have ended with this answer before it was durable.
         if party not in self._commits.acknowledged:
             await self._commits.caught_up()
         given = self._commits.acknowledged.get(party)
-        return _text(503, "not now", wait=1.0) if given is None else _packed(given)
+        return _text(503, "not now", wait=1.0) if given is None else _pack(given)
 
     def _can_answer(self, party: PartyId) -> bool:
-        """Return whether a place that has not answered still can."""
+        """Check whether a place that has not answered still can."""
         gone = self._switch is not None and party in self._switch.exchange.departed
         return not (self._over or gone)
 
     def _refuse(self, request: Request, status: int, reason: str) -> Response:
         self._count(status)
-        self._failures.add(self._address_of(request))
+        self._failures.add(self._client_address(request))
         return _text(status, reason)
 
     def _count(self, status: int) -> None:
         self.refused[HTTPStatus(status).phrase.lower()] += 1
 
-    def _address_of(self, request: Request) -> str:
-        """Address of a request's client; a proxy adds that to what others have sent."""
+    def _client_address(self, request: Request) -> str:
+        """Address of a request's client; behind a proxy, the last entry of X-Forwarded-For."""
         if not self._proxied:
             return request.address
         forwarded = request.headers.get(b"x-forwarded-for", b"").decode("latin-1")
         return forwarded.rpartition(",")[2].strip()
 
 
-def _named(path: str) -> tuple[PartyId, str]:
-    """The place and the digest in a path."""
+def _place_and_digest(path: str) -> tuple[PartyId, str]:
+    """The place and the digest in the path of an answer."""
     party, _, digest = path.removeprefix(_ANSWER).partition("/")
     return PartyId(party), digest
 
 
-def _packed(value: object) -> Response:
+def _pack(value: object) -> Response:
     return Response(200, _encode(value), {**_HEADERS, "Content-Type": _MSGPACK})
 
 

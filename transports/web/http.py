@@ -38,9 +38,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         path: with the query, if it has one.
-        headers: by name in lower case; of a repeated one the last.
+        headers: values by lower-case name; the last of repeated ones.
         body: empty if there is none.
-        address: of the client.
+        address: the client's address.
     """
 
     path: str
@@ -53,7 +53,7 @@ class Response(msgspec.Struct, frozen=True):
     """A whole response.
 
     Args:
-        status: of HTTP.
+        status: HTTP status.
         body: text, unless the headers say otherwise. It is left out if the request is HEAD.
         headers: beside the usual ones, or in their place.
     """
@@ -81,7 +81,7 @@ class _RefusedError(Exception):
         self.response = msgspec.structs.replace(response, headers=closing)
 
 
-def _refused(status: int, reason: str, **headers: str) -> _RefusedError:
+def _refusal(status: int, reason: str, **headers: str) -> _RefusedError:
     return _RefusedError(Response(status, f"{reason}\n".encode(), headers))
 
 
@@ -100,10 +100,10 @@ async def serve(
 
     Args:
         listeners: are closed at the end.
-        paths: what can be asked for.
-        limits: what a client may take.
+        paths: handlers by path and method.
+        limits: limits on a client.
         tls: for HTTPS.
-        early: is asked once a head has come that is in the table.
+        early: called once the head of a known request has come.
         refused: called with the client's address, status and reason, if no handler gets a request.
         trusted: addresses whose connections do not make room for those of strangers.
         strangers: counts connections that end without a whole request and without ``refused``.
@@ -130,7 +130,7 @@ async def serve(
                     refused(incoming.address, 408, "the request took too long")
 
     async def answer(connection: _Connection, incoming: Incoming) -> bool:
-        """Answer a request; whether another may follow."""
+        """Answer a request; return whether another may follow."""
         try:
             handler, request = await connection.receive(paths, early)
         except _RefusedError as error:
@@ -138,7 +138,7 @@ async def serve(
             refused(incoming.address, error.response.status, str(error))
             return await connection.send(error.response)
         if incoming.evicted:
-            return False  # Another has got its place.
+            return False  # Another connection has taken its place.
         incoming.heard = True
         incoming.stand(Standing.ANSWERED)
         try:
@@ -171,10 +171,10 @@ class _Connection:
         self._address = incoming.address
 
     async def receive(self, paths: Paths, early: Early) -> tuple[Handler, Request]:
-        """The next request, and what answers it.
+        """The next request and its handler.
 
         Raises:
-            _RefusedError: it is malformed, too long, or not in the table.
+            _RefusedError: the request is malformed, too long, or unknown.
             trio.EndOfChannel: the client has no more.
         """
         try:
@@ -199,30 +199,30 @@ class _Connection:
             status, reason = error.error_status_hint, "malformed request"
             if status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
                 reason = f"headers of more than {self._limits.head} bytes"
-            # Its traceback refers to itself, and to all that this connection holds.
-            raise _refused(status, reason) from error.with_traceback(None)
+            # Its traceback would keep everything that this connection holds.
+            raise _refusal(status, reason) from error.with_traceback(None)
         return handler, msgspec.structs.replace(request, body=body)
 
     def _check(self, head: h11.Request, paths: Paths) -> Handler:
         method, path, headers = head.method.decode(), head.target.decode(), dict(head.headers)
         methods = paths.get(path) or paths.get(path[: path.find("/", 1) + 1])
         if not head.http_version.startswith(b"1."):
-            raise _refused(400, "expected HTTP/1.1")
+            raise _refusal(400, "expected HTTP/1.1")
         if methods is None:
-            raise _refused(404, f"expected {' or '.join(paths)}")
+            raise _refusal(404, f"expected {' or '.join(paths)}")
         handler = methods.get("GET" if self._head_only else method)
         if handler is None:
-            raise _refused(405, f"expected {' or '.join(methods)}", Allow=", ".join(methods))
+            raise _refusal(405, f"expected {' or '.join(methods)}", Allow=", ".join(methods))
         if b"transfer-encoding" in headers:
-            raise _refused(501, "expected Content-Length, not a transfer encoding")
+            raise _refusal(501, "expected Content-Length, not a transfer encoding")
         if method == "POST" and b"content-length" not in headers:
-            raise _refused(411, "expected Content-Length")
+            raise _refusal(411, "expected Content-Length")
         if int(headers.get(b"content-length", 0)) > self._limits.body:
-            raise _refused(413, f"a body of more than {self._limits.body} bytes")
+            raise _refusal(413, f"a body of more than {self._limits.body} bytes")
         return handler
 
     async def _next(self) -> object:
-        """Receive what comes next: a head, a part of a body, or an end."""
+        """The next event: a head, a part of a body, or an end."""
         while (event := self._http.next_event()) is h11.NEED_DATA:
             room = self._limits.head + 1 - len(self._http.trailing_data[0])
             received = await self._stream.receive_some(room)
@@ -231,7 +231,7 @@ class _Connection:
         return event
 
     async def send(self, response: Response) -> bool:
-        """Send a response; whether another request may follow."""
+        """Send a response; return whether another request may follow."""
         headers = {
             "Content-Type": "text/plain; charset=utf-8",
             "Content-Length": str(len(response.body)),
@@ -244,7 +244,7 @@ class _Connection:
             h11.Response(status_code=status, reason=reason, headers=[*headers.items()])
         )
         body = memoryview(b"" if self._head_only else response.body)
-        # Piece by piece: TLS keeps two copies of what is sent at once, for each client.
+        # In pieces: TLS keeps two copies of every write, for each client.
         for start in range(0, len(body), _WRITE):
             await self._stream.send_all(sent + body[start : start + _WRITE])
             sent = b""

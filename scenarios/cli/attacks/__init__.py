@@ -1,1 +1,1 @@
-"""``sottovoce attack``: what an observer learns, and what hostile members bring out."""
+"""``sottovoce attack``: passive observers and hostile members."""

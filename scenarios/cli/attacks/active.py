@@ -1,4 +1,4 @@
-"""``sottovoce attack --active``: an aggregator and services that lie, and what a party does."""
+"""``sottovoce attack --active``: honest parties against a lying aggregator and services."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SCRIPT = "script-{}.json"
 """The name of a finding's script in the folder of ``--out``, by its number from 1."""
 
 EVERY = "all"
-"""What stands for all built-in variants."""
+"""Word for all built-in variants."""
 
 
 class KeptScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -41,10 +41,10 @@ class KeptScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     Args:
         variant: the name of the variant.
         parameters: its parameters, without the survey.
-        survey: what was asked.
-        seed, target, hostile, trials, alpha: as the command line had them.
-        rule, what: what was found with it.
-        script: as plain values.
+        survey: the survey.
+        seed, target, hostile, trials, alpha: values from the command line.
+        rule, what: the rule that the script refutes, and how.
+        script: the script as plain values.
     """
 
     variant: str
@@ -67,7 +67,7 @@ def attacked_actively(options: AttackOptions) -> int:
     text = options.variant
     if text != EVERY:
         started = time.perf_counter()
-        found, written = _attacked(find_variant(text), options, options.out)
+        found, written = _attack(find_variant(text), options, options.out)
         said = state_active(text, found, written, seconds=time.perf_counter() - started)
         print_statement(said, as_json=options.as_json)
         return 1 if found.accused else 0
@@ -77,7 +77,7 @@ def attacked_actively(options: AttackOptions) -> int:
     for name, cls in BUILT_IN.items():
         started = time.perf_counter()
         folder = None if options.out is None else options.out / name
-        found, written = _attacked(cls, options, folder)
+        found, written = _attack(cls, options, folder)
         every.append((name, found, written, time.perf_counter() - started))
     if options.as_json:
         print_json([active_values(found) for _, found, _, _ in every])
@@ -90,10 +90,10 @@ def attacked_actively(options: AttackOptions) -> int:
     return 1 if any(found.accused for _, found, _, _ in every) else 0
 
 
-def _attacked(
+def _attack(
     cls: type[Variant], options: AttackOptions, folder: Path | None
 ) -> tuple[ActiveAttack, list[Path]]:
-    """Attack, and keep the scripts of the findings."""
+    """Attack, and keep the script of each finding."""
     from protocol.attack.active.active import attack_actively
     from protocol.session.variant import parameters_of
     from scenarios.running.engines.sweep import sweep_description
@@ -102,7 +102,7 @@ def _attacked(
     made, records = options.asked.make(cls)
     numbers = {"scripts": options.scripts, "trials": options.trials}
     limits: dict[str, Any] = {
-        "target": place_of(options.target, records, "--target"),
+        "target": check_place(options.target, records, "--target"),
         "hostile": find_hostile(options.liars, made, "--hostile"),
         "seed": options.seed,
         "alpha": options.alpha,
@@ -129,7 +129,7 @@ def _attacked(
 def find_hostile(
     names: Collection[str] | None, made: Variant, where: str
 ) -> tuple[PartyId, ...] | None:
-    """Members that keep to scripts, checked; None for all who hold no records."""
+    """The hostile members, checked; None for the aggregator and all services."""
     serving = (AGGREGATOR, *names_of(made.roles))
     for name in names or ():
         if name not in serving:
@@ -137,7 +137,7 @@ def find_hostile(
     return None if names is None else tuple(name for name in serving if name in names)
 
 
-def place_of(number: int, records: Records, where: str) -> int:
+def check_place(number: int, records: Records, where: str) -> int:
     """The target's place, from the number of its party."""
     if not 1 <= number <= len(records):
         raise UsageError(f"{where} {number}: expected 1 to {len(records)}")
@@ -176,7 +176,6 @@ def replayed(text: str, path: Path, *, as_json: bool) -> int:
 
     Args:
         text: the variant as a person names it.
-        path: of the file.
     """
     from protocol.attack.active.active import replay_script
     from protocol.attack.active.script import Script
@@ -198,7 +197,7 @@ def replayed(text: str, path: Path, *, as_json: bool) -> int:
         raise UsageError(f"{path}: {error}") from error
     if not 0 <= kept.seed < WORDS:
         raise UsageError(f"{path}: seed {kept.seed}: expected 0 to 2**64 - 1")
-    target = place_of(kept.target, records, f"{path}: target")
+    target = check_place(kept.target, records, f"{path}: target")
     found = replay_script(
         made,
         records,
@@ -220,7 +219,7 @@ def read_script(path: Path) -> KeptScript:
     """The script in a file.
 
     Raises:
-        UsageError: it is not one; says where.
+        UsageError: the file is not a script; the message says where.
     """
     try:
         return msgspec.json.decode(path.read_bytes(), type=KeptScript)

@@ -1,4 +1,4 @@
-"""``sottovoce attack``: does a variant reveal more than its ledger says?"""
+"""``sottovoce attack``: search for more privacy loss than the ledger shows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from protocol.errors import UnsupportedEventError, UsageError
 from protocol.surveys.survey import shown
-from scenarios.cli.attacks.active import attacked_actively, place_of, replayed
+from scenarios.cli.attacks.active import attacked_actively, check_place, replayed
 from scenarios.cli.attacks.options import ATTACK, VARIANTS_ALONE, AttackOptions
 from scenarios.cli.engines import sweeping, write_found
 from scenarios.cli.options import json_text, print_statement, refuse
@@ -52,7 +52,7 @@ def attack(options: AttackOptions) -> int:
     found = find_attackable(options.variant)
     started = time.perf_counter()
     try:
-        result = _attacked(found, options)
+        result = _attack(found, options)
     except ValueError as error:
         raise UsageError(str(error)) from error
     except MemoryError as error:
@@ -68,17 +68,16 @@ def attack(options: AttackOptions) -> int:
     return 1 if result.accused else 0
 
 
-def _attacked(
+def _attack(
     found: type[Variant] | Callable[[object], object] | Randomizer, options: AttackOptions
 ) -> Attack | ClientAttack:
-    """Attack a variant, a bare client or a randomizer, whichever it is."""
     variant, inputs, claims = options.variant, options.inputs, options.claims
     if isinstance(found, type):
         if inputs is not None or claims is not None:
             raise UsageError(
                 f"--inputs and --claims are for a client function; {variant} is a variant"
             )
-        return _variant_attacked(found, options)
+        return _attack_variant(found, options)
     kind = "function" if callable(found) else "randomizer"
     if options.engine.chosen or options.out is not None:
         raise UsageError(
@@ -89,13 +88,13 @@ def _attacked(
     if not callable(found):
         if claims is not None:
             raise UsageError("--claims is for a client function; a randomizer says its epsilon")
-        return _draws_attacked(found, inputs, options.limits)
+        return _attack_draws(found, inputs, options.limits)
     if inputs is None or claims is None:
         raise UsageError(f"{variant} is a function: say --inputs A,B and --claims EPSILON")
-    return _client_attacked(found, inputs, claims, options.limits)
+    return _attack_client(found, inputs, claims, options.limits)
 
 
-def _variant_attacked(cls: type[Variant], options: AttackOptions) -> Attack:
+def _attack_variant(cls: type[Variant], options: AttackOptions) -> Attack:
     from protocol.attack.attack import attack
     from protocol.audit.coalition.coalition import observer_named
     from protocol.session.variant import parameters_of
@@ -106,7 +105,7 @@ def _variant_attacked(cls: type[Variant], options: AttackOptions) -> Attack:
     made, records = options.asked.make(cls)
     limits = {
         **options.limits,
-        "target": place_of(options.target, records, "--target"),
+        "target": check_place(options.target, records, "--target"),
         "runs": options.runs,
         "copies": options.copies or COPIES.get(made.name),
     }
@@ -130,18 +129,18 @@ def _variant_attacked(cls: type[Variant], options: AttackOptions) -> Attack:
     return found
 
 
-def _client_attacked(
+def _attack_client(
     client: Callable[[object], object], inputs: str, claims: float, limits: dict[str, Any]
 ) -> ClientAttack:
     from protocol.attack.client import attack_client
 
-    # Clients that draw from these two say the same for the same seed; others may not.
+    # Clients that draw only from these two are reproducible by the seed.
     random.seed(limits["seed"])
     np.random.seed(limits["seed"] & 0xFFFFFFFF)  # noqa: NPY002  # what others' clients draw from
-    return attack_client(client, _two(inputs), claims=claims, **limits)
+    return attack_client(client, _split_two(inputs), claims=claims, **limits)
 
 
-def _draws_attacked(
+def _attack_draws(
     randomizer: Randomizer, inputs: str | None, limits: dict[str, Any]
 ) -> ClientAttack:
     from protocol.attack.client import ClientAttack
@@ -157,14 +156,13 @@ def _draws_attacked(
 
 
 def _codes(text: str) -> tuple[int, int]:
-    first, second = _two(text)
+    first, second = _split_two(text)
     if not isinstance(first, int) or not isinstance(second, int):
         raise UsageError(f"--inputs {shown(text)}: expected two codes of the randomizer's domain")
     return first, second
 
 
-def _two(text: str) -> tuple[object, object]:
-    """Two JSON values, or two plain words, with a comma between them."""
+def _split_two(text: str) -> tuple[object, object]:
     try:
         values = json.loads(f"[{text}]")
     except ValueError:

@@ -33,13 +33,13 @@ folder_argument = click.argument("folder", type=READ_FOLDER)
 
 
 def member_in(folder: Path, variant: str | None) -> Member:
-    """Member whose folder this is.
+    """The member in a folder.
 
     Raises:
         CannotFinishError: it asks for more time or memory than is allowed.
         UsageError: it does not fit.
     """
-    # Whoever made the folder may have put anything into it.
+    # The folder's content is untrusted.
     with within_usual_budget(folder / CHARTER, folder / ROSTER):
         return read_member(folder, variant)
 
@@ -185,7 +185,7 @@ def answer(
         answered = trio.run(asking)
     except PrivacyError as error:
         return _complain(NO_BUDGET, str(error), "nothing more spent")
-    spent = _spent(answered.spent, answered.before, answered.attempt)
+    spent = _cost_sentence(answered.spent, answered.before, answered.attempt)
     if answered.repeated:
         spent += "; it was the report given before, so both can be linked"
     if answered.trouble:
@@ -196,7 +196,7 @@ def answer(
         say(f"the aggregator sent nothing more; {known}")
     click.echo(printable(f"{answered.ending}; {spent}"))
     if answered.receipt is not None:
-        click.echo(printable(f"{_name_of(answered.receipt)}: {answered.receipt.receipt}"))
+        click.echo(printable(f"{_receipt_word(answered.receipt)}: {answered.receipt.receipt}"))
         click.echo(printable(f"check it with: {answered.receipt.check}"))
         if not answered.receipt.problems:
             click.echo(f"counted: {_COUNTED[answered.receipt.word]}")
@@ -208,14 +208,14 @@ def answer(
 
 
 def _complain(how: Ending, why: str, spent: str) -> int:
-    """Say in one line how a party has ended that could not go on; return the exit code."""
+    """Report in one line why a party could not go on; return the exit code."""
     said = f"acknowledged: {how.acknowledged}; next: {how.following}"
     say(f"{COMPLAINT}{' '.join(f'{why}; {spent}; {said}'.split())}")
     return how.code
 
 
-def _spent(spent: Cost, before: Cost, attempt: int) -> str:
-    """Cost per respondent, in an attempt and in those before it; 0 for none."""
+def _cost_sentence(spent: Cost, before: Cost, attempt: int) -> str:
+    """Cost per respondent: in this attempt, and in earlier ones."""
     if not attempt:
         return "nothing spent"
     said = f"{_figure(spent)} spent per respondent"
@@ -236,7 +236,7 @@ _COUNTED: Mapping[Word, str] = {
 }
 
 
-def _name_of(kept: Kept) -> str:
+def _receipt_word(kept: Kept) -> str:
     if kept.problems:
         return "kept as evidence"
     return "late note" if kept.late else "receipt"

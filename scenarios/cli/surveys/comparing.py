@@ -23,7 +23,7 @@ from scenarios.cli.values import frozen_options, option, part, shared, takes
 from scenarios.files.comma_separated import csv_text, write_csv
 from scenarios.files.pieces import PIECES
 from scenarios.running.engines.carrying import own_files
-from scenarios.running.engines.sweep import code_of
+from scenarios.running.engines.sweep import code_versions
 
 CSV = "compare.csv"
 JSON = "compare.json"
@@ -127,7 +127,7 @@ class CompareOptions:
     as_json: bool = shared(json_option)
 
     def dealt(self, records: int) -> int:
-        """Over how many parties so many records are dealt.
+        """Number of parties for so many records.
 
         Raises:
             UsageError: ``--parties`` has more.
@@ -149,7 +149,7 @@ def compare(options: CompareOptions) -> None:
     own variant is run only if --variant names it.
     """
     from scenarios.designing.candidates import Wanted
-    from scenarios.designing.comparing.choosing import chosen, named
+    from scenarios.designing.comparing.choosing import choose_candidates, parse_name
     from scenarios.designing.comparing.comparison import Compared
     from scenarios.designing.comparing.comparison import compare as compared
     from scenarios.designing.targets import parse_target
@@ -163,14 +163,14 @@ def compare(options: CompareOptions) -> None:
     asked.check_unweighted("compare")
     survey = asked.survey
     tables = parse_target(survey, options.target)
-    meant = [named(name) for name in options.names]
+    meant = [parse_name(name) for name in options.names]
     held = asked.coding.records(options.records)
     dealt = options.dealt(len(held))
     what = [
         Compared(epsilon, each)
         for epsilon in options.epsilons
         for wanted in (Wanted(survey, epsilon, tables, dealt, dropout, options.delta),)
-        for each in chosen(meant, wanted, asked.parameters)
+        for each in choose_candidates(meant, wanted, asked.parameters)
     ]
     settings = {
         "plan": survey.digest.hex(),
@@ -222,8 +222,12 @@ def compare(options: CompareOptions) -> None:
 
 
 def _about(variants: Sequence[Variant | None], settings: Mapping[str, object]) -> dict[str, Any]:
-    """All that the errors of the runs depend on."""
     asked = [
         None if variant is None else [variant.name, parameters_of(variant)] for variant in variants
     ]
-    return {"command": "compare", **settings, "variants": asked, **code_of(own_files(variants))}
+    return {
+        "command": "compare",
+        **settings,
+        "variants": asked,
+        **code_versions(own_files(variants)),
+    }

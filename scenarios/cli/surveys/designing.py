@@ -20,14 +20,14 @@ from scenarios.cli.paths import READ_FILE, TEXT_WITH_FILE, WRITTEN_FILE
 from scenarios.cli.values import frozen_options, option, shared, takes
 from scenarios.designing.assumed import Assumption, Given, Shares, Uniform, Worst
 from scenarios.designing.candidates import Wanted, own_candidate
-from scenarios.designing.designing import Designed, Maker, Row, Setup, designed
+from scenarios.designing.designing import Designed, Maker, Row, Setup, rank_designs
 from scenarios.designing.needing import (
     Needed,
     coins_needed,
     epsilon_needed,
     list_ways,
+    resize,
     respondents_needed,
-    sized,
 )
 from scenarios.designing.recommending import recommend
 from scenarios.designing.simulating import MOST_RUNS
@@ -143,7 +143,7 @@ class DesignOptions:
         """Refuse options that would have no effect, and files that cannot be written.
 
         Raises:
-            UsageError: as said, and matplotlib is not installed, or no picture's name ends so.
+            UsageError: such options, an unknown suffix, or matplotlib is not installed.
             OSError: a folder cannot be made.
         """
         if self.error is not None:
@@ -156,7 +156,7 @@ class DesignOptions:
         Beside(plot=self.plot).check()
 
     def setup(self, asked: Questions) -> Setup:
-        """Setup of a design: the target, the respondents, and what is assumed of their answers.
+        """Setup of a design: target, respondents, and assumed answers.
 
         Raises:
             UsageError: options that do not fit together, or not the plan.
@@ -208,13 +208,13 @@ def design(options: DesignOptions) -> None:
     setup = options.setup(asked)
     maker = None if options.own is None else _maker(options.own, asked)
     if options.error is not None:
-        _need(setup, options.error, options)
+        _print_needed(setup, options.error, options)
     elif options.epsilons is not None:
         _design(setup, options.epsilons, maker, options)
 
 
 def _csv(rows: Iterable[Values], setup: Setup) -> CsvText:
-    """Rows with what is assumed of the answers, for whoever has the file alone."""
+    """Rows together with the assumptions about the answers."""
     whole = [{**row, "assumed": setup.shares.says} for row in rows]
     return csv_text(whole[0], (row.values() for row in whole))
 
@@ -234,7 +234,7 @@ def _design(
     from scenarios.surveys.watching.bars import ongoing
 
     with ongoing("design", silent=options.as_json) as progress:
-        found = designed(setup, epsilons, own=own, progress=progress)
+        found = rank_designs(setup, epsilons, own=own, progress=progress)
     if options.out is not None:
         picks = recommend(found.rows)
         rows = ({**row_values(row), "picked": " ".join(picks.named(row))} for row in found.rows)
@@ -277,16 +277,17 @@ def _draw(found: Designed, plot: Path) -> None:
 
 
 def _curve(row: Row) -> str:
-    """Name of a curve: what rests on honest others is not the same as what does not."""
+    """Name of a curve; ways that rest on honest others have a curve of their own."""
     if row.rests_on == "nothing":
         return row.candidate.family
     return f"{row.candidate.name} (if enough are honest)"
 
 
-def _need(setup: Setup, error: float, options: DesignOptions) -> None:
+def _print_needed(setup: Setup, error: float, options: DesignOptions) -> None:
     level = options.level
     found = {
-        name: _needed(setup, cls, error, level, options.epsilons) for name, cls in BUILT_IN.items()
+        name: _find_needed(setup, cls, error, level, options.epsilons)
+        for name, cls in BUILT_IN.items()
     }
     needed = [one for each in found.values() for one in each]
     if not needed:
@@ -301,20 +302,20 @@ def _need(setup: Setup, error: float, options: DesignOptions) -> None:
 
 
 def _order(one: Needed) -> tuple[bool, float, int, bool]:
-    """Order what holds whoever conspires first, and by a page link before a program."""
+    """Sort key: first what holds whoever conspires, then pages before programs."""
     candidate = one.candidate
     page = candidate.family in ANSWERED_BY_PAGES
     return candidate.among is not None, one.epsilon, one.respondents, not page
 
 
-def _needed(
+def _find_needed(
     setup: Setup,
     cls: type[Variant],
     error: float,
     level: float,
     epsilons: tuple[float, ...] | None,
 ) -> list[Needed]:
-    """Needs of a built-in variant: the least epsilon, or the respondents for each epsilon."""
+    """The least epsilon of a built-in variant, or the respondents that each epsilon takes."""
     ways = list_ways(setup, cls)
     if epsilons is None:
         one = epsilon_needed(setup, ways, error, level)
@@ -326,5 +327,5 @@ def _needed(
     for epsilon in epsilons:
         each = [respondents_needed(setup, way, epsilon, error, level) for way in ways(epsilon)]
         best = min(filter(None, each), key=lambda one: one.respondents, default=None)
-        found += [] if best is None else [sized(setup, cls, best)]
+        found += [] if best is None else [resize(setup, cls, best)]
     return found

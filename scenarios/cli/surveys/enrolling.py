@@ -1,4 +1,4 @@
-"""``sottovoce invite``, ``join``, ``admit``, ``seal``, ``accept`` and ``keys``: who takes part."""
+"""``sottovoce invite``, ``join``, ``admit``, ``seal``, ``accept`` and ``keys``: enrolment."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from scenarios.surveys.enrolment.organising import (
 from scenarios.surveys.enrolment.organising import admit as admitted_by
 from scenarios.surveys.enrolment.organising import invite as invited_by
 from scenarios.surveys.enrolment.organising import seal as sealed_by
-from scenarios.surveys.preflight import Known, what_is_asked
+from scenarios.surveys.preflight import Known, survey_facts
 from scenarios.surveys.survey_plan import read_plan
 from scenarios.wording.announced import described
 from scenarios.wording.formatting import count as counted
@@ -48,8 +48,7 @@ _days = click.option(
 )
 
 
-def _parties(command: F) -> F:
-    """The options that name the parties."""
+def _party_options(command: F) -> F:
     options = (
         click.option(
             "--party",
@@ -73,7 +72,7 @@ def _parties(command: F) -> F:
     return command
 
 
-def _named(parties: tuple[str, ...], count: int | None, names: Path | None) -> Sequence[str]:
+def _party_names(parties: tuple[str, ...], count: int | None, names: Path | None) -> Sequence[str]:
     if bool(parties) + bool(count) + bool(names) != 1:
         raise UsageError("expected --party ID for each party, or --count N, or --names FILE")
     if count:
@@ -86,7 +85,7 @@ def listed_in(names: Path) -> Sequence[str]:
     """The ids in a file, one in each line.
 
     Raises:
-        UsageError: it is too long, or not in ASCII.
+        UsageError: the text is too long, or not ASCII.
         OSError: it cannot be read.
     """
     with names.open("rb") as file:
@@ -101,7 +100,7 @@ def listed_in(names: Path) -> Sequence[str]:
 
 @click.command()
 @click.argument("plan", type=READ_PATH)
-@_parties
+@_party_options
 @click.option(
     "--out",
     type=NEW_FOLDER,
@@ -133,7 +132,7 @@ def invite(
         return
     if out is None:
         raise UsageError("expected --out FOLDER, for the invitations")
-    invitation = invited_by(read_plan(plan), _named(parties, count, names), out)
+    invitation = invited_by(read_plan(plan), _party_names(parties, count, names), out)
     click.echo(f"a file for each party is in {out / INVITATIONS}; hand it to that party alone")
     click.echo(f"the organiser's key: {invitation.organiser.hex()}")
 
@@ -150,7 +149,7 @@ def join(invitation: Path, variant: str | None, out: Path) -> None:
     with within_usual_budget(invitation):
         joined = joined_by(invitation, out, variant)
         agreed = joined.invitation.agreed
-        facts = [*what_is_asked(joined.variant, agreed.analysis)]
+        facts = [*survey_facts(joined.variant, agreed.analysis)]
     print_facts(
         [
             Known("member", f"{joined.invitation.party}, once admitted."),
@@ -256,7 +255,7 @@ def accept(folder: Path, answer: Path, variant: str | None) -> int:
 
 @click.command()
 @click.argument("plan", type=READ_FILE)
-@_parties
+@_party_options
 @out_option("The folder for the members' folders, new or empty: keys are never overwritten.")
 @_days
 def keys(
@@ -272,7 +271,7 @@ def keys(
     Each member gets its own folder, to be handed to that member alone. Whoever runs this has had
     all private keys; with 'sottovoce invite', parties make their own.
     """
-    listed = _named(parties, count, names)
+    listed = _party_names(parties, count, names)
     read = read_plan(plan)
     charter = make_keys(read, listed, out, days=days)
     click.echo(f"{len(charter.roster)} folders in {out}; each holds one member's private key")

@@ -54,7 +54,7 @@ from scenarios.files.parquet import encode_parquet, load_pyarrow
 from scenarios.report.beside import Beside, write_synthetic
 from scenarios.running.calibrating import Calibration
 from scenarios.running.engines.checking import ChecksMeanwhile
-from scenarios.running.loading import variant_of
+from scenarios.running.loading import variant_class
 from scenarios.statement.calibration import calibration_sentences, calibration_values
 from scenarios.statement.tables import Columns, rows_values, state_table, state_tests
 from scenarios.statement.usefulness.verdict import (
@@ -122,10 +122,10 @@ class EstimateOptions:
     details: bool = shared(details_option)
 
     def check(self) -> None:
-        """Check what can be checked without the transcript.
+        """Check everything that does not need the transcript.
 
         Raises:
-            UsageError: options that do not fit together, or a file that cannot be written so.
+            UsageError: options in conflict, or an unknown suffix.
             OSError: a folder cannot be made.
         """
         project, out = self.project, self.out
@@ -165,7 +165,7 @@ def estimate(options: EstimateOptions) -> int:
         ChecksMeanwhile() as checks,
     ):
         reader = open_reader(opened, transcript)
-        cls = variant_of(reader.header, options.variant)
+        cls = variant_class(reader.header, options.variant)
         audited = opened.audit(cls, reader=reader, checks=checks)
     digest = audited.verification.digest
     if audited.estimate is None or digest is None or audited.verdict != "sound":
@@ -185,7 +185,7 @@ def estimate(options: EstimateOptions) -> int:
             intervals = intervals._replace(about="population")
             columns = _tests(found, options.tested)
         else:
-            columns = _asked(found, options)
+            columns = _requested_columns(found, options)
     except (ProtocolError, ValueError) as error:
         raise UsageError(f"{transcript}: {error}") from error
     about = {
@@ -215,8 +215,8 @@ def estimate(options: EstimateOptions) -> int:
     return 0
 
 
-def _asked(found: Estimate, options: EstimateOptions) -> Columns:
-    """The tables, or the count, that were asked for.
+def _requested_columns(found: Estimate, options: EstimateOptions) -> Columns:
+    """The tables or the count of the command line.
 
     Raises:
         UsageError: a condition that is malformed.
@@ -224,9 +224,9 @@ def _asked(found: Estimate, options: EstimateOptions) -> Columns:
     """
     project, intervals = options.project, options.intervals
     if options.wanted:
-        return _counted(found, options.wanted, intervals)
+        return _count_columns(found, options.wanted, intervals)
     if options.asked:
-        named = [_named(found.survey, text) for text in options.asked]
+        named = [_attributes_in(found.survey, text) for text in options.asked]
         tables = [found.table(*names, projection=project) for names in named]
         return _tables(tables, intervals)
     if found.attribute_means():
@@ -236,13 +236,12 @@ def _asked(found: Estimate, options: EstimateOptions) -> Columns:
         # An attribute may have the name of any column here.
         columns = replace(table, names=("category",)).columns(*intervals)
         parts.append({"attribute": _same(name, table.values.size), **columns})
-    return _stacked(parts)
+    return _stack(parts)
 
 
 def _usefulness(
     found: Estimate, options: EstimateOptions, audited: Audit
 ) -> tuple[UsefulnessVerdict, ...]:
-    """The usefulness of what was asked for."""
     about = options.intervals.about
     of = _margins(found, options, about)
     mending = mended(
@@ -256,19 +255,18 @@ def _usefulness(
 
 
 def _margins(found: Estimate, options: EstimateOptions, about: About) -> Sequence[MarginOfError]:
-    """The margins of error of what was asked for."""
     project = options.project
     if options.wanted:
         where = _where(found.survey, options.wanted)
         return [margin_of_number(tuple(where), found.count(where), about, of="count")]
     if options.asked:
-        named = [_named(found.survey, text) for text in options.asked]
+        named = [_attributes_in(found.survey, text) for text in options.asked]
         return [margin_of_error(found.table(*names, projection=project), about) for names in named]
     return margins_of(found, about, project)
 
 
-def _named(survey: Survey, text: str, option: str = "--table") -> Sequence[str]:
-    """The attributes in a text; a comma may be part of a single one's name."""
+def _attributes_in(survey: Survey, text: str, option: str = "--table") -> Sequence[str]:
+    """The attributes named in a text; a name may itself contain a comma."""
     whole = tidied(text)
     names = [whole] if whole in survey.names else [tidied(name) for name in text.split(",")]
     for name in names:
@@ -281,7 +279,7 @@ def _named(survey: Survey, text: str, option: str = "--table") -> Sequence[str]:
 
 
 def _tables(tables: Sequence[Table], intervals: Intervals) -> Columns:
-    """A table, or several below each other: an attribute is None where it is not part of one."""
+    """One table or several below each other; None where an attribute is not in a table."""
     names = tuple(dict.fromkeys(_column(name) for table in tables for name in table.names))
     parts: list[Columns] = []
     for table in tables:
@@ -292,12 +290,12 @@ def _tables(tables: Sequence[Table], intervals: Intervals) -> Columns:
             return columns
         own = {name: columns.pop(name, _same(None, size)) for name in names}
         parts.append({TABLE: _same(",".join(table.names), size), **own, **columns})
-    return _stacked(parts)
+    return _stack(parts)
 
 
 def _tests(found: Estimate, tested: Sequence[str]) -> Columns:
-    """One row per pair: what its test found; Holm's correction is for all pairs of the command."""
-    pairs = [_named(found.survey, text, "--independent") for text in tested]
+    """One row per pair, with Holm's correction over all pairs of the command."""
+    pairs = [_attributes_in(found.survey, text, "--independent") for text in tested]
     for text, pair in zip(tested, pairs, strict=True):
         if len(pair) != 2:
             raise UsageError(f"--independent {shown(text)}: expected two attributes, A,B")
@@ -315,7 +313,7 @@ def _tests(found: Estimate, tested: Sequence[str]) -> Columns:
 
 
 def _means(found: Estimate, intervals: Intervals) -> Columns:
-    return _stacked(
+    return _stack(
         [
             {"attribute": _same(name, 1), **_figures(mean, intervals)}
             for name, mean in found.attribute_means().items()
@@ -323,14 +321,14 @@ def _means(found: Estimate, intervals: Intervals) -> Columns:
     )
 
 
-def _counted(found: Estimate, wanted: Sequence[str], intervals: Intervals) -> Columns:
+def _count_columns(found: Estimate, wanted: Sequence[str], intervals: Intervals) -> Columns:
     where = _where(found.survey, wanted)
     said = {_column(name): _same(" or ".join(categories), 1) for name, categories in where.items()}
     return {**said, **_figures(found.count(where), intervals)}
 
 
 def _where(survey: Survey, wanted: Sequence[str]) -> dict[str, list[str]]:
-    """The categories that count, by their attribute."""
+    """The categories to count, by attribute."""
     where: dict[str, list[str]] = {}
     for text in wanted:
         name, category = _condition(survey, text)
@@ -349,7 +347,7 @@ def _figures(found: Estimated, intervals: Intervals) -> Columns:
 
 
 def _condition(survey: Survey, text: str) -> tuple[str, str]:
-    """The attribute and the category of a condition; both may have a sign of equality."""
+    """The attribute and the category of ``ATTRIBUTE=CATEGORY``; both may contain an equals sign."""
     said = tidied(text)
     for name in survey.names:
         if said.startswith(f"{name}="):
@@ -369,7 +367,7 @@ def _condition(survey: Survey, text: str) -> tuple[str, str]:
 
 
 def _column(name: str) -> str:
-    """The column of an attribute, which may have the name of another column."""
+    """Name for the column of an attribute, distinct from all other columns."""
     return f"attribute {name}" if name in (TABLE, *FIGURES, *ABOUT) else name
 
 
@@ -377,14 +375,14 @@ def _same(text: str | None, size: int) -> NDArray[np.object_]:
     return np.full(size, text, np.object_)
 
 
-def _stacked(parts: Sequence[Columns]) -> Columns:
+def _stack(parts: Sequence[Columns]) -> Columns:
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def _write(
     path: Path, columns: Columns, about: Mapping[str, Any], useful: Mapping[str, Any]
 ) -> None:
-    """Write a file of the format that its name ends in; how useful it is only in JSON."""
+    """Write columns in the format of the file's suffix; JSON also has their usefulness."""
     ending = path.suffix.lower()
     if ending == ".json":
         write_whole(path, json_text({**rows_values(columns, about), **useful}) + "\n")

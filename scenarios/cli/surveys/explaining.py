@@ -41,20 +41,20 @@ from scenarios.report.one_respondent import (
     one_respondent,
 )
 from scenarios.running.engines.checking import ChecksMeanwhile
-from scenarios.running.loading import variant_of
+from scenarios.running.loading import variant_class
 from scenarios.surveys.respondents import read_records
 from scenarios.surveys.watching.reading import reading
 from scenarios.wording.formatting import count
 
 MOST_CELLS = 2**16
-"""The most combinations of answers whose joint distribution is estimated."""
+"""Maximum number of combinations of answers for an estimate of their joint distribution."""
 
 MOST_SHOWN = 60
-"""The most categories of all attributes together that a picture has room for."""
+"""Maximum number of categories of all attributes together in a picture."""
 
 
 class _Reports(Fold):
-    """The reports on record, by party, shape (k, b), and how they were asked for."""
+    """The reports on record, by party, shape (k, b), and the question they answer."""
 
     def __init__(self) -> None:
         self.codes: dict[PartyId, NDArray[Any]] = {}
@@ -110,7 +110,7 @@ def explain(
     """
     with reading(transcript, times=2) as opened, ChecksMeanwhile() as checks:
         reader = open_reader(opened, transcript)
-        cls = variant_of(reader.header, variant)
+        cls = variant_class(reader.header, variant)
         if not issubclass(cls, Blockwise):
             raise UsageError(
                 f"{transcript}: is of {reader.header.variant!r}; expected a variant that asks "
@@ -122,7 +122,7 @@ def explain(
         return refused(audited, transcript)
     made = audited.charter.variant
     who = PartyId(party)
-    counted = _counted(audited, reports)
+    counted = _counted_reports(audited, reports)
     if who not in counted:
         raise UsageError(f"{transcript}: no report of a party {party!r} is counted")
     own = counted[who]
@@ -130,7 +130,7 @@ def explain(
         raise UsageError(
             f"--respondent {respondent}: {party} speaks for {count(len(own), 'respondent')}"
         )
-    held = None if records is None else _held(records, made, counted)
+    held = None if records is None else _read_answers(records, made, counted)
     path = Path(f"{party}.svg") if out is None else out
     prepare_output(path, own=BEGINS)
     survey = made.survey
@@ -142,14 +142,14 @@ def explain(
     cells = own[respondent - 1]
     place = respondent if len(own) > 1 else 0
     before = sum(len(counted[one]) for one in [*counted][: [*counted].index(who)])
-    answers, truth = ([], []) if held is None else _known(held, before + respondent - 1)
-    concluded, together = _concluded(audited.estimate, reports.blocks, cells)
+    answers, truth = ([], []) if held is None else _answers_and_truth(held, before + respondent - 1)
+    concluded, together = _draw_conclusions(audited.estimate, reports.blocks, cells)
     found = Respondent(
         party=party,
         place=place,
         respondents=audited.estimate.n,
         attributes=survey.attributes,
-        sent=_sent(made, reports.blocks, cells),
+        sent=_sent_answers(made, reports.blocks, cells),
         conclusions=concluded,
         together=together,
         source=audited.source,
@@ -166,8 +166,8 @@ def explain(
     return 0
 
 
-def _counted(audited: Audit, reports: _Reports) -> dict[PartyId, NDArray[Any]]:
-    """The reports of all who are counted, in the order of the roster: that of the records."""
+def _counted_reports(audited: Audit, reports: _Reports) -> dict[PartyId, NDArray[Any]]:
+    """Reports of all counted parties, in roster order, the order of the records."""
     missing = {
         one
         for closing in audited.completeness.closings
@@ -181,7 +181,7 @@ def _counted(audited: Audit, reports: _Reports) -> dict[PartyId, NDArray[Any]]:
     }
 
 
-def _known(held: Records, place: int) -> tuple[list[str], list[NDArray[np.float64]]]:
+def _answers_and_truth(held: Records, place: int) -> tuple[list[str], list[NDArray[np.float64]]]:
     """The answers of one respondent, and the true shares of every attribute."""
     answered = zip(held.survey.attributes, held.codes[place], strict=True)
     answers = [attribute.categories[code] for attribute, code in answered]
@@ -192,8 +192,8 @@ def _known(held: Records, place: int) -> tuple[list[str], list[NDArray[np.float6
     return answers, truth
 
 
-def _held(path: Path, made: Variant, counted: Mapping[PartyId, NDArray[Any]]) -> Records:
-    """The answers of everybody who is counted.
+def _read_answers(path: Path, made: Variant, counted: Mapping[PartyId, NDArray[Any]]) -> Records:
+    """The answers of all counted respondents.
 
     Raises:
         UsageError: they are not those of as many respondents.
@@ -208,8 +208,7 @@ def _held(path: Path, made: Variant, counted: Mapping[PartyId, NDArray[Any]]) ->
     return held
 
 
-def _sent(made: Variant, blocks: Sequence[Block], cells: NDArray[Any]) -> tuple[Sent, ...]:
-    """Reports on each attribute."""
+def _sent_answers(made: Variant, blocks: Sequence[Block], cells: NDArray[Any]) -> tuple[Sent, ...]:
     survey = made.survey
     codes: dict[str, Sent] = {}
     for block, cell in zip(blocks, cells, strict=True):
@@ -225,12 +224,12 @@ def _sent(made: Variant, blocks: Sequence[Block], cells: NDArray[Any]) -> tuple[
     return tuple(codes[name] for name in survey.names)
 
 
-def _concluded(
+def _draw_conclusions(
     estimate: Estimate, blocks: Sequence[Block], cells: NDArray[Any]
 ) -> tuple[tuple[Conclusion, ...], bool]:
-    """Conclusions from the report, and whether they are of all attributes together.
+    """Conclusions from a report, and whether they cover all attributes together.
 
-    Where these have too many combinations, each block tells about its own attributes alone.
+    With too many combinations, each block gives conclusions about its own attributes only.
 
     Raises:
         UsageError: a block has too many combinations.
@@ -256,7 +255,7 @@ def _concluded(
 
 
 def _proof(opened: Transcript, cls: type[Variant], who: PartyId) -> Proof | None:
-    """Proof of where the report is; None for a record without a checkpoint over it."""
+    """Proof of the report's place; None where no checkpoint covers the record."""
     try:
         receipt, _ = opened.prove(cls, who)
     except ProtocolError:

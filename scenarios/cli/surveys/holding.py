@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, Unpack
@@ -59,12 +59,8 @@ from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Finished
 from scenarios.statement.runs import state_run
 from scenarios.statement.statement import Statement
-from scenarios.surveys.holding.aggregating import (
-    Opening,
-    abandon_survey,
-    aggregate_survey,
-    make_ready,
-)
+from scenarios.surveys.holding.aggregating import aggregate_survey
+from scenarios.surveys.holding.attempts import Opening, abandon_survey, make_ready
 from scenarios.surveys.holding.waiting import await_answers, check_open, waits, witness_seconds
 from scenarios.surveys.operating.by_hand import note
 from scenarios.surveys.operating.joining import close_joining
@@ -84,12 +80,12 @@ from scenarios.wording.withstanding import coins_sentence, sums_sentences
 from transports.admission import Network
 
 _NAMED = 20
-"""How many parties are named that have answered in an attempt that is abandoned."""
+"""Maximum number of parties named when an attempt is abandoned."""
 
 
 @frozen_options
 class PublishOptions:
-    """Options for publishing the estimates of a survey that is held, and the files beside them."""
+    """Options for publishing a survey's estimates, and further files with them."""
 
     calibration: Calibration = shared(calibration_options)
     intervals: Intervals = shared(interval_options())
@@ -98,7 +94,7 @@ class PublishOptions:
 
     @property
     def words(self) -> list[str | float | Path]:
-        """The same as words of a command line."""
+        """The options as words of a command line."""
         words: list[str | float | Path] = ["--level", self.intervals.level]
         words += ["--about", self.intervals.about, "--project", self.project]
         for flag, path in self.beside.options.items():
@@ -108,7 +104,7 @@ class PublishOptions:
         return words
 
     def check(self, survey: Survey) -> None:
-        """Make sure that files can be written and read, before it is too late to name others.
+        """Check that files can be written and read, before the survey begins.
 
         Raises:
             UsageError, OSError: as ``Beside.check`` and ``Calibration.check``.
@@ -117,10 +113,10 @@ class PublishOptions:
         self.calibration.check(survey)
 
     def state(self, outcome: Outcome[Variant]) -> tuple[Finished, Statement]:
-        """A survey that was held, as it is published, and what is stated of it.
+        """A finished survey for publication, and its statement.
 
-        Where the estimate cannot be calibrated or projected so, that is said, and it stays as it is
-        or its shares stay raw: it is published in any case.
+        The survey is published in any case: an estimate that cannot be calibrated or projected is
+        published without, with a message.
         """
         done = Finished(outcome=outcome, projection=self.project)
         try:
@@ -138,7 +134,7 @@ class PublishOptions:
 
 @frozen_options
 class HeldOptions:
-    """The folder of an aggregator, and how a survey is held, whoever takes part in what way."""
+    """Options of holding a survey, over TLS or pages: the aggregator's folder, and settings."""
 
     folder: Path = shared(folder_argument)
     out: Path = shared(
@@ -190,10 +186,10 @@ class HeldOptions:
     details: bool = shared(details_option)
 
     def asked_witnesses(self) -> tuple[list[WitnessAt], int]:
-        """The witnesses that are asked, and how many of them must cosign.
+        """The witnesses to ask, and the number of cosignatures needed.
 
         Raises:
-            UsageError: too many, fewer than must cosign, or one that is malformed.
+            UsageError: too many witnesses, too few, or a malformed one.
         """
         asked = [witness_at(url, key) for url, key in self.witness]
         if len(asked) >= MAX_SIGNATURES:
@@ -205,7 +201,7 @@ class HeldOptions:
 
 
 class Hold(Protocol):
-    """Function that holds a survey, with its addresses given."""
+    """Function that holds a survey at fixed addresses."""
 
     def __call__(
         self,
@@ -215,7 +211,7 @@ class Hold(Protocol):
         publish: Callable[[Outcome[Variant]], object],
         **opening: Unpack[Opening],
     ) -> object:
-        """Hold the survey; the arguments are those of ``aggregate_survey``."""
+        """Hold the survey; arguments as for ``aggregate_survey``."""
 
 
 def hold_survey(
@@ -224,10 +220,10 @@ def hold_survey(
     """Hold a survey, and write and print its result.
 
     Args:
-        options: how.
-        member: the aggregator, of the folder in the options.
-        hold: holds it.
-        witnesses_within: for how many seconds witnesses are asked for the first checkpoint.
+        options: the command's options.
+        member: the aggregator, from the options' folder.
+        hold: holds the survey.
+        witnesses_within: seconds for which witnesses are asked for the first checkpoint.
 
     Raises:
         UsageError, OSError, ProtocolError, StoppedError: as ``hold``, or a file that cannot be
@@ -247,9 +243,8 @@ def hold_survey(
         nonlocal done, stated
         done, stated = published.state(outcome)
         write_whole(out / RESULT, json_text(stated.values) + "\n", private=True)
-        for answer in cosign_checkpoint(out / TRANSCRIPT, asked) if asked else ():
-            said = "has cosigned" if answer.line else f"has NOT cosigned: {answer.why}"
-            say(f"witness {answer.witness.key.name} {said}")
+        if asked:
+            _cosign(out / TRANSCRIPT, asked)
 
     def listening(where: str) -> None:
         say(f"listening on {where}")
@@ -286,10 +281,17 @@ def hold_survey(
             without_missing=options.without_missing,
             operation=operation,
         )
-    assert done is not None, "a survey that was held is published"
+    assert done is not None, "hold has published the survey"
     print_statement(stated, as_json=options.as_json, details=options.details)
     for path in published.beside.write("survey", done, published.intervals):
         say(f"written: {path}")
+
+
+def _cosign(transcript: Path, witnesses: Sequence[WitnessAt]) -> None:
+    """Have a transcript's checkpoint cosigned; report each witness's answer."""
+    for answer in cosign_checkpoint(transcript, witnesses):
+        said = "has cosigned" if answer.line else f"has NOT cosigned: {answer.why}"
+        say(f"witness {answer.witness.key.name} {said}")
 
 
 @frozen_options
@@ -453,7 +455,7 @@ def rehearse(options: RehearseOptions) -> int:
     failed: list[str] = []
 
     def hear(line: str) -> None:
-        """Say what the aggregator says; its error may follow from those of parties."""
+        """Pass on a line of the aggregator; its errors come last, as parties may explain them."""
         if line.startswith(COMPLAINT):
             failed.append(line)
         else:

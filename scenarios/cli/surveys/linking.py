@@ -41,7 +41,7 @@ from scenarios.surveys.enrolment.linking import (
 )
 from scenarios.surveys.holding.waiting import waits
 from scenarios.surveys.members import CHARTER, ROSTER
-from scenarios.surveys.preflight import Known, what_is_asked
+from scenarios.surveys.preflight import Known, survey_facts
 from scenarios.surveys.survey_plan import read_plan
 from scenarios.wording.announced import described
 from scenarios.wording.formatting import count as counted
@@ -52,7 +52,7 @@ _OF_PLANS = (
 )
 
 _MANY = 1000
-"""From how many on it takes so long to draw QR codes that it is said."""
+"""Number of QR codes from which a message announces the wait."""
 
 
 @frozen_options
@@ -213,10 +213,10 @@ def _places(options: LinksOptions) -> Places:
 
 
 def _take(made: Path, folder: Path) -> None:
-    # Whoever made the folder may have put anything into it.
+    # The folder's content is untrusted.
     with within_usual_budget(made / CHARTER, made / ROSTER):
         charter = take(made, folder).charter
-        facts = [*what_is_asked(charter.variant, charter.analysis)]
+        facts = [*survey_facts(charter.variant, charter.analysis)]
     parties = counted(len(charter.roster) - 1, "party", "parties")
     print_facts([Known("member", f"{AGGREGATOR}, in a survey of {parties}."), *facts])
     click.echo("the maker of the links can answer in anybody's place until they are deleted there")
@@ -224,7 +224,7 @@ def _take(made: Path, folder: Path) -> None:
 
 
 def _say_next(charter: Charter, folder: Path, url: str = "") -> None:
-    """Say how the answers are collected: behind a proxy, but in a trial on this machine."""
+    """Print the command that collects the answers."""
     if charter.analysis is not None:
         click.echo(printable(f"announced: {described(charter.analysis)}"))
     trial = urllib.parse.urlsplit(url).netloc if url.startswith("http:") else ""

@@ -31,7 +31,7 @@ COUNTING: Mapping[str, type[Counted]] = {cls.name: cls for cls in (SecureSumVari
 """The variants that count true answers."""
 
 MOST_DECISIONS = 12
-"""The most lines of what a person has to decide that are printed."""
+"""Maximum number of printed decisions."""
 
 NOBODY_YET = "How useful the answers will be depends on how many answer: --n says for how many."
 """The remark on a plan from a form, if no number of respondents was given."""
@@ -210,14 +210,14 @@ def plan(
 
 
 def _as_proposed(variant: Variant, people: int, parties: int | None) -> str:
-    """The predicted usefulness of a plan as it is proposed, and what would make it better."""
+    """Predicted usefulness of the proposed plan, with what would improve it."""
     verdict = predicted_verdict(variant, people, parties)
     found = f"As proposed, with {count(people, 'respondent')}: {verdict.word}. {verdict.off}"
     return found if verdict.mending is None else f"{found} {verdict.mending.says}"
 
 
 def _say_decisions(decisions: Sequence[str], is_written: bool) -> None:
-    """Decisions that a person has to make, the first of them."""
+    """List the first decisions that a person has to make."""
     if not decisions:
         return
     click.echo("to decide:", err=True)
@@ -230,7 +230,7 @@ def _say_decisions(decisions: Sequence[str], is_written: bool) -> None:
 def _counting(
     variant: str, survey: Survey, epsilon: float, noise: str, delta: float, parties: int | None
 ) -> tuple[Terms, Counted]:
-    """The terms of secure sums, and the variant.
+    """The terms of secure sums, and their variant.
 
     Raises:
         UsageError: options without effect, coins for nobody knows how many, or for too few, or

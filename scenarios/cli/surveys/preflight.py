@@ -123,7 +123,6 @@ def preflight(options: PreflightOptions) -> int:
 
 
 def _useful(variant: Variant, respondents: int) -> str:
-    """Predicted usefulness of the estimates of every attribute."""
     # Imported late, as it knows all variants.
     from scenarios.statement.usefulness.predicted import predicted_sentence
 

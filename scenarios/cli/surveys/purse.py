@@ -1,4 +1,4 @@
-"""``sottovoce purse``: what people have spent over all surveys, and merging it."""
+"""``sottovoce purse``: spending of respondents over all surveys, and merging of purses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scenarios.cli.options import json_option, own_variant_option, print_facts, 
 from scenarios.cli.paths import READ_FOLDER
 from scenarios.cli.surveys.answering import member_in
 from scenarios.errors import say
-from scenarios.surveys.purses import facts_of, listing, merge_into
+from scenarios.surveys.purses import known_facts, listing, merge_into
 from scenarios.wording.formatting import count
 
 
@@ -50,4 +50,4 @@ def purse(
     if as_json:
         print_json(found)
     else:
-        print_facts([*facts_of(found)])
+        print_facts([*known_facts(found)])

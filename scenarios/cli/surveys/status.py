@@ -1,4 +1,4 @@
-"""``sottovoce status``: the attempts at a survey, and what was done to it by hand."""
+"""``sottovoce status``: attempts at a survey, and manual interventions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from parties.keeping.attempts import attempts_in
 from scenarios.cli.options import json_option, own_variant_option, print_json
 from scenarios.cli.surveys.answering import folder_argument, member_in
 from scenarios.errors import printable
-from scenarios.surveys.holding.aggregating import check_aggregator
+from scenarios.surveys.holding.attempts import check_aggregator
 from scenarios.surveys.operating.by_hand import Act, acts_in
 
 
@@ -40,7 +40,6 @@ def status(folder: Path, variant: str | None, as_json: bool) -> None:
 
 
 def _line(act: Act) -> str:
-    """One thing that was done, and by whom."""
     attempt = "" if act.attempt is None else f"attempt {act.attempt}"
     said = ", ".join(filter(None, (act.done, attempt, act.wait)))
     return f"{act.time} {said}: {act.user}, pid {act.pid}"

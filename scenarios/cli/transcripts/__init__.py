@@ -1,1 +1,1 @@
-"""Commands that judge or read a transcript, or check what was drawn from one."""
+"""Commands that judge or read a transcript, or check proofs from one."""

@@ -1,4 +1,4 @@
-"""``sottovoce audit``: what a transcript, and keys that are handed to the auditor, say together."""
+"""``sottovoce audit``: audit of a transcript, with keys disclosed to the auditor."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from scenarios.cli.options import (
     variant_option,
 )
 from scenarios.cli.paths import READ_FILE, READ_FOLDER, TEXT_WITH_FILE, WRITTEN_FILE
-from scenarios.cli.transcripts.inspect import code_of, open_reader
+from scenarios.cli.transcripts.inspect import exit_code, open_reader
 from scenarios.cli.transcripts.observer import ObserverOptions, stranger
 from scenarios.cli.values import frozen_options, option, part, shared, takes
 from scenarios.files.kinds import PAGES, check_ending
 from scenarios.running.calibrating import Calibration
 from scenarios.running.engines.checking import ChecksMeanwhile
-from scenarios.running.loading import variant_of
+from scenarios.running.loading import variant_class
 from scenarios.statement.audits.judging import Asked, judge
 from scenarios.surveys.disclosures import disclosures
 from scenarios.surveys.watching.reading import reading
@@ -133,7 +133,7 @@ class AuditOptions:
     details: bool = shared(details_option)
 
     def check(self) -> None:
-        """Check what can be checked without the transcript.
+        """Check everything that does not need the transcript.
 
         Raises:
             UsageError: options that do not fit together.
@@ -212,7 +212,7 @@ def audit(options: AuditOptions) -> int:
             check_ending("--html", html, PAGES)
             prepare_output(html, own=BEGINS)
         reader = open_reader(opened, transcript)
-        cls = variant_of(reader.header, options.variant)
+        cls = variant_class(reader.header, options.variant)
         charter = charter_of(reader.header, cls)
         asked = options.ask(reader.header, charter)
         steps = None
@@ -248,10 +248,10 @@ def audit(options: AuditOptions) -> int:
 
         print_json(statement_values(said))
     else:
-        # Whoever asks for a figure at a delta wants to read it.
+        # A requested figure at a delta is always shown.
         print_statement(said, details=options.details or is_given("--delta", "--pld"))
         if html is not None:
             alone = ", which only its owner may read" if options.replay else ""
             click.echo(f"written: {html}{alone}")
             print_page(html)
-    return code_of(found.verdict)
+    return exit_code(found.verdict)

@@ -1,4 +1,4 @@
-"""``sottovoce consistency`` and ``evidence``: did an aggregator or a party contradict itself?"""
+"""``sottovoce consistency`` and ``evidence``: contradictions of an aggregator or a party."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def evidence(file: Path, other: Path | None, as_json: bool) -> int:
 
 
 def _compare_receipts(one: Path, other: Path, *, as_json: bool) -> int:
-    """Say whether two receipts contradict each other; return the exit code."""
+    """Report whether two receipts contradict each other; return the exit code."""
     found = []
     for path in (one, other):
         check_command(path, "check")

@@ -27,10 +27,10 @@ from scenarios.cli.options import (
 )
 from scenarios.cli.paths import NEW_FOLDER
 from scenarios.errors import CANNOT_FINISH, UNCHECKED, printable
-from scenarios.files.kinds import kind_of
+from scenarios.files.kinds import detect_kind
 from scenarios.files.parquet import load_pyarrow
 from scenarios.files.transcripts import Transcript
-from scenarios.running.loading import variant_of
+from scenarios.running.loading import variant_class
 from scenarios.surveys.watching.reading import reading
 from scenarios.wording.formatting import count
 
@@ -55,7 +55,7 @@ def query(transcript: Path, question: str, variant: str | None, as_json: bool) -
     with reading(transcript, silent=as_json) as opened:
         reader = open_reader(opened, transcript)
         roster = read_roster(reader)
-        kind = variant_of(reader.header, variant) if LEDGER in question.lower() else None
+        kind = variant_class(reader.header, variant) if LEDGER in question.lower() else None
         with contextlib.closing(sql.load(opened, roster, reader, kind)) as database:
             columns, rows = sql.ask(database, question)
     if as_json:
@@ -90,11 +90,13 @@ def export(transcript: Path, folder: Path, variant: str | None) -> int:
     load_pyarrow("export")
     check_new_folder(folder)
     from scenarios.report.exporting import export as written
-    from scenarios.report.record_tables import rows_of
+    from scenarios.report.record_tables import record_rows
 
     with reading(transcript) as opened:
         reader = open_reader(opened, transcript)
-        rows = rows_of(opened, read_roster(reader), reader, variant_of(reader.header, variant))
+        rows = record_rows(
+            opened, read_roster(reader), reader, variant_class(reader.header, variant)
+        )
         with whole_folder(folder) as new:
             counts = written(new, rows)
     for name, many in counts.items():
@@ -125,7 +127,7 @@ def show(transcript: Path) -> int:
 
 
 def _about(header: Header) -> Callable[[str], str]:
-    """Description of a kind of message; nothing where the header is not of a variant we know."""
+    """Function that describes a kind of message; empty text for an unknown variant."""
     kind = BUILT_IN.get(header.variant)
     with contextlib.suppress(ProtocolError):
         if kind is not None:
@@ -134,7 +136,7 @@ def _about(header: Header) -> Callable[[str], str]:
 
 
 def _read_whole(reader: TranscriptReader) -> int:
-    """The exit code; standard error says why if the transcript was not read to its end."""
+    """The exit code; complain on standard error if the transcript is cut short or damaged."""
     if reader.fault is not None:
         click.echo(f"sottovoce: reading stopped: {printable(str(reader.fault))}", err=True)
         if reader.unopened:
@@ -155,7 +157,7 @@ def open_reader(transcript: Transcript, path: Path) -> TranscriptReader:
     try:
         return transcript.entries()
     except TranscriptError as error:
-        kind = kind_of(path)
+        kind = detect_kind(path)
         if kind is not None and kind.what != "a transcript":
             raise UsageError(f"{path}: {kind.what}; expected a transcript") from error
         raise UsageError(f"{path}: not a readable transcript: {error}") from error
@@ -173,7 +175,7 @@ _FOUND: Mapping[Verdict, tuple[int, str]] = MappingProxyType(
 """The exit code of a verdict on the record, and what the audit does, in words."""
 
 
-def code_of(verdict: Verdict) -> int:
+def exit_code(verdict: Verdict) -> int:
     """The exit code of an audit's verdict on the record."""
     return _FOUND[verdict][0]
 
@@ -188,7 +190,7 @@ def refused(audited: Audit, path: Path) -> int:
         ),
         err=True,
     )
-    # Its result cannot be read, so even a sound record fails.
+    # An unreadable result fails even if the record is sound.
     return code or 1
 
 
@@ -196,7 +198,7 @@ def read_roster(reader: TranscriptReader) -> Roster:
     """The roster in a transcript's header.
 
     Raises:
-        UsageError: it is not valid.
+        UsageError: the header is invalid.
     """
     try:
         return Roster(reader.header.roster)

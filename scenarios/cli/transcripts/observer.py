@@ -1,4 +1,4 @@
-"""The observer whom an audit is asked about on the command line."""
+"""The observer of an audit on the command line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scenarios.wording.hints import did_you_mean
 
 @frozen_options
 class ObserverOptions:
-    """The members who look on together, the wires that they tap, and whose keys they have."""
+    """Members that collude, wires that they tap, and keys that they hold."""
 
     names: Sequence[str] = option(
         "--observer",
@@ -67,7 +67,7 @@ def stranger(roster: Roster, name: str) -> str:
 
 
 def _wire(roster: Roster, text: str) -> tuple[PartyId, PartyId]:
-    """The two ends of ``x:y``, or of ``x-y`` if only one wire can be meant."""
+    """The two ends of ``x:y``, or of ``x-y`` where that is unambiguous."""
     if ":" in text:
         ends = [(text.partition(":")[0], text.partition(":")[2])]
     else:

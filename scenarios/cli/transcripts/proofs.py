@@ -17,7 +17,7 @@ from protocol.transcript.consistency import Consistency
 from protocol.transcript.receipts import MAGIC, Counted, Late, Receipt
 from scenarios.cli.options import print_json
 from scenarios.errors import printable
-from scenarios.files.kinds import kind_of
+from scenarios.files.kinds import detect_kind
 from scenarios.wording.formatting import count
 
 
@@ -34,7 +34,7 @@ class Shown(NamedTuple):
 
         Args:
             problems: why it does not hold.
-            checkpoint: that it was checked with.
+            checkpoint: the checkpoint that it was checked with.
             known: whether the checkpoint's key has been compared with the aggregator's.
             as_json: print JSON and nothing else.
         """
@@ -58,20 +58,20 @@ def check_command(path: Path, command: str) -> None:
     """Refuse a file or folder that another command checks.
 
     Raises:
-        UsageError: it is for another command, which is named.
+        UsageError: the file is for another command, which the message names.
     """
-    if (found := _checked_by(path)) not in (None, command):
-        kind = None if path.is_dir() else kind_of(path)
+    if (found := _checking_command(path)) not in (None, command):
+        kind = None if path.is_dir() else detect_kind(path)
         what = "" if kind is None else f"{kind.what}: "
         raise UsageError(f"{path}: {what}it is for 'sottovoce {found}'")
 
 
-def _checked_by(path: Path) -> str | None:
+def _checking_command(path: Path) -> str | None:
     if path.is_dir() or path.suffix == ".toml":
         return "preflight"
     with path.open("rb") as file:
         content = file.read(64)
-    if (kind := kind_of(path)) is not None and kind.what == "a transcript":
+    if (kind := detect_kind(path)) is not None and kind.what == "a transcript":
         return "audit"
     takers = ((MAGIC, "check"), (CONSISTENCY, "consistency"), (b"{", "evidence"))
     return next((taker for start, taker in takers if content.startswith(start)), None)
@@ -101,8 +101,8 @@ def receipt_shown(receipt: Receipt, checkpoint: SignedCheckpoint) -> Shown:
         "attempt": receipt.attempt,
         "checkpoint": {"size": checkpoint.size},
         "word": receipt.word,
-        "reports": [_values_of(each) for each in receipt.counted if each.topic is not None],
-        "late": [_values_of(each) for each in receipt.late if each.topic is not None],
+        "reports": [_report_values(each) for each in receipt.counted if each.topic is not None],
+        "late": [_report_values(each) for each in receipt.late if each.topic is not None],
         "waiting": receipt.waiting,
         "signed": signed,
         "ended": receipt.ended is not None,
@@ -111,7 +111,7 @@ def receipt_shown(receipt: Receipt, checkpoint: SignedCheckpoint) -> Shown:
     return Shown(lines, values)
 
 
-def _values_of(shown: Counted | Late) -> dict[str, object]:
+def _report_values(shown: Counted | Late) -> dict[str, object]:
     kind, round_ = shown.topic or ("", NO_ROUND)
     envelope = shown.report.envelope
     return {

@@ -38,7 +38,7 @@ from scenarios.cli.transcripts.proofs import check_command, consistency_shown, r
 from scenarios.errors import printable
 from scenarios.files.kinds import PAGES, check_ending
 from scenarios.files.transcripts import open_transcript
-from scenarios.running.loading import find_variant, variant_of
+from scenarios.running.loading import find_variant, variant_class
 from scenarios.surveys.members import read_member
 
 SUFFIX = ".receipt"
@@ -89,7 +89,7 @@ def prove(
     if since is None:
         if party is None:
             raise UsageError("expected a PARTY, or --since FILE")
-        cls = variant_of(open_reader(opened, transcript).header, variant)
+        cls = variant_class(open_reader(opened, transcript).header, variant)
         receipt, covering = opened.prove(cls, PartyId(party), later)
         # The name has been found on the roster, so it is fit to be a file's.
         content, file = encode_receipt(receipt), f"{party}{SUFFIX}"
@@ -203,7 +203,7 @@ def page(file: Path) -> None:
 
 
 def _check_page(url: str, *, as_json: bool) -> int:
-    """Compare the page that is served with that of this release; return the exit code."""
+    """Compare the served page with the page of this release; return the exit code."""
     from scenarios.report.served import compare_page
 
     found = compare_page(url)
@@ -216,7 +216,7 @@ def _check_page(url: str, *, as_json: bool) -> int:
 
 
 def _wrong_rounds(receipt: Receipt, variant: type[Variant] | None) -> Iterator[str]:
-    """Problems with the rounds of reports, as far as their messages say them."""
+    """Problems with the rounds of reports, as far as their messages show them."""
     topics = [*(each.topic for each in receipt.counted), *(each.topic for each in receipt.late)]
     for topic, report in zip(topics, receipt.reports, strict=True):
         found = _rounds(report.envelope, variant)
@@ -226,7 +226,7 @@ def _wrong_rounds(receipt: Receipt, variant: type[Variant] | None) -> Iterator[s
 
 
 def _rounds(envelope: Envelope | None, variant: type[Variant] | None) -> set[int]:
-    """The round of an envelope's message, by every class of its kind that is imported.
+    """Rounds of an envelope's message, by every imported class of its kind.
 
     Built-in classes of one kind agree on where the round is.
     """

@@ -1,1 +1,1 @@
-"""A person's own table: how it is read, what a plan makes of it, and a first plan for it."""
+"""Users' own tables: reading them, coding them by a plan, and proposing a first plan."""

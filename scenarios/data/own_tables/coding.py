@@ -19,7 +19,7 @@ from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey, listed, shown
 from scenarios.data.own_tables.dates import date_in
 from scenarios.data.own_tables.opening import open_sheet, reading
-from scenarios.data.own_tables.question import Question, alike, edge_number
+from scenarios.data.own_tables.question import Question, edge_number, normalize
 from scenarios.data.own_tables.sheets import Format, Source, tidied
 from scenarios.files.collecting import collector_paused
 from scenarios.wording.hints import did_you_mean
@@ -33,15 +33,15 @@ _REFUSED = -1
 _NAN = float("nan")
 
 _KNOWN = 1 << 16
-"""How many distinct cells of a column are kept with their codes at one time."""
+"""Maximum number of distinct cells of a column that are kept with their codes."""
 
 
 def number_in(cell: str, decimal: str) -> float | None:
     """The number in a tidied cell; None if it has something else, or one that is not finite.
 
     Args:
-        cell: its thousands may be set apart, by a comma or by a point, whichever is not the other.
-        decimal: what stands before the decimals, a point or a comma.
+        cell: a number, possibly with thousands set apart by the sign that is not the decimal sign.
+        decimal: the decimal sign, a point or a comma.
     """
     apart = "." if decimal == "," else ","
     if apart in cell:
@@ -59,9 +59,9 @@ class Coding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Coding of tables with the answers to a survey.
 
     Args:
-        survey: what is asked.
-        questions: one for each of its attributes, in their order.
-        format: how tables are written.
+        survey: the survey.
+        questions: a question for each attribute, in order.
+        format: format of tables.
     """
 
     survey: Survey
@@ -75,12 +75,11 @@ class Coding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Coding of tables for a survey.
 
         Args:
-            survey: what is asked.
-            questions: one for each attribute; by default cells are the categories themselves.
-            given: how tables are written.
+            questions: a question for each attribute; by default cells are the categories.
+            given: format of tables.
 
         Raises:
-            UsageError: they cannot be written so.
+            UsageError: the format is impossible.
         """
         given = given or Format()
         given.check()
@@ -107,7 +106,7 @@ class Coding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The records in a table, and the cells of one more column, read together.
 
         Args:
-            source: as for ``records``.
+            source: as in ``records``.
             beside: the column; None for no other.
 
         Returns:
@@ -125,7 +124,7 @@ class Coding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         wanted = columns if beside is None else [*columns, tidied(beside)]
         for column in wanted:
             if column not in sheet.names:
-                raise UsageError(_no_column(sheet.source, column, sheet.names))
+                raise UsageError(_missing_column(sheet.source, column, sheet.names))
         coders = [
             _Coder(question, attribute, self.format)
             for question, attribute in zip(self.questions, self.survey.attributes, strict=True)
@@ -152,13 +151,13 @@ class Coding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return Records(self.survey, np.concatenate(blocks)), further
 
 
-def _no_column(source: str, column: str, names: Sequence[str]) -> str:
+def _missing_column(source: str, column: str, names: Sequence[str]) -> str:
     near = did_you_mean(column, names) or "."
     return f"{source}: no column {shown(column)}{near} The table has {listed(names)}"
 
 
 class _Coder(dict[Cell, int]):
-    """The codes of a column's cells. Each distinct cell is judged when it is first met."""
+    """Codes of a column's cells; each distinct cell is judged once."""
 
     def __init__(self, question: Question, attribute: Attribute, given: Format) -> None:
         super().__init__()
@@ -177,14 +176,13 @@ class _Coder(dict[Cell, int]):
         self._order = question.order
         self._ticked = None if question.ticked is None else self._comparable(question.ticked)
         self._exact = {} if question.edges or question.ticked is not None else codes
-        # Their places among the categories, whatever comes between them.
+        # Their places among the categories, which need not be adjacent.
         self._whether = [codes[each] for each in attribute.categories if each != attribute.missing]
         self._alike = {}
         if question.ignore_case:
-            self._alike = {alike(category): code for category, code in self._exact.items()}
+            self._alike = {normalize(category): code for category, code in self._exact.items()}
 
     def codes(self, cells: Sequence[Cell]) -> NDArray[np.int64]:
-        """The code of each cell, ``_REFUSED`` where it has none."""
         if self._edges and self._order is None:
             numbers = self._plain_numbers(cells)
             if numbers is not None:
@@ -235,10 +233,10 @@ class _Coder(dict[Cell, int]):
             number = self._number(cell)
             return self._else if number is None else bisect_right(self._edges, number)
         if self._ticked is not None:
-            return self._whether[self._ticked in self._listed(cell)]
+            return self._whether[self._ticked in self._listed_answers(cell)]
         code = self._exact.get(cell)
         if code is None and self._alike:
-            code = self._alike.get(alike(cell))
+            code = self._alike.get(normalize(cell))
         return self._else if code is None else code
 
     def _number(self, cell: str) -> float | None:
@@ -248,26 +246,25 @@ class _Coder(dict[Cell, int]):
         day = date_in(cell, self._order)
         return None if day is None else day.toordinal()
 
-    def _listed(self, cell: str) -> set[str]:
-        """The answers that a cell lists, as they are compared."""
+    def _listed_answers(self, cell: str) -> set[str]:
+        """Answers listed in a cell, normalized for comparison."""
         separator = (self._question.separator or "").strip() or None  # None cuts at blanks.
         return {self._comparable(part) for part in cell.split(separator)}
 
     def _comparable(self, answer: str) -> str:
-        return alike(answer) if self._question.ignore_case else tidied(answer)
+        return normalize(answer) if self._question.ignore_case else tidied(answer)
 
     def _is_missing(self, cell: str) -> bool:
         if self._ticked is not None and not cell:
             return cell in self._own_missing
-        # A category may be called like a cell of the table that stands for no answer.
+        # A category may have the name of a cell for no answer.
         return cell in self._own_missing or (cell in self._missing and cell not in self._exact)
 
     def why(self, cell: Cell, encoding: str | None = None) -> str:
         """Reason why a cell has no code, and which setting of the plan would give it one.
 
         Args:
-            cell: the same.
-            encoding: in which the file was read; None for a table that is not a text file.
+            encoding: the text file's encoding; None for other tables.
         """
         text = self._text(cell)
         if self._is_missing(text):
@@ -286,14 +283,14 @@ class _Coder(dict[Cell, int]):
                 f"{said}. Read as UTF-8 it is {shown(meant)}: the file does not seem to be in "
                 f'{encoding}, set encoding = "utf-8" in [records]'
             )
-        same = [category for category in categories if alike(category) == alike(text)]
-        if len(same) == 1 and len(set(map(alike, categories))) == len(categories):
+        same = [category for category in categories if normalize(category) == normalize(text)]
+        if len(same) == 1 and len(set(map(normalize, categories))) == len(categories):
             return f"{said}. With ignore_case = true in its [[attributes]] it is {shown(same[0])}"
         return said
 
 
 def _as_utf8(text: str, encoding: str | None) -> str | None:
-    """Text decoded anew if it was UTF-8 that was read in this encoding; None if it was not."""
+    """The text if it was UTF-8 read in this encoding; None otherwise."""
     if encoding is None or text.isascii():
         return None
     try:

@@ -10,17 +10,16 @@ from scenarios.data.own_tables.sheets import Sheet
 from scenarios.files.collecting import collector_paused
 
 _MOST_CELLS = 1_500_000
-"""How many distinct cells are counted at one time. One column may have more."""
+"""Maximum number of distinct cells counted at a time. A column may have more."""
 
 _SAMPLE = 50
-"""Of how many blocks a sample is."""
+"""Number of blocks in a sample."""
 
 
-def counted(sheet: Sheet) -> Iterator[tuple[str, Counter[Cell]]]:
+def count_answers(sheet: Sheet) -> Iterator[tuple[str, Counter[Cell]]]:
     """Count each cell, column by column.
 
-    The table is read once, and once more for columns whose distinct cells are too many to be
-    counted beside the others.
+    The table is read once, and again for columns with too many distinct cells.
 
     Yields:
         The name of a column and its cells as they are written. The counter may be changed.

@@ -25,7 +25,7 @@ _TRIED = tuple(
 
 
 def is_order(text: str) -> bool:
-    """Return whether a text says how dates are written, as ``d.m.y`` does, or ``y-m-d``."""
+    """Check whether a text is a date order, such as ``d.m.y`` or ``y-m-d``."""
     found = _ORDER.fullmatch(text)
     return found is not None and {found[1], found[3], found[5]} == {*"dmy"}
 
@@ -35,7 +35,7 @@ def date_in(cell: str, order: str) -> datetime.date | None:
 
     Args:
         cell: a time of day after the date is passed over.
-        order: how dates are written, as ``is_order`` has it; years have four digits.
+        order: order of day, month and year, as in ``is_order``; years have four digits.
     """
     found = _pattern(order).fullmatch(cell)
     if found is None:
@@ -67,8 +67,8 @@ class Unit(NamedTuple):
     """A range of the calendar.
 
     Args:
-        name: what it is called.
-        months: how many it has.
+        name: the period's name.
+        months: its number of months.
     """
 
     name: str
@@ -84,13 +84,13 @@ class Unit(NamedTuple):
         return datetime.date(year, month + 1, 1)
 
     def text(self, number: int) -> str:
-        """One of them as a person writes it."""
+        """A period as people write it."""
         day = self.begins(number)
         part = {1: f"-{day.month:02}", 3: f" Q{day.month // 3 + 1}", 12: ""}[self.months]
         return f"{day.year:04}{part}"
 
     def ranges(self, firsts: Iterable[int]) -> tuple[str, ...]:
-        """Names of ranges of them, the first and the last of which are open.
+        """Names of ranges of periods; the first and last range are open.
 
         Args:
             firsts: with which each but the first range begins, rising.
@@ -106,4 +106,4 @@ class Unit(NamedTuple):
 
 
 UNITS = (Unit("month", 1), Unit("quarter", 3), Unit("year", 12))
-"""From the shortest to the longest."""
+"""All periods, from shortest to longest."""

@@ -1,4 +1,4 @@
-"""Reads files of known margins, which may be anybody's."""
+"""Reads files of known margins, which are untrusted."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ def read_margins(path: Path, survey: Survey) -> tuple[Margin, ...]:
     these have, or as Parquet (``open_sheet``).
 
     Args:
-        path: the file.
-        survey: whose attributes it is about.
+        survey: the survey with these attributes.
 
     Raises:
-        UsageError: it is not a table of margins of this survey; says what is wrong.
+        UsageError: the file is not a table of margins of this survey.
         CannotFinishError: it takes more time or memory than is given to a file of its length.
     """
     with within_usual_budget(path):

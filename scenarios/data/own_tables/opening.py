@@ -1,4 +1,4 @@
-"""Opens a person's table, wherever it is."""
+"""Opens a user's table from any source."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from scenarios.files.parquet import load_pyarrow
 _PARQUET = b"PAR1"
 
 IN_MEMORY = "the table"
-"""What errors call a table in memory."""
+"""Name of a table in memory in errors."""
 
 
 def open_sheet(source: Source, given: Format | None = None) -> Sheet:
-    """Find out what a table is, and read the names of its columns.
+    """Detect the format of a table, and read its column names.
 
     Args:
         source: the path of a file of text, Parquet, SPSS or Stata, or a table in memory
             (``Frame.of``).
-        given: how it is written.
+        given: the table's format.
 
     Raises:
         UsageError: it cannot be read, is empty or not a table, or a column's name is missing or
@@ -42,7 +42,7 @@ def open_sheet(source: Source, given: Format | None = None) -> Sheet:
             return _frame_sheet(Frame.of(source))
     path = Path(source)
     with _naming(str(path)):
-        if path.suffix.lower() == ".parquet" or _begins(path) == _PARQUET:
+        if path.suffix.lower() == ".parquet" or _first_bytes(path) == _PARQUET:
             return _parquet_sheet(path)
         if is_statistics_file(path):
             return statistics_sheet(path)
@@ -50,9 +50,9 @@ def open_sheet(source: Source, given: Format | None = None) -> Sheet:
 
 
 def reading(source: Source) -> AbstractContextManager[object]:
-    """Let the block read a table, within what a file of its length may take.
+    """Limit the block's time and memory by the length of a table's file.
 
-    What a file of Parquet, SPSS or Stata unpacks to does not follow from its length.
+    The unpacked size of a Parquet, SPSS or Stata file does not follow from its length.
 
     Raises:
         CannotFinishError: it takes more time or memory.
@@ -96,14 +96,14 @@ def _parquet_sheet(path: Path) -> Sheet:
         return named_sheet(str(path), file.schema_arrow.names, read)
 
 
-def _begins(path: Path) -> bytes:
+def _first_bytes(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(len(_PARQUET))
 
 
 @contextmanager
 def _naming(source: str) -> Generator[None]:
-    """Make what is wrong with a table a usage error that names it."""
+    """Turn errors about a table into usage errors that name the table."""
     try:
         yield
     except OSError as error:

@@ -22,14 +22,14 @@ EPSILON, DELTA = 2.0, 1e-6
 
 
 class Terms(NamedTuple):
-    """On what terms people are asked.
+    """Terms of a proposed survey.
 
     Args:
-        variant: its name.
-        epsilon: what a respondent's answers may cost, in nats; None if nothing bounds that.
-        noise: what is added to counts, ``coins`` or ``none``; None if it does not count.
-        delta: of coins, the probability for which epsilon need not hold.
-        parties: how many take part, for whom coins are sized; 0 where it does not matter.
+        variant: name of the variant.
+        epsilon: largest cost of a respondent's answers, in nats; None if unbounded.
+        noise: noise of counts, ``coins`` or ``none``; None for other variants.
+        delta: delta of the coins' epsilon.
+        parties: number of parties that coins are sized for; 0 where it does not matter.
     """
 
     variant: str = "rr-independent"
@@ -45,13 +45,13 @@ USUAL = Terms()
 def plan_text(
     proposal: Proposal, title: str, terms: Terms = USUAL, remark: str | None = None
 ) -> str:
-    """The text of a plan, a TOML file, with what was found in comments.
+    """Text of a plan in TOML, with findings as comments.
 
     Args:
-        proposal: what is asked.
-        title: of the survey.
+        proposal: the proposal.
+        title: the survey's title.
         terms: on which it is asked.
-        remark: what they are expected to lead to; None for nothing.
+        remark: expected usefulness in words, if known.
     """
     return "\n".join(_lines(proposal, title, terms, remark)) + "\n"
 
@@ -110,7 +110,7 @@ def _records(written: Format) -> Iterator[str]:
 
 
 def _column(proposed: Proposed) -> Iterator[str]:
-    """Findings in a column, decisions about it, and its attributes."""
+    """Lines on a column: findings, decisions, and its attributes."""
     if not proposed.questions:
         said = [*proposed.notes, *(decision.said for decision in proposed.decisions)]
         yield from _comment(f"{proposed.column}: {'; '.join(said)}")
@@ -129,20 +129,28 @@ def _column(proposed: Proposed) -> Iterator[str]:
 
 
 def _terms(terms: Terms) -> Iterator[str]:
-    """Lines on the protocol and what it may cost, each with what it means."""
-    yield _said(f"variant = {toml_text(terms.variant)}", "the protocol")
+    """Lines on the protocol and its cost, each with its meaning."""
+    yield _with_comment(f"variant = {toml_text(terms.variant)}", "the protocol")
     if terms.noise == "none":
-        yield _said('noise = "none"', "exact sums: no epsilon bounds what they tell")
+        yield _with_comment('noise = "none"', "exact sums: no epsilon bounds what they tell")
     elif terms.noise is not None:
-        yield _said(f"noise = {toml_text(terms.noise)}", 'in every cell; "none" sums exactly')
-        yield _said(f"epsilon = {terms.epsilon}", "of a respondent, if enough parties are honest")
-        yield _said(f"delta = {terms.delta}", "with which probability that need not hold")
-        yield _said(f"parties = {terms.parties}", "how many take part, for whom coins are sized")
+        yield _with_comment(
+            f"noise = {toml_text(terms.noise)}", 'in every cell; "none" sums exactly'
+        )
+        yield _with_comment(
+            f"epsilon = {terms.epsilon}", "of a respondent, if enough parties are honest"
+        )
+        yield _with_comment(f"delta = {terms.delta}", "with which probability that need not hold")
+        yield _with_comment(
+            f"parties = {terms.parties}", "how many take part, for whom coins are sized"
+        )
     else:
-        yield _said(f"epsilon = {terms.epsilon}", "what a respondent's answers may cost, in nats")
+        yield _with_comment(
+            f"epsilon = {terms.epsilon}", "what a respondent's answers may cost, in nats"
+        )
 
 
-def _said(line: str, means: str) -> str:
+def _with_comment(line: str, means: str) -> str:
     return f"{line:<28}  # {means}"
 
 
@@ -173,7 +181,6 @@ def _question(question: Question) -> Iterator[str]:
 
 
 def _texts(proposal: Proposal, title: str) -> Iterator[str]:
-    """The words of the questions, as people read them."""
     yield "[[texts]]                     # what people read; asks, consent and contact say who asks"
     if proposal.language == UNKNOWN:
         yield from _comment("decide: their language is not known; write its tag, such as en")
@@ -204,7 +211,7 @@ def toml_text(text: str) -> str:
 
 
 def _array(parts: Iterable[str], before: str) -> str:
-    """An array on one line if it fits, else on several."""
+    """An array, on one line if it fits."""
     items: Sequence[str] = [*parts]
     line = f"[{', '.join(items)}]"
     if len(before) + len(line) <= _WIDTH:

@@ -1,6 +1,6 @@
-"""A first plan for a person's own table: what its columns hold, as attributes to ask about.
+"""A first plan for a user's own table: its columns as attributes.
 
-Whatever is proposed follows from the answers in the table, so it tells about them.
+The proposal depends on the answers in the table, so it reveals something about them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from protocol.errors import SurveyError, UsageError
 from protocol.surveys.dataframes import text_of
 from protocol.surveys.survey import Attribute, listed
 from scenarios.data.own_tables.coding import number_in
-from scenarios.data.own_tables.counting import counted, sampled
+from scenarios.data.own_tables.counting import count_answers, sampled
 from scenarios.data.own_tables.forms.form import UNKNOWN, Form, language_tag
 from scenarios.data.own_tables.forms.reading import form_in, is_form
 from scenarios.data.own_tables.opening import open_sheet, reading
@@ -32,11 +32,11 @@ from scenarios.data.own_tables.proposals.columns import (
     left_out,
     unused,
 )
-from scenarios.data.own_tables.proposals.dated import of_dates
-from scenarios.data.own_tables.proposals.labelled import of_labels, with_labels
-from scenarios.data.own_tables.proposals.lists import of_lists
-from scenarios.data.own_tables.proposals.numbers import numbers_of, of_mixed, of_numbers
-from scenarios.data.own_tables.proposals.texts import of_texts
+from scenarios.data.own_tables.proposals.dated import propose_dates
+from scenarios.data.own_tables.proposals.labelled import propose_labels, with_labels
+from scenarios.data.own_tables.proposals.lists import propose_lists
+from scenarios.data.own_tables.proposals.numbers import propose_mixed, propose_numbers, read_numbers
+from scenarios.data.own_tables.proposals.texts import propose_texts
 from scenarios.data.own_tables.sheets import Format, Labels, Sheet, Source, tidied
 from scenarios.wording.formatting import count, some
 
@@ -52,11 +52,11 @@ class Proposal(NamedTuple):
     """Proposal for a table.
 
     Args:
-        source: what the table is called.
-        rows: how many it has.
-        format: how it is written, with the cells that were taken for no answer.
-        columns: what is proposed for each.
-        title: of the survey; empty if the source has none.
+        source: name of the table.
+        rows: number of rows.
+        format: the table's format, with the cells taken for no answer.
+        columns: a proposal for each column.
+        title: title of the survey; empty if the source has none.
         language: the tag of that of the words.
     """
 
@@ -69,7 +69,7 @@ class Proposal(NamedTuple):
 
     @property
     def is_of_form(self) -> bool:
-        """True if it is made from questions alone: a table without rows is refused."""
+        """True for a proposal from a form, which has no rows."""
         return self.rows == 0
 
     @property
@@ -78,9 +78,9 @@ class Proposal(NamedTuple):
         return tuple(each.words for each in self.columns if each.words is not None)
 
     def decisions(self) -> list[str]:
-        """Decisions that a person has to make, a line each, those first that concern most rows.
+        """Decisions for a person, one per line, those that concern most rows first.
 
-        Columns of which the same is to be decided share a line.
+        Columns with equal decisions share a line.
         """
         columns: dict[tuple[Matter, str], list[str]] = {}
         rows: Counter[tuple[Matter, str]] = Counter()
@@ -99,7 +99,7 @@ class Proposal(NamedTuple):
 
 
 def concerned(rows: int) -> str:
-    """The end of a line about so many rows; empty where there are none."""
+    """End of a line with a number of rows; empty for 0."""
     return f" ({count(rows, 'row')})" if rows else ""
 
 
@@ -115,8 +115,8 @@ def propose(
 ) -> Proposal:
     """Propose attributes for the columns of a table, or for the questions of a form.
 
-    What is proposed for a table is made from the answers in it, so it reveals something of them.
-    ``plan_text`` writes it down for a person to read and edit.
+    A proposal for a table depends on its answers, so it reveals something about them. ``plan_text``
+    writes it for a person to read and edit.
 
     Args:
         source: the path of a table, a file of CSV, Parquet, SPSS or Stata; that of a form, an
@@ -130,7 +130,7 @@ def propose(
             several.
         header: whether the first row of a CSV file names the columns; None if it should, and is
             to be refused where it looks like a record.
-        language: of the words: in an XLSForm one that it has, by its name or tag; else their tag.
+        language: language of the words, by tag; for an XLSForm also by its own name.
 
     Raises:
         UsageError: it cannot be read, its rows do not make a table, it is a malformed form, none of
@@ -144,10 +144,10 @@ def propose(
         limits = Limits(bins, most, rare, ignore_case)
         path = Path(source) if isinstance(source, str | PathLike) else None
         if path is not None and is_form(path):
-            return _of_form(form_in(path, limits, language))
+            return _form_proposal(form_in(path, limits, language))
         sheet = open_sheet(source, Format(header=header is not False))
         if path is not None and is_form(path, sheet.names):
-            return _of_form(form_in(path, limits, language))
+            return _form_proposal(form_in(path, limits, language))
         if language is not None and not sheet.labels:
             raise UsageError(
                 f"{sheet.source}: language {language!r}: expected a form, or a file of SPSS or "
@@ -156,17 +156,16 @@ def propose(
         return _proposal(sheet, limits, header)._replace(language=language_tag(language))
 
 
-def _of_form(form: Form) -> Proposal:
-    """The proposal for a form, of which no answers are known."""
+def _form_proposal(form: Form) -> Proposal:
     _expect_questions(form.source, form.columns, "question")
     return Proposal(form.source, 0, Format(), form.columns, form.title, form.language)
 
 
 def _expect_questions(source: str, columns: Sequence[Proposed], what: str = "column") -> None:
-    """Refuse a source without anything to ask about.
+    """Refuse a source that has nothing to ask.
 
     Raises:
-        UsageError: says why of the first columns.
+        UsageError: the source has nothing to ask; gives the reasons of the first columns.
     """
     if not any(each.questions for each in columns):
         said = "; ".join(f"{each.column}: {each.decisions[-1].said}" for each in columns[:LISTED])
@@ -176,16 +175,16 @@ def _expect_questions(source: str, columns: Sequence[Proposed], what: str = "col
 def _proposal(sheet: Sheet, limits: Limits, header: bool | None) -> Proposal:
     decimal = "."
     if sheet.delimiter != ",":
-        decimal = _guess_decimal([_merged(counter) for counter in sampled(sheet)])
+        decimal = _guess_decimal([_merge(counter) for counter in sampled(sheet)])
     rows, missing, alike_names = 0, set[str](), []
     proposed: dict[str, Proposed] = {}
-    for name, counter in counted(sheet):
+    for name, counter in count_answers(sheet):
         rows = counter.total()
-        answers = _merged(counter, decimal)
+        answers = _merge(counter, decimal)
         missing |= answers.missing.keys() - {""}
         if _is_answer(name, answers, decimal):
             alike_names.append(name)
-        proposed[name] = _labelled(name, answers, decimal, limits, sheet.labels.get(name))
+        proposed[name] = _propose_labelled(name, answers, decimal, limits, sheet.labels.get(name))
     if not rows:
         raise UsageError(f"{sheet.source}: has no records")
     if header is None and sheet.delimiter is not None and 2 * len(alike_names) > len(sheet.names):
@@ -194,7 +193,7 @@ def _proposal(sheet: Sheet, limits: Limits, header: bool | None) -> Proposal:
             f"{listed(sheet.names)}; expected names, or --no-header where there are none (--header "
             "if these are the names)"
         )
-    columns = tuple(_apart(proposed[name], sheet.names) for name in sheet.names)
+    columns = tuple(_rename_clashes(proposed[name], sheet.names) for name in sheet.names)
     _expect_questions(sheet.source, columns)
     written = Format(
         delimiter=sheet.delimiter,
@@ -206,8 +205,8 @@ def _proposal(sheet: Sheet, limits: Limits, header: bool | None) -> Proposal:
     return Proposal(sheet.source, rows, written, columns)
 
 
-def _apart(proposed: Proposed, names: Sequence[str]) -> Proposed:
-    """The same, with no attribute of a list called like a column."""
+def _rename_clashes(proposed: Proposed, names: Sequence[str]) -> Proposed:
+    """The same proposal, with attributes of lists renamed where they clash with columns."""
     questions = tuple(
         each if each.column is None else replace(each, name=unused(each.name, names))
         for each in proposed.questions
@@ -215,7 +214,7 @@ def _apart(proposed: Proposed, names: Sequence[str]) -> Proposed:
     return proposed._replace(questions=questions)
 
 
-def _merged(cells: Mapping[Any, int], decimal: str = ".") -> Answers:
+def _merge(cells: Mapping[Any, int], decimal: str = ".") -> Answers:
     counts: Counter[str] = Counter()
     missing: Counter[str] = Counter()
     spelt: dict[str, Any] = {}
@@ -233,42 +232,40 @@ def _merged(cells: Mapping[Any, int], decimal: str = ".") -> Answers:
 
 
 def _is_answer(name: str, answers: Answers, decimal: str) -> bool:
-    """Check whether the name of a column could be one of its answers."""
+    """Check whether a column's name could be one of its answers."""
     if name in answers.counts:
         return True
     number = number_in(name, decimal)
     if number is None or not answers.counts:
         return False
-    found = numbers_of(answers.counts, decimal)
+    found = read_numbers(answers.counts, decimal)
     return found is not None and min(found.values()) <= number <= max(found.values())
 
 
 def _guess_decimal(columns: Sequence[Answers]) -> str:
     """A comma if more columns are numbers with it than with a point.
 
-    Of numbers whose points all set thousands apart, in a table without commas between its fields,
-    it is the comma as well.
+    A comma also if all points separate thousands, in a table without commas between its fields.
     """
 
     def numbers(decimal: str) -> list[Answers]:
-        return [each for each in columns if each.counts and numbers_of(each.counts, decimal)]
+        return [each for each in columns if each.counts and read_numbers(each.counts, decimal)]
 
     commas, points = numbers(","), numbers(".")
     thousands = any("." in cell for each in commas for cell in each.counts)
     return "," if len(commas) > len(points) or (thousands and len(commas) == len(points)) else "."
 
 
-def _labelled(
+def _propose_labelled(
     name: str, answers: Answers, decimal: str, limits: Limits, labels: Labels | None
 ) -> Proposed:
-    """The proposal for a column, with its labels where it has any."""
     if labels is None:
-        return _proposed(name, answers, decimal, limits)
-    proposed = of_labels(name, answers, labels, limits)
-    return with_labels(proposed or _proposed(name, answers, decimal, limits), labels)
+        return _propose(name, answers, decimal, limits)
+    proposed = propose_labels(name, answers, labels, limits)
+    return with_labels(proposed or _propose(name, answers, decimal, limits), labels)
 
 
-def _proposed(name: str, answers: Answers, decimal: str, limits: Limits) -> Proposed:
+def _propose(name: str, answers: Answers, decimal: str, limits: Limits) -> Proposed:
     counts = answers.counts
     notes, decisions = [], []
     try:
@@ -285,13 +282,13 @@ def _proposed(name: str, answers: Answers, decimal: str, limits: Limits) -> Prop
         return left_out(name, "it is empty", answers.rows, notes)
     if len(counts) == 1 and not answers.missing:
         return left_out(name, "all rows are the same", answers.rows, notes)
-    found = numbers_of(counts, decimal)
+    found = read_numbers(counts, decimal)
     if found is not None:
-        return of_numbers(name, answers, found, limits).after(notes, decisions)
+        return propose_numbers(name, answers, found, limits).after(notes, decisions)
     proposed = (
-        of_dates(name, answers, limits)
-        or of_lists(name, answers, limits)
-        or of_mixed(name, answers, decimal, limits)
-        or of_texts(name, answers, limits)
+        propose_dates(name, answers, limits)
+        or propose_lists(name, answers, limits)
+        or propose_mixed(name, answers, decimal, limits)
+        or propose_texts(name, answers, limits)
     )
     return proposed.after(notes, decisions if proposed.questions else ())

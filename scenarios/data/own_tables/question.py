@@ -1,4 +1,4 @@
-"""A question on a person's own table: an attribute, and how cells become its categories."""
+"""A question about a user's table: an attribute, and the coding of cells into categories."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ NOT_TICKED_OR_TICKED = ("no", "yes")
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An attribute, and how the cells of a column become its categories.
+    """An attribute, and the coding of a column's cells into its categories.
 
     Args:
         name, categories, ordinal, missing: of the ``Attribute``. With edges, categories may be left
             out: they are named by what they hold. So they may with ``ticked``: ``no`` and ``yes``.
-        column: of the table; by default the name. Several questions may have one column.
+        column: column of the table; by default the name. Questions may share a column.
         missing_cells: cells of this column that stand for no answer, beside those of the table.
         ignore_case: a cell that is not a category is taken for the one from which it differs by
             case and blanks alone.
@@ -96,7 +96,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return Attribute(name=name, categories=categories, ordinal=self.ordinal, missing=missing)
 
     def _check_fields(self, name: str) -> None:
-        """Refuse fields that would have no effect, or whose values mean nothing."""
+        """Refuse fields without effect and meaningless values."""
         if self.dates is not None:
             if not is_order(self.dates):
                 raise SurveyError(
@@ -125,7 +125,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def _ranges(
         self, name: str, categories: tuple[str, ...], missing: str | None
     ) -> tuple[str, ...]:
-        """The categories of ranges between edges, and after them those of other cells."""
+        """Categories of ranges between edges, followed by those of other cells."""
         kinds = {isinstance(edge, datetime.date) for edge in self.edges}
         numbers = (-math.inf, *map(edge_number, self.edges), math.inf)
         if len(kinds) > 1 or any(not low < high for low, high in pairwise(numbers)):
@@ -156,7 +156,7 @@ def edge_number(edge: float | datetime.date) -> float:
     return edge.toordinal() if isinstance(edge, datetime.date) else edge
 
 
-def alike(text: str) -> str:
+def normalize(text: str) -> str:
     """Common form of texts that differ by case and blanks alone."""
     return "".join(text.split()).casefold()
 
@@ -164,7 +164,7 @@ def alike(text: str) -> str:
 def _check_apart(name: str, categories: Sequence[str]) -> None:
     first: dict[str, str] = {}
     for category in categories:
-        other = first.setdefault(alike(category), category)
+        other = first.setdefault(normalize(category), category)
         if other != category:
             raise SurveyError(
                 f"ignore_case: categories {shown(other)} and {shown(category)} differ by case or "

@@ -1,4 +1,4 @@
-"""A person's table, wherever it is: a file of text, Parquet, SPSS or Stata, or in memory."""
+"""Users' tables from any source: text, Parquet, SPSS or Stata files, or memory."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from protocol.surveys.dataframes import Cell, text_of
 from protocol.surveys.survey import listed, shown
 
 BLOCK = 1 << 11
-"""How many rows are read at one time."""
+"""Number of rows read at a time."""
 
 
 class Format(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Format of a table; what is None is found in the file.
+    """Format of a table; fields that are None are detected.
 
     Args:
-        delimiter: one character between two fields of a text file.
-        encoding: of a text file, by a name that Python knows.
+        delimiter: the character between two fields of a text file.
+        encoding: a text file's encoding, by its name in Python.
         header: whether the first row of a text file names the columns; without it they are called
             ``column 1`` and so on.
-        decimal: what stands before the decimals of a number that is text: a point or a comma.
+        decimal: decimal sign of numbers in text, a point or a comma.
         missing_cells: cells that stand for no answer, as an empty one does.
         stratum: the column with the stratum of each respondent, for trials with ``[weights]``.
     """
@@ -40,7 +40,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     stratum: str | None = None
 
     def check(self) -> None:
-        """Make sure that a table can be written so.
+        """Check that this format is possible.
 
         Raises:
             UsageError: names the field.
@@ -75,7 +75,7 @@ class Labels(NamedTuple):
         ask: the question.
         values: a label by cell, in the order of their codes; without cells for no answer.
         missing: a label by cell that stands for no answer; empty where it has none.
-        ranges: of numbers that stand for no answer, as a person reads them.
+        ranges: ranges of numbers for no answer, as people write them.
         ordinal: whether the order of the cells has a meaning.
     """
 
@@ -91,14 +91,14 @@ Blocks = Callable[[Sequence[int]], Iterator[list[Sequence[Cell]]]]
 
 
 class Sheet(NamedTuple):
-    """A table of which nothing but the names of its columns has been kept.
+    """A table with its column names; rows are read on demand.
 
     Args:
-        source: what errors call it: its path, or ``the table``.
-        names: of its columns, tidied.
+        source: name in errors: the path, or ``the table``.
+        names: tidied column names.
         read: reads it.
-        delimiter, encoding: how a text file is written, given or found; None for another source.
-        labels: of columns, by name, in a file that has them.
+        delimiter, encoding: format of a text file, given or detected; None for other sources.
+        labels: labels by column, for files that have them.
     """
 
     source: str
@@ -115,7 +115,7 @@ class Sheet(NamedTuple):
             Of each column the cells of as many rows.
 
         Raises:
-            UsageError: what is there is not a table; says where.
+            UsageError: the source is not a table; the message says where.
         """
         place = {name: place for place, name in enumerate(self.names)}
         return self.read([place[column] for column in columns])
@@ -124,11 +124,11 @@ class Sheet(NamedTuple):
 def named_sheet(
     source: str, names: Sequence[str], read: Blocks, *, where: str = "the table"
 ) -> Sheet:
-    """A sheet whose columns are called so.
+    """A sheet with these column names.
 
     Args:
-        source: what errors call it.
-        names: as they are written.
+        source: name in errors.
+        names: column names as written.
         read: reads it.
         where: they are written.
 

@@ -13,7 +13,7 @@ from scenarios.errors import install_command
 
 _READERS = {".sav": "read_sav", ".zsav": "read_sav", ".dta": "read_dta"}
 _CELLS = 1 << 21
-"""How many cells are read at one time: a file unpacks to more than its length."""
+"""Number of cells read at a time, as a file unpacks to more than its length."""
 
 
 def is_statistics_file(path: Path) -> bool:
@@ -27,7 +27,7 @@ def statistics_sheet(path: Path) -> Sheet:
     Cells for which the file declares that they stand for no answer are empty.
 
     Raises:
-        UsageError: pyreadstat is not installed, or it is no such file.
+        UsageError: pyreadstat is not installed, or the file is of another kind.
         OSError: it cannot be read.
         MemoryError: it takes more than the process may.
     """
@@ -53,7 +53,6 @@ def statistics_sheet(path: Path) -> Sheet:
 
 
 def _read(path: Path, **given: Any) -> tuple[Mapping[str, list[Any]], Any]:
-    """Columns of a file, and what it says of them."""
     try:
         import pyreadstat
     except ImportError as error:
@@ -75,9 +74,8 @@ def _read(path: Path, **given: Any) -> tuple[Mapping[str, list[Any]], Any]:
 
 
 def _labels(name: str, meta: Any) -> Labels:
-    """Labels of a column in a file."""
     is_text = meta.readstat_variable_types.get(name) == "string"
-    # Beside numbers, Stata has labels for its kinds of no answer, which are letters.
+    # Stata labels its letters for missing values, too.
     labels = meta.variable_value_labels.get(name, {})
     values = {value: labels[value] for value in labels if isinstance(value, str) == is_text}
     ordered = [*values] if is_text else sorted(values)

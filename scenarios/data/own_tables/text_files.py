@@ -13,14 +13,14 @@ from protocol.errors import UsageError
 from protocol.surveys.dataframes import Cell
 from protocol.surveys.formulas import unescape_formula
 from scenarios.data.own_tables.sheets import BLOCK, Format, Sheet, named_sheet
-from scenarios.files.kinds import kind_of
+from scenarios.files.kinds import detect_kind
 from scenarios.wording.formatting import count
 
 DELIMITERS = (",", ";", "\t", "|")
-"""What is tried between fields, in this order."""
+"""Delimiters to try, in order."""
 
 ENCODINGS = ("utf-8", "cp1252", "latin-1")
-"""What is tried where there is no byte order mark. The last one fits any bytes."""
+"""Encodings to try without a byte order mark. The last fits any bytes."""
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -36,7 +36,7 @@ _TRIED_CHARACTERS = 1 << 20
 
 
 def text_sheet(path: Path, given: Format) -> Sheet:
-    """Find out how a table is written, and read its header.
+    """Detect the format of a text table, and read its header.
 
     Raises:
         UsageError: the file is not text, is empty, or has a header with a name that is missing or
@@ -45,7 +45,7 @@ def text_sheet(path: Path, given: Format) -> Sheet:
     """
     with path.open("rb") as content:
         begins = content.read(16)
-    kind = kind_of(path)
+    kind = detect_kind(path)
     if kind is not None and kind.what not in _TEXTS:
         raise UsageError(f"{path}: {kind.what}; {kind.advice or 'expected a table'}")
     encoding = given.encoding or _guess_encoding(path, begins)
@@ -60,7 +60,7 @@ def text_sheet(path: Path, given: Format) -> Sheet:
         raise UsageError(f"{path}: has NUL characters; expected a table as text")
     delimiter = given.delimiter or _guess_delimiter(start)
     try:
-        header = next(_parsed(start, delimiter))
+        header = next(_first_rows(start, delimiter))
     except csv.Error as error:
         raise UsageError(f"{path}: the first row: not a table: {_in_words(error)}") from error
     if not any(map(str.strip, header)):
@@ -95,7 +95,7 @@ def _rows(
                 next(reader)
             while block := list(islice(reader, BLOCK)):
                 if blank or {*map(len, block)} != {width}:
-                    blank, block = _judged(path, block, width, before, blank)
+                    blank, block = _check_widths(path, block, width, before, blank)
                 before += len(block)
                 if block:
                     yield block
@@ -121,7 +121,7 @@ def _in_words(error: csv.Error) -> str:
 
 
 def _broken_line(path: Path, encoding: str, delimiter: str) -> int:
-    """The line on which the first row begins that is not one of a table, from 1."""
+    """The line, from 1, where the first unreadable row starts."""
     line = 1
     with path.open(encoding=encoding, newline="") as file:
         reader = csv.reader(file, delimiter=delimiter, skipinitialspace=True, strict=True)
@@ -131,10 +131,10 @@ def _broken_line(path: Path, encoding: str, delimiter: str) -> int:
     return line
 
 
-def _judged(
+def _check_widths(
     path: Path, block: list[list[str]], width: int, before: int, blank: int
 ) -> tuple[int, list[list[str]]]:
-    """The first blank row, 0 for none, and the rows before it."""
+    """Check the widths of rows; return the first blank row, or 0, and the rows before it."""
     for number, row in enumerate(block, before + 1):
         if not row or (len(row) == 1 < width and not row[0].strip()):
             blank = blank or number
@@ -162,20 +162,20 @@ def _guess_encoding(path: Path, begins: bytes) -> str:
     raise AssertionError("latin-1 fits any bytes")
 
 
-def _parsed(start: str, delimiter: str) -> Iterator[list[str]]:
-    """The first rows, the last one perhaps cut short."""
+def _first_rows(start: str, delimiter: str) -> Iterator[list[str]]:
+    """The first rows; the last may be cut short."""
     return csv.reader(
         start.splitlines(keepends=True), delimiter=delimiter, skipinitialspace=True, strict=True
     )
 
 
 def _guess_delimiter(start: str) -> str:
-    """The delimiter that cuts most of the first rows into as many fields as the first one."""
+    """The delimiter that gives most of the first rows as many fields as the header."""
     best, most = DELIMITERS[0], 0.0
     for delimiter in DELIMITERS:
         rows: list[list[str]] = []
         try:
-            rows.extend(islice(_parsed(start, delimiter), _TRIED_ROWS))
+            rows.extend(islice(_first_rows(start, delimiter), _TRIED_ROWS))
         except csv.Error:
             if len(rows) < 2:
                 continue

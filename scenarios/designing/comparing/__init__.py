@@ -1,1 +1,1 @@
-"""The errors of variants on a person's own records: measured, beside what is predicted."""
+"""Errors of variants on a user's own records, measured and predicted."""

@@ -11,7 +11,7 @@ from protocol.session.variant import Variant
 from protocol.surveys.survey import shown
 from protocol.variants import BUILT_IN, Spl
 from protocol.variants.oracles.names import ORACLES
-from scenarios.designing.candidates import Candidate, Wanted, of_variant, own_candidate
+from scenarios.designing.candidates import Candidate, Wanted, own_candidate, variant_candidates
 from scenarios.running.loading import find_variant, split_path
 from scenarios.wording.hints import did_you_mean, name_hint
 
@@ -31,11 +31,11 @@ class Named(NamedTuple):
 
     @property
     def own(self) -> bool:
-        """True if it is of a file of a person's own."""
+        """True for a variant in a user's own file."""
         return split_path(self.given)[0] is not None
 
 
-def named(text: str) -> Named:
+def parse_name(text: str) -> Named:
     """Resolve a name: ``spl``, one way such as ``smp:oue``, an oracle for ``spl``, or
     ``PATH.py:Class``.
 
@@ -56,15 +56,14 @@ def named(text: str) -> Named:
     return Named(text, BUILT_IN[family], whole if colon else "")
 
 
-def chosen(
+def choose_candidates(
     names: Sequence[Named], wanted: Wanted, parameters: Mapping[str, Any]
 ) -> tuple[Candidate, ...]:
     """Candidates to be compared at one epsilon, each once.
 
     Args:
-        names: what a person means.
-        wanted: what it is for.
-        parameters: of the plan; a variant of a person's own takes those that it has.
+        names: names from the command line.
+        parameters: the plan's parameters; a user's own variant takes those that it has.
 
     Raises:
         UsageError: a variant has no such candidate.
@@ -76,7 +75,7 @@ def chosen(
 def _candidates(name: Named, wanted: Wanted, parameters: Mapping[str, Any]) -> Sequence[Candidate]:
     if name.own:
         return (own_candidate(name.cls, parameters, wanted),)
-    found = of_variant(name.cls, wanted)
+    found = variant_candidates(name.cls, wanted)
     ways = [each.name for each in found]
     if not name.candidate or ways == [name.cls.name]:
         return found

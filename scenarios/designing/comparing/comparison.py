@@ -1,4 +1,4 @@
-"""A comparison of variants on a person's own records: measured errors beside predicted ones."""
+"""Comparison of variants on a user's own records: measured and predicted errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from protocol.simulation.mapping import Map, one_by_one
 from protocol.surveys.records import Records
 from scenarios.designing.assumed import Given
 from scenarios.designing.candidates import Candidate
-from scenarios.designing.predicting import NotEstimatedError, predicted
+from scenarios.designing.predicting import NotEstimatedError, predict
 from scenarios.designing.summing import AmongHonest
 from scenarios.designing.targets import Target
 from scenarios.designing.trying import (
@@ -30,7 +30,7 @@ from scenarios.designing.trying import (
 )
 
 EXACT_RUNS = 3
-"""How many runs there are of a variant that is predicted to have no error."""
+"""Number of runs of a variant that is predicted to have no error."""
 
 CHANCE = 1e-4
 """How often a variant that errs as predicted is said to differ, in many runs.
@@ -53,19 +53,19 @@ class Measured(NamedTuple):
     """A variant at an epsilon.
 
     Args:
-        variant: its name, as ``Candidate`` has it.
-        epsilon: what a respondent's reports may cost at most.
-        chosen: its parameters, as a person would state them.
+        variant: the variant's name as in ``Candidate``.
+        epsilon: limit on the cost of a respondent's reports.
+        chosen: its parameters in words.
         why: why it was not run; empty if it was, and all below says nothing if not.
-        among: what its epsilon rests on; None if it holds whoever conspires.
+        among: the honest parties that its epsilon rests on; None if it holds whoever conspires.
         bounded: whether an epsilon bounds it, whoever conspires.
         by_law: whether no messages were sent.
-        runs: how many there were.
-        failed: how many of them gave no estimate, for too few parties answered.
+        runs: number of runs.
+        failed: number of runs without an estimate, as too few parties answered.
         predicted: the error that its own closed form says it has; None without a closed form.
         raw: the root mean squared error of the raw shares; None if no run gave an estimate.
-        projected: that of the projected shares.
-        held: how many of the intervals held the true share, from 0 to 1.
+        projected: the error of the projected shares.
+        held: share of intervals that contain the true share.
         unknown: the share of the cells whose interval is unknown.
     """
 
@@ -93,9 +93,9 @@ class Measured(NamedTuple):
 
     @property
     def apart(self) -> float | None:
-        """Excess of measured over predicted in Monte Carlo errors; None where it is unknown.
+        """Excess of measured over predicted in Monte Carlo errors; None if unknown.
 
-        Logarithms are compared: those of squares over few runs are less skewed.
+        It compares logarithms, as squares over few runs are more skewed.
         """
         if self.raw is None or self.predicted is None:
             return None
@@ -119,7 +119,7 @@ class Measured(NamedTuple):
 
     @property
     def is_exact(self) -> bool:
-        """True if it is predicted to have no error."""
+        """True if the predicted error is 0."""
         return self.predicted is not None and self.predicted < _NOTHING
 
     @property
@@ -132,11 +132,11 @@ class Comparison(NamedTuple):
     """Result of a comparison.
 
     Args:
-        title: of the survey.
-        respondents: how many records there are.
-        target: whose cells' errors were measured.
-        setup: how runs were held.
-        measured: of each variant and epsilon.
+        title: the survey's title.
+        respondents: number of respondents.
+        target: tables with measured errors.
+        setup: setup of the runs.
+        measured: a result for each variant and epsilon.
     """
 
     title: str
@@ -150,7 +150,7 @@ class Compared(NamedTuple):
     """Subject of a comparison.
 
     Args:
-        epsilon: what a respondent's reports may cost at most.
+        epsilon: limit on the cost of a respondent's reports.
         candidate: a variant with its parameters, or why there is none.
     """
 
@@ -172,21 +172,21 @@ def compare(
 ) -> Comparison:
     """Measure the errors of variants, in runs on known records.
 
-    What is the same at several epsilons, such as exact sums, is run once.
+    A candidate that is the same at several epsilons, such as an exact sum, is run once.
 
     Args:
         compared: variants with their parameters.
-        records: of everybody.
-        target: whose cells' errors are measured.
-        runs: of each variant at each epsilon.
+        records: records of all respondents.
+        target: tables with measured errors.
+        runs: number of runs of each variant at each epsilon.
         seed: every run's seed follows from it.
-        parties: over how many the records are dealt where messages are sent or parties vanish.
+        parties: number of parties, where messages are sent or parties drop out.
         dropout: the probability with which a party vanishes before it answers.
-        projection: of the tables whose errors are measured beside those of the raw ones.
+        projection: projection of further tables to measure next to the raw ones.
         carried: carries out the runs.
 
     Raises:
-        ProtocolError: a run fails though nobody has vanished.
+        ProtocolError: a run fails without dropouts.
         UsageError: no variant applies, an estimate does not have the tables, or as of the sweep.
     """
     setup = Setup(tables=target.tables, parties=parties, dropout=dropout, projection=projection)
@@ -195,9 +195,9 @@ def compare(
         variant = each.candidate.variant
         if variant is not None and _find_case(variant, cases) is None:
             stream = Stream(secret_of(seed)).derive(f"compared {len(cases)}")
-            cases.append(_planned(variant, records, target, setup, runs, stream))
+            cases.append(_plan_case(variant, records, target, setup, runs, stream))
     if all(case.why for case in cases):
-        first = _measured(compared[0], cases)
+        first = _measure(compared[0], cases)
         raise UsageError(f"none of the variants applies; {first.variant}: {first.why}")
     found = iter(carried(missed_in, [piece for case in cases for piece in case.pieces]))
     for case in cases:
@@ -207,7 +207,7 @@ def compare(
         respondents=len(records),
         target=target,
         setup=setup,
-        measured=tuple(_measured(each, cases) for each in compared),
+        measured=tuple(_measure(each, cases) for each in compared),
     )
 
 
@@ -217,7 +217,7 @@ class _Case:
 
     Attributes:
         why: why it is not run; empty if it is.
-        missed: what each run missed, once they are done.
+        missed: errors of each run, once they are done.
     """
 
     variant: Variant
@@ -232,13 +232,13 @@ def _find_case(variant: Variant, cases: Sequence[_Case]) -> _Case | None:
     return next((case for case in cases if case.variant == variant), None)
 
 
-def _planned(
+def _plan_case(
     variant: Variant, records: Records, target: Target, setup: Setup, runs: int, stream: Stream
 ) -> _Case:
     stays = 1 - setup.dropout
     answered, staying = (max(1, round(stays * each)) for each in (len(records), setup.parties))
     try:
-        prediction = predicted(variant, answered, target, Given(records), parties=staying)
+        prediction = predict(variant, answered, target, Given(records), parties=staying)
     except NotEstimatedError as error:
         return _Case(variant=variant, why=str(error))
     expected = None if prediction is None else prediction.rmse
@@ -253,7 +253,7 @@ def _planned(
     )
 
 
-def _measured(compared: Compared, cases: Sequence[_Case]) -> Measured:
+def _measure(compared: Compared, cases: Sequence[_Case]) -> Measured:
     candidate = compared.candidate
     said = Measured(
         candidate.name, compared.epsilon, candidate.chosen, candidate.why, candidate.among
@@ -279,7 +279,6 @@ def _measured(compared: Compared, cases: Sequence[_Case]) -> Measured:
 
 
 def _mean(values: Sequence[float]) -> Figure | None:
-    """The mean over the runs."""
     if not values:
         return None
     spread = np.std(values, ddof=1) / math.sqrt(len(values)) if len(values) > 1 else math.nan
@@ -287,7 +286,7 @@ def _mean(values: Sequence[float]) -> Figure | None:
 
 
 def _root(squares: Sequence[float]) -> Figure | None:
-    """The root of the mean over the runs; its error by the delta method."""
+    """The square root of the mean over the runs; its error by the delta method."""
     found = _mean(squares)
     if found is None:
         return None

@@ -97,15 +97,15 @@ class Reported:
 
     def joint(self) -> Floats:
         """RR-Ind-Joint in every run (Algorithm 3): both inverses applied to the reports' table."""
-        return self._unmixed(self._unmixed(self.shares, 0), 1)
+        return self._unmix(self._unmix(self.shares, 0), 1)
 
     def product(self) -> Floats:
         """RR-Ind in every run (Algorithm 2): the outer product of the estimated margins."""
-        first = self._unmixed(self.shares.sum(axis=2, keepdims=True), 0)
-        second = self._unmixed(self.shares.sum(axis=1, keepdims=True), 1)
+        first = self._unmix(self.shares.sum(axis=2, keepdims=True), 0)
+        second = self._unmix(self.shares.sum(axis=1, keepdims=True), 1)
         return first * second
 
-    def _unmixed(self, tables: Floats, attribute: int) -> Floats:
+    def _unmix(self, tables: Floats, attribute: int) -> Floats:
         keep = self.keeps[attribute]
         return keep.unmixing([keep.size], [0]).apply(tables, 1 + attribute)
 
@@ -114,13 +114,13 @@ class Reported:
         found = {"rr_ind": self._away(self.product()), "rr_ind_joint": self._away(self.joint())}
         return {f"{name}_{of}": found[name][of] for of in ("mse", "mae") for name in found}
 
-    def of_tables(self, tables: Floats) -> dict[str, Any]:
+    def measures(self, tables: Floats) -> dict[str, Any]:
         """Measures of some tables, one per run: Cramer's V after clip-and-rescale, and errors."""
         v = np.array([cramers_v(np.maximum(table, 0.0)) for table in tables])
         return {"cramers_v": v if self.random else v[0], **self._away(tables)}
 
     def _away(self, tables: Floats) -> dict[str, Any]:
-        """Arrays over the runs; of the one table that was not drawn, numbers."""
+        """Squared and absolute errors: arrays over the runs, or numbers for exact tables."""
         away = tables - self.truth
         found = {"mse": np.mean(away**2, axis=(1, 2)), "mae": np.mean(np.abs(away), axis=(1, 2))}
         return found if self.random else {name: values[0] for name, values in found.items()}

@@ -103,29 +103,29 @@ def _example(asked: Asked[Nothing]) -> Sample | list[Sample]:
         both = dict.fromkeys(EXAMPLE.names, KEEP)
         repeats = Reported.asked(asked, records, both, generator=asked.generator())
         views = {"RR-Ind": repeats.product(), "RR-Ind-Joint": repeats.joint()}
-        return [Sample.of(repeats.of_tables(views[shows]), shows=shows) for shows in views]
+        return [Sample.of(repeats.measures(views[shows]), shows=shows) for shows in views]
     if of == "data and stated reports":
         found = {"data": cramers_v(DATA), "reports": cramers_v(REPORTS)}
         return Sample.of(found, shows="Cramer's V")
     expected = Reported.exact(TRUTH, keeps)
     if of == MARGINS:
-        return _described("RR-Ind", expected.product())
+        return _table_sample("RR-Ind", expected.product())
     if of in (TENTHS, HUNDREDTHS):
         remark = (
             "This gives the printed cells: lambda = (.2875, .1625, .2625, .2875) rounded to (.3, "
             ".2, .3, .3), so they sum to 1.1, and their V is not .8."
         )
         rounded = Reported.exact(TRUTH, keeps, of=10 if of == TENTHS else 100)
-        return _described("RR-Ind-Joint", rounded.joint(), remark if of == TENTHS else "")
+        return _table_sample("RR-Ind-Joint", rounded.joint(), remark if of == TENTHS else "")
     stated = Reported.counted(DATA, keeps, REPORTS[np.newaxis])
     return [
-        _described(
+        _table_sample(
             "RR-Ind",
             stated.product(),
             "Both margins of the stated reports are (.5, .5), so RR-Ind is .25 everywhere; the "
             "printed table is the product of the data's true margins.",
         ),
-        _described(
+        _table_sample(
             "RR-Ind-Joint",
             stated.joint(),
             "The printed cells do not follow from the stated reports: a rounded lambda was "
@@ -134,7 +134,7 @@ def _example(asked: Asked[Nothing]) -> Sample | list[Sample]:
     ]
 
 
-def _described(shows: str, tables: Floats, remark: str = "") -> Sample:
+def _table_sample(shows: str, tables: Floats, remark: str = "") -> Sample:
     """A table's cells, its distance from the data and its Cramer's V."""
     cells = dict(zip(CELLS, tables.ravel(), strict=True))
     mae, v = np.mean(np.abs(tables[0] - TRUTH)), cramers_v(np.maximum(tables[0], 0.0))
@@ -187,7 +187,7 @@ def _mode(reported: Reported) -> str:
 
 
 def _facts(truth: Floats, reported: Reported) -> dict[str, float]:
-    """Facts on the data, and where the estimators of a distribution are equally good."""
+    """Facts about the data, with the number of respondents at which both estimators err alike."""
     return {
         "cramers_v": cramers_v(reported.truth),
         "break_even_n": break_even_n(truth, reported.keeps),
@@ -298,12 +298,12 @@ def _figure(asked: Asked[Shown]) -> Sample | list[Sample]:
         "RR-Ind": reported.product(),
         "RR-Ind-Joint": reported.joint(),
     }[shows]
-    first = Sample.of(reported.of_tables(tables), shows=shows, **settings)
+    first = Sample.of(reported.measures(tables), shows=shows, **settings)
     return [first, *_cells(of, shows, reported, tables[0])]
 
 
 def _cells(of: Data, shows: str, reported: Reported, table: Floats) -> list[Sample]:
-    """The first run's table, a row per category of the first attribute."""
+    """The first run's table, one row per category of the first attribute."""
     survey = of.records.survey
     first, second = survey.attributes
     errors = np.full(table.shape, np.nan) if reported.random and shows == "reports" else None
@@ -326,15 +326,15 @@ def _cells(of: Data, shows: str, reported: Reported, table: Floats) -> list[Samp
 
 
 def _estimate(survey: Survey, reported: Reported, n: int) -> LinearEstimate[JointReports]:
-    """The first run's reports as the aggregator has them."""
+    """The aggregator's view of the first run's reports."""
     keeps = zip(survey.names, reported.keeps, strict=True)
     blocks = tuple(Block((name,), keep) for name, keep in keeps)
     counts = Counts.from_table(np.rint(reported.shares[0] * n).astype(np.int64))
     return LinearEstimate(JointReports(survey, blocks, counts))
 
 
-def _break_even(found: Found[Shown]) -> list[str]:
-    """Points where the estimators are equally good: on the axes of Figures 5 to 8, on Adult."""
+def _break_even_notes(found: Found[Shown]) -> list[str]:
+    """Points where both estimators err alike: on the axes of Figures 5 to 8, and on Adult."""
     design = Design()
     n = f"{design.n:,}"
     v = break_even_v(lambda v: correlated_distribution(design.d, v=v), design.keeps, design.n)
@@ -369,7 +369,7 @@ def _break_even(found: Found[Shown]) -> list[str]:
 # Sections 3.2, 3.4 and 3.5
 
 
-def _composed(asked: Asked[Nothing]) -> dict[str, Any]:
+def _check_composition(asked: Asked[Nothing]) -> dict[str, Any]:
     """Theorems 1 and 2 and Corollary 1, by dense matrices."""
     sizes = [int(size) for size in asked.cell["sizes"].split(" x ")]
     each = [KeepUniform.with_epsilon(size, epsilon=asked.cell["epsilon"]) for size in sizes]
@@ -385,8 +385,8 @@ def _composed(asked: Asked[Nothing]) -> dict[str, Any]:
     }
 
 
-def _bounded(asked: Asked[Nothing]) -> dict[str, Any]:
-    """Theorem 3, of RR-Ind without sampling: the squared distance from a product of margins."""
+def _check_bound(asked: Asked[Nothing]) -> dict[str, Any]:
+    """Theorem 3, on RR-Ind without sampling: the squared distance from a product of margins."""
     d, v = asked.cell["d"], asked.cell["v"]
     table = correlated_distribution(d, v=v)
     margins = np.outer(table.sum(axis=1), table.sum(axis=0))
@@ -478,7 +478,7 @@ SCENARIOS = experiment_scenarios(
             "Break-even points are where the expected squared errors of both estimators are equal, "
             "in closed form: RR-Ind-Joint is the better one above them (of d: below).",
         ),
-        observed=_break_even,
+        observed=_break_even_notes,
         picture=Picture(
             title="Where RR-Ind-Joint is nearer to the true table than RR-Ind",
             figures=("rr_ind_mae", "rr_ind_joint_mae"),
@@ -497,7 +497,7 @@ SCENARIOS = experiment_scenarios(
         name="ind-joint-theorems",
         summary="RR-Ind-Joint, Theorems 1 and 2, Corollary 1: composed matrices and their epsilon.",
         cells=grid(sizes=("2 x 2", "5 x 2", "16 x 15", "9 x 7 x 2"), epsilon=(0.5, 1.0, 2.0)),
-        measure=_composed,
+        measure=_check_composition,
         notes=("by dense matrices, which the estimates never make",),
         picture=Picture(
             title="Attributes that are randomized apart cost the sum",
@@ -510,7 +510,7 @@ SCENARIOS = experiment_scenarios(
         name="ind-joint-theorem-3",
         summary="RR-Ind-Joint, Theorem 3: the squared error of RR-Ind and its bound.",
         cells=grid(d=(2, 5, 10, 20), v=(0.1, 0.5, 1.0)),
-        measure=_bounded,
+        measure=_check_bound,
         notes=(
             "without sampling, as the theorem; with it the variance of the margins is added",
             "both steps of the printed proof are the wrong way round; as V^2 (d-1) is the sum of "

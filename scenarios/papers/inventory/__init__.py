@@ -134,7 +134,7 @@ def papers() -> tuple[Paper, ...]:
     )
 
 
-def known() -> Mapping[str, Values]:
+def known_values() -> Mapping[str, Values]:
     """The figures of ours, by item and name."""
     return msgspec.json.decode(
         (files(__name__) / "measured.json").read_bytes(), type=dict[str, dict[str, float]]
@@ -162,7 +162,7 @@ def measure(
 
 def page() -> str:
     """The page of the papers, as Markdown."""
-    values = known()
+    values = known_values()
     parts = [(files(__name__) / "intro.txt").read_text().rstrip()]
     everything = [item for paper in papers() for item in paper.items]
     with_command = sum(bool(item.command) for item in everything)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from scenarios.papers.inventory import known, measure, page
+from scenarios.papers.inventory import known_values, measure, page
 
 
 def run(arguments: Sequence[str]) -> Mapping[str, Any]:
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str]) -> int:
     """Write the page that is named."""
     path, *flags = arguments
     if flags:
-        figures, file = dict(known()), Path(__file__).parent / "measured.json"
+        figures, file = dict(known_values()), Path(__file__).parent / "measured.json"
         for key, values in measure(run, only=flags[1] if flags[1:] else ""):
             figures[key] = values
             file.write_text(json.dumps(figures, indent=1) + "\n")

@@ -77,7 +77,7 @@ class Tests(Errors, frozen=True, kw_only=True):
     epsilon: Annotated[float, Meta(gt=0, le=20, description="of a report")] = 1.1
 
 
-def variant_of(method: str, *, k: int, epsilon: float) -> Any:
+def method_variant(method: str, *, k: int, epsilon: float) -> Any:
     """The variant that a method is by messages."""
     given = {"unary": "oue"} if method in OUE else {}
     return (METHODS | OUE)[method](survey=taxi_survey(D), k=k, epsilon=epsilon, **given)
@@ -92,13 +92,13 @@ def drawn_trips(n: int, generator: np.random.Generator) -> Counts:
 def _estimates(
     asked: Asked[Any], *, k: int, epsilon: float, cells: Counts | None = None
 ) -> Iterator[tuple[Counts, ReleasedMarginals]]:
-    """The trips of every run and what is estimated of them, by law or by messages.
+    """Trips and estimate of every run, by law or by messages.
 
     Args:
         cells: the same trips in every run; else each has its own.
     """
     generator, method = asked.generator(), asked.cell["method"]
-    variant = variant_of(method, k=k, epsilon=epsilon)
+    variant = method_variant(method, k=k, epsilon=epsilon)
     for _ in range(1 if asked.live else asked.runs):
         trips = drawn_trips(asked.parameters.n, generator) if cells is None else cells
         if asked.live:
@@ -110,7 +110,7 @@ def _estimates(
 
 
 def _variations(asked: Asked[Errors]) -> dict[str, Floats]:
-    """Figure 6: the mean total variation of one method in every run, each of trips of its own."""
+    """Figure 6: mean total variation of one method in every run, with new trips in each."""
     estimates = _estimates(asked, k=asked.cell["k"], epsilon=asked.cell["epsilon"])
     found = np.array([distances(estimate, cells) for cells, estimate in estimates])
     return {"raw": found[:, 0], "simplex": found[:, 1]}
@@ -184,7 +184,7 @@ def statistics(estimate: ReleasedMarginals) -> Floats:
 
 
 def _tests(asked: Asked[Tests]) -> list[Sample]:
-    """Figure 7: both tests of every pair in every run, about one set of trips, as the paper has."""
+    """Figure 7: both tests of every pair in every run, on one set of trips as in the paper."""
     cells = drawn_trips(asked.parameters.n, np.random.default_rng((asked.seed, 7)))
     estimates = _estimates(asked, k=2, epsilon=asked.parameters.epsilon, cells=cells)
     found = np.stack([statistics(estimate) for _, estimate in estimates])
@@ -208,8 +208,8 @@ def _tests(asked: Asked[Tests]) -> list[Sample]:
 # What was found
 
 
-def _led(found: Found[Errors]) -> list[str]:
-    """Nearest methods for every k."""
+def _leader_notes(found: Found[Errors]) -> list[str]:
+    """The most accurate methods, for every k."""
     said = []
     for k in WAYS:
         orders = []
@@ -226,8 +226,8 @@ def _led(found: Found[Errors]) -> list[str]:
     return said
 
 
-def _rejected(found: Found[Tests]) -> list[str]:
-    """Methods with naive statistics nearer to the exact ones, and how often tests reject."""
+def _rejection_notes(found: Found[Tests]) -> list[str]:
+    """Comparison of naive with exact statistics, and rejection rates of the tests."""
     said, apart = [], {}
     for method in COMPARED:
         rows = [row for row in found.rows if row.settings["method"] == method]
@@ -255,9 +255,9 @@ def _rejected(found: Found[Tests]) -> list[str]:
 
 
 def _sizes(asked: Asked[Nothing]) -> dict[str, Any]:
-    """The bits of a report, and the theorem's number of coefficients."""
+    """Bits of a report, and the number of coefficients by the theorem."""
     k = asked.cell["k"]
-    plan = variant_of(asked.cell["method"], k=k, epsilon=1.0).plan
+    plan = method_variant(asked.cell["method"], k=k, epsilon=1.0).plan
     return {
         "bits": report_bits(plan.method, d=D, k=k),
         "choices": plan.choices,
@@ -287,7 +287,7 @@ def _transform(asked: Asked[Nothing]) -> dict[str, Any]:
 def _falling(asked: Asked[Nothing]) -> dict[str, Any]:
     """The standard error of a coefficient of k attributes, in closed form; theta is 0."""
     method, epsilon, n = (asked.cell[name] for name in ("method", "epsilon", "n"))
-    plan = variant_of(method, k=2, epsilon=epsilon).plan
+    plan = method_variant(method, k=2, epsilon=epsilon).plan
     error = math.sqrt((report_noise(plan).own + 1) / (n / plan.choices))
     return {"error": error, "error epsilon sqrt(N)": error * epsilon * math.sqrt(n)}
 
@@ -356,7 +356,7 @@ SCENARIOS = experiment_scenarios(
             "MargHT are one method, and their order is chance",
             "oue: the bits of InpRR and MargRR with the 1 kept with probability 1/2",
         ),
-        observed=_led,
+        observed=_leader_notes,
         picture=Picture(
             title="InpHT is nearest to the true marginals of two and three bits",
             figures=("raw",),
@@ -380,7 +380,7 @@ SCENARIOS = experiment_scenarios(
             "a statistic that knows of the noise is smaller by as much as the tables are less "
             "certain, and need not be near the exact one",
         ),
-        observed=_rejected,
+        observed=_rejection_notes,
         picture=Picture(
             title="The naive test rejects independent pairs too",
             by=("method", "pair"),

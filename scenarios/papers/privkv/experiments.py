@@ -122,7 +122,7 @@ def _setting(cell: Mapping[str, Any]) -> Setting:
     return Setting(synthetic(cell["population"]), cell.get("epsilon", epsilon), cell.get("n", N))
 
 
-def _found(asked: Asked[Any], of: Setting) -> Mapping[Method, Estimated]:
+def _estimates(asked: Asked[Any], of: Setting) -> Mapping[Method, Estimated]:
     """Estimates of each method in every run; by messages, EM and PrivKV in one."""
     population, epsilon, n = of
     if not asked.live:
@@ -136,12 +136,11 @@ def _found(asked: Asked[Any], of: Setting) -> Mapping[Method, Estimated]:
 
 
 def _frequencies(asked: Asked[Nothing]) -> dict[str, Any]:
-    """Squared errors of frequencies."""
     of = _setting(asked.cell)
     randomizer = PrivKV.with_budget(len(of.population.keys), epsilon=of.epsilon)
     errors: dict[str, Any] = {
         method: squared_errors(estimate.frequencies, of.population.frequencies) / UNIT
-        for method, estimate in _found(asked, of).items()
+        for method, estimate in _estimates(asked, of).items()
     }
     expected = expected_squared_error(of.population, randomizer, of.n) / UNIT
     return errors | {"expected of both moments": expected}
@@ -153,7 +152,7 @@ def _movielens(data: Path | str | None) -> KeyPopulation:
 
 
 def _means(asked: Asked[Movies]) -> dict[str, Any] | list[Sample]:
-    """Means at one point of a figure, or of all keys of one."""
+    """Means at one point of a figure, or of all keys."""
     cell, figure = asked.cell, asked.cell["figure"]
     if figure not in MOVIES:
         of = _setting(cell)
@@ -161,7 +160,7 @@ def _means(asked: Asked[Movies]) -> dict[str, Any] | list[Sample]:
         raise UsageError("by messages, expected a figure of a synthetic population, not 7 or 8")
     else:
         of = Setting(_movielens(asked.data), cell["epsilon"], asked.parameters.respondents)
-    found = _found(asked, of)
+    found = _estimates(asked, of)
     if figure in KEYS:
         samples = []
         for key, true in enumerate(of.population.means):
@@ -198,7 +197,7 @@ def _table(asked: Asked[Nothing]) -> dict[str, Any]:
     }
 
 
-def _recovered(asked: Asked[Nothing]) -> dict[str, Any]:
+def _check_recovery(asked: Asked[Nothing]) -> dict[str, Any]:
     """Theorem 1: frequencies and means from expected counts, by each estimate."""
     population, epsilon = synthetic(asked.cell["data"]), asked.cell["epsilon"]
     randomizer = PrivKV.with_budget(len(population.keys), epsilon=epsilon)
@@ -216,7 +215,7 @@ def _recovered(asked: Asked[Nothing]) -> dict[str, Any]:
 
 
 def _virtual(asked: Asked[Nothing]) -> dict[str, Any]:
-    """The means after so many rounds that the aggregator works out by itself."""
+    """Means after virtual rounds, which the aggregator computes by itself."""
     population, virtual = synthetic(asked.cell["data"]), asked.cell["virtual"]
     randomizer = PrivKV.with_budget(len(population.keys), epsilon=asked.cell["epsilon"])
     # Every number of rounds works on the same reports.
@@ -363,7 +362,7 @@ SCENARIOS = experiment_scenarios(
         name="privkv-theorem-1",
         summary="EM for PrivKV, Theorem 1: what the estimates make of expected counts.",
         cells=grid(data=SYNTHETIC, epsilon=(1.0, 4.0)),
-        measure=_recovered,
+        measure=_check_recovery,
         notes=(
             "the largest errors over 50 keys without any sampling; what is left is bias. In "
             "PrivKV's means fakes count as values, and EM's four states cannot be told apart",

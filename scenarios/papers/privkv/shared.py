@@ -61,9 +61,10 @@ def drawn_rounds(
 ) -> Counts:
     """Counts of the symbols of PrivKVM's last round in independent runs, shape (runs, d, 3).
 
-    Exact: a respondent's key, level and perturbed key are drawn once. Given these, the signs that
-    those of one key and level send are independent in every round, and so are those of fakes, whose
-    mean is what the round before estimated, clipped; 0 at first, and of a key without a report.
+    Exact: a respondent's key, level and perturbed key are drawn once. Given these, the signs sent
+    by respondents of the same key and level are independent in every round, and so are the signs of
+    fakes. The mean of fakes is the clipped estimate of the round before: 0 in the first round, and
+    for a key without reports.
     """
     each = randomizer.each
     p_1, q_1 = each.key_response.diagonal, each.key_response.off_diagonal

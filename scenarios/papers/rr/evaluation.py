@@ -48,6 +48,7 @@ from scenarios.papers.rr.shared import (
     adult_population,
     cluster_tables,
     described,
+    estimate_tables,
     formed,
     joint_tables,
     method_tables,
@@ -57,15 +58,14 @@ from scenarios.papers.rr.shared import (
     report,
     run_clusters,
     single_blocks,
-    tables_of,
 )
 from scenarios.running.queries import (
     Errors,
     EstimatedTables,
     Pair,
     draw_sets,
-    errors_of,
     evaluate,
+    query_errors,
     set_size,
 )
 from scenarios.running.reproduction import Picture
@@ -107,7 +107,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _errors(asked: Asked[Parameters], copies: int) -> Sample:
-    """The relative errors of queries, each of a run of its own; by messages all of one run."""
+    """Relative errors of queries: one query per run by law, all queries to one run by messages."""
     population, cell, own = adult_population(asked.data, copies), asked.cell, asked.parameters
     survey, generator, loosely = population.survey, asked.generator(), False
     if asked.live:
@@ -123,7 +123,9 @@ def _errors(asked: Asked[Parameters], copies: int) -> Sample:
         )
         clusters = tuple(block.attributes for block in joint.source.blocks)
         printed = asked.reading == "printed"
-        estimated = repeated(product_of_blocks(joint, own.project) if printed else tables_of(joint))
+        estimated = repeated(
+            product_of_blocks(joint, own.project) if printed else estimate_tables(joint)
+        )
     else:
         loosely = asked.reading == "reconstruction"
         clusters = formed(asked, tv=cell["tv"], td=cell["td"], copies=copies, learnt=own.dependence)
@@ -145,7 +147,7 @@ def _of_runs(
     sigma: float,
     loosely: bool = False,
 ) -> Errors:
-    """The errors of one query for each of the runs; by messages all are put to one run."""
+    """Errors of one query per run; by messages all queries go to the same run."""
     found = evaluate(
         population.survey.sizes,
         population.table,
@@ -173,8 +175,8 @@ def printed_blocks(survey: Survey, clusters: Clusters, *, p: float) -> tuple[Blo
     return tuple(blocks)
 
 
-def _observed(found: Found[Parameters]) -> list[str]:
-    """Check whether T_d made any difference."""
+def _replicate_notes(found: Found[Parameters]) -> list[str]:
+    """Note that T_d made no difference, if so."""
     formed = {(row.settings["tv"], row.remark) for row in found.rows}
     of_td = {row.settings["td"] for row in found.rows}
     if len(of_td) > 1 and len(formed) == len({tv for tv, _ in formed}):
@@ -245,8 +247,8 @@ def _independent(asked: Asked[Nothing]) -> list[Sample]:
     return samples
 
 
-def _peaks(found: Found[Nothing]) -> list[str]:
-    """Statements of the text about Figure 2, beside what was measured."""
+def _peak_notes(found: Found[Nothing]) -> list[str]:
+    """Claims of the text about Figure 2, next to the measurements."""
     notes = []
     for method in (RANDOMIZED, INDEPENDENT):
         absolute = {
@@ -274,7 +276,7 @@ def best_thresholds(p: float) -> tuple[int, float]:
 
 
 def _methods(asked: Asked[Nothing]) -> list[Sample]:
-    """Figure 3; by messages one run of RR-Clusters, asked the questions of all runs."""
+    """Figure 3; by messages one run of RR-Clusters answers the questions of all runs."""
     population, (tv, td) = adult_population(asked.data), best_thresholds(asked.cell["p"])
     methods: Mapping[str, Tables]
     if asked.live:
@@ -293,7 +295,7 @@ def _methods(asked: Asked[Nothing]) -> list[Sample]:
 
 
 def _queries(asked: Asked[Nothing]) -> list[Sample]:
-    """Queries on more attributes, of all methods and of RR-Joint and Kronecker too."""
+    """Queries on more attributes, with RR-Joint and Kronecker among the methods."""
     ways = asked.cell["attributes"]
     methods, found = _whole_runs(asked, "queries", FEWER_SIGMAS, tv=TV, td=TD, ways=ways, more=True)
     names = [f"sigma {sigma}" for sigma in FEWER_SIGMAS]
@@ -330,7 +332,7 @@ def _whole_runs(
         methods = dict(method_tables(alone, together))
         if more:
             joint = joint_tables(population, p, generator)
-            methods |= {KRONECKER: tables_of(alone), JOINT: joint}
+            methods |= {KRONECKER: estimate_tables(alone), JOINT: joint}
         runs.append(_asked_about(asked, methods, sigmas, generator, ways=ways, count=QUESTIONS))
     return methods, np.stack(runs)
 
@@ -352,12 +354,12 @@ def _asked_about(
         true = population.table(places).reshape(-1)
         tables = np.stack([table(places).reshape(-1) for table in methods.values()])
         sets = [draw_sets(true.size, set_size(true.size, s), 1, generator) for s in sigmas]
-        errors = errors_of(np.concatenate(sets), true=true, estimated=tables[:, np.newaxis])
+        errors = query_errors(np.concatenate(sets), true=true, estimated=tables[:, np.newaxis])
         found.append(errors.relative)
     return np.stack(found, axis=2)
 
 
-def _ranked(found: Found[Nothing]) -> list[str]:
+def _rank_notes(found: Found[Nothing]) -> list[str]:
     notes = []
     for p in dict.fromkeys(row.settings["p"] for row in found.rows):
         tv, td = best_thresholds(p)
@@ -402,7 +404,7 @@ SCENARIOS = experiment_scenarios(
             readings=READINGS,
             statistic="median",
             notes=NOTES,
-            observed=_observed,
+            observed=_replicate_notes,
             picture=PICTURE,
         )
         for number, whom, copies in ((1, "Adult", 1), (2, "Adult x 6", 6))
@@ -415,7 +417,7 @@ SCENARIOS = experiment_scenarios(
         live=True,
         runs=1000,
         statistic="median",
-        observed=_peaks,
+        observed=_peak_notes,
         picture=Picture(
             title="RR-Independent is nearer to the true counts than the raw reports",
             names=_COVERAGE,
@@ -437,7 +439,7 @@ SCENARIOS = experiment_scenarios(
             "the text has RR-Independent best for p of 0.1 and 0.3, clusters and adjustment better "
             "for larger p at sigma below 0.3, and little difference from there on",
         ),
-        observed=_ranked,
+        observed=_rank_notes,
         picture=Picture(
             title="Clusters and adjustment help at small coverages where p is large",
             names=_COVERAGE,

@@ -111,7 +111,7 @@ def cluster_tables(
     by_name = {name: block for block in blocks for name in block.attributes}
 
     def shares(block: Block, names: tuple[str, ...], runs: int) -> Floats:
-        raw = _drawn(population.counts(block.attributes), _keep(block), generator, runs)
+        raw = _draw_shares(population.counts(block.attributes), _keep(block), generator, runs)
         whole = clipped(raw) if project == "first" else raw
         found = marginal(whole, ("runs", *block.attributes), ("runs", *names))
         return clipped(found) if project == "last" else found
@@ -134,9 +134,9 @@ def pair_tables(
 ) -> EstimatedTables:
     """Estimated counts of pairs from the same reports, without taking anything for independent.
 
-    A marginal of a keep randomizer is one that keeps as often, so the reports on a pair have their
-    law from its own table: of one cluster, or of two that are randomized apart. It is unmixed, and
-    clipped last.
+    A marginal of a keep randomizer is one that keeps as often. So the law of the reports on a pair
+    follows from the pair's own table, in one cluster or in two that are randomized apart. The
+    estimate is unmixed, and clipped last.
     """
     names, n = population.survey.names, population.n
     by_name = {name: block for block in blocks for name in block.attributes}
@@ -145,11 +145,11 @@ def pair_tables(
         left, right = (by_name[names[place]] for place in pair)
         true = population.table(pair)
         if left is right:
-            return n * clipped(_drawn(true, _keep(left), generator, runs))
+            return n * clipped(_draw_shares(true, _keep(left), generator, runs))
         keeps = _keep(left), _keep(right)
         raw = reported_pairs(true, keeps, generator, runs=runs) / n
         for axis, keep in enumerate(keeps, 1):
-            raw = _unmixed(raw, keep, axis)
+            raw = _unmix(raw, keep, axis)
         return n * clipped(raw)
 
     return tables
@@ -160,7 +160,7 @@ def joint_tables(population: Population, p: float, generator: np.random.Generato
     [whole] = matched_blocks(population.survey, [population.survey.names], p=p)
     return lambda places: (
         population.n
-        * clipped(_drawn(population.table(places), _keep(whole), generator, 1)).squeeze(0)
+        * clipped(_draw_shares(population.table(places), _keep(whole), generator, 1)).squeeze(0)
     )
 
 
@@ -171,15 +171,15 @@ def _keep(block: Block) -> float:
     return keep
 
 
-def _drawn(
+def _draw_shares(
     true: NDArray[np.int64], keep: float, generator: np.random.Generator, runs: int
 ) -> Floats:
-    """Raw shares of one table whose cells are randomized as one, in many runs."""
+    """Raw shares of one table in many runs, its cells randomized as one."""
     reported = reported_counts(true.reshape(-1), keep, generator, runs=runs) / true.sum()
-    return _unmixed(reported, keep, 1).reshape(runs, *true.shape)
+    return _unmix(reported, keep, 1).reshape(runs, *true.shape)
 
 
-def _unmixed(shares: Floats, keep: float, axis: int) -> Floats:
+def _unmix(shares: Floats, keep: float, axis: int) -> Floats:
     found: Floats = shares - (1 - keep) / shares.shape[axis] * shares.sum(axis=axis, keepdims=True)
     return found / keep
 
@@ -225,7 +225,7 @@ def learn(population: Population, p: float, learnt: Learnt, seed: int) -> Depend
 
 
 @functools.lru_cache(maxsize=8)
-def _learned(
+def _learn(
     data: Path | str | None, copies: int, p: float, learnt: Learnt, seed: int
 ) -> Dependences:
     return learn(adult_population(data, copies), p, learnt, seed)
@@ -236,7 +236,7 @@ def formed(
 ) -> Clusters:
     """The clusters of Adult that thresholds form."""
     p, seed = (0.0, 0) if learnt == "exact" else (asked.cell["p"], asked.seed)
-    found = _learned(asked.data, copies, p, learnt, seed)
+    found = _learn(asked.data, copies, p, learnt, seed)
     return cluster(found, adult_population(asked.data, copies).survey, tv=tv, td=td)
 
 
@@ -267,9 +267,9 @@ def method_tables(
     }
     if clustered is not None:
         methods |= {
-            INDEPENDENT + ADJUSTED: tables_of(AdjustedEstimate.of(alone), "none"),
+            INDEPENDENT + ADJUSTED: estimate_tables(AdjustedEstimate.of(alone), "none"),
             CLUSTERS: product_of_blocks(clustered),
-            CLUSTERS + ADJUSTED: tables_of(AdjustedEstimate.of(clustered), "none"),
+            CLUSTERS + ADJUSTED: estimate_tables(AdjustedEstimate.of(clustered), "none"),
         }
     return methods
 
@@ -295,7 +295,7 @@ def product_of_blocks(joint: LinearEstimate[JointReports], project: Project = "f
     return tables
 
 
-def tables_of(
+def estimate_tables(
     estimate: LinearEstimate[JointReports] | AdjustedEstimate, projection: Projection = "clip"
 ) -> Tables:
     """The estimate's own tables, whether their attributes are in one block or not."""

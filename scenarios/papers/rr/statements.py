@@ -40,7 +40,7 @@ class Level(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _one(asked: Asked[Any]) -> tuple[Floats, int, KeepUniform]:
-    """The shares of one attribute of Adult, the respondents, and how they report."""
+    """Shares of one attribute of Adult, the number of respondents, and the randomizer."""
     population = adult_population(asked.data)
     counts = population.counts((asked.cell["attribute"],))
     keep = KeepUniform.with_keep(len(counts), p=asked.cell["p"])
@@ -72,7 +72,7 @@ def _matrix(asked: Asked[Nothing]) -> dict[str, Any]:
 
 
 def _coverage(asked: Asked[Level]) -> dict[str, Any]:
-    """Definitions 1 and 2 with Expressions 5 and 6, and the bound of the answers."""
+    """Coverage by Definitions 1 and 2 of the bounds 5 and 6, and the bound of the answers."""
     shares, n, keep = _one(asked)
     level, a = 1 - asked.parameters.alpha, keep.uniform_keep
     reported = keep.matrix().T @ shares
@@ -99,7 +99,7 @@ def _factor(asked: Asked[Level]) -> Sample:
     return Sample.of({"": critical(1 - alpha / asked.cell["r"])}, alpha=alpha)
 
 
-def _above(found: Found[Level]) -> list[str]:
+def _above_notes(found: Found[Level]) -> list[str]:
     above = next((row.settings["r"] for row in found.rows if row.figures()[0].measured > 2), None)
     return [
         "the text (3.2) reads off that sqrt(B), a relative error, is above 200 %: of the r "
@@ -111,7 +111,7 @@ def _above(found: Found[Level]) -> list[str]:
 
 
 def _accuracy(asked: Asked[Level]) -> Sample:
-    """Section 3.3, and Bound 7: what RR-Joint would take, for the first attributes of Adult."""
+    """Section 3.3 and Bound 7: the cost of RR-Joint for the first attributes of Adult."""
     population, level = adult_population(asked.data), 1 - asked.parameters.alpha
     sizes, n = population.survey.sizes[: asked.cell["attributes"]], population.n
     cells = math.prod(sizes)
@@ -133,7 +133,7 @@ def _accuracy(asked: Asked[Level]) -> Sample:
 # Section 4.1
 
 
-def _measured(table: Floats, by: str) -> float:
+def _dependence(table: Floats, by: str) -> float:
     if by == "Cramer's V":
         return cramers_v(table)
     matrix = np.cov(np.indices(table.shape).reshape(2, -1), aweights=table.ravel(), ddof=0)
@@ -142,7 +142,7 @@ def _measured(table: Floats, by: str) -> float:
 
 
 def _order(asked: Asked[Nothing]) -> dict[str, Any]:
-    """Proposition 1 and Corollary 1 on the 28 pairs of Adult, their codes taken for numbers.
+    """Proposition 1 and Corollary 1 on the 28 pairs of Adult, with codes as numbers.
 
     The reports' tables are exact: what is expected, without any sampling.
     """
@@ -151,7 +151,7 @@ def _order(asked: Asked[Nothing]) -> dict[str, Any]:
     for pair in combinations(population.survey.names, 2):
         table = population.counts(pair) / population.n
         first, second = (KeepUniform.with_keep(size, p=p).matrix() for size in table.shape)
-        both.append((_measured(table, by), _measured(first.T @ table @ second, by)))
+        both.append((_dependence(table, by), _dependence(first.T @ table @ second, by)))
     true, found = np.array(both).T
     i, j = np.triu_indices(len(true), 1)
     return {
@@ -176,7 +176,7 @@ LIMIT = "the printed numbers are the limit: after k sweeps the margins are still
 
 
 def _example(asked: Asked[Nothing]) -> Sample:
-    """The first step, the weights after some sweeps beside their limit, or RR-Independent."""
+    """The first step, the weights after some sweeps next to their limit, or RR-Independent."""
     after = asked.cell["after"]
     if after == "the first attribute":
         step = adjust_records(RECORDS, [FIRST], sweeps=1).weights
@@ -195,7 +195,7 @@ def _example(asked: Asked[Nothing]) -> Sample:
 
 
 def _matrices(asked: Asked[Nothing]) -> dict[str, Any]:
-    """The printed matrices of 6.3.1 and 6.3.2 beside those that are used."""
+    """The printed matrices of 6.3.1 and 6.3.2 next to the ones in use."""
     survey, p = adult_population(asked.data).survey, asked.cell["p"]
     names = tuple(asked.cell["cluster"].split(" x "))
     sizes = [survey.attribute(name).size for name in names]
@@ -230,7 +230,7 @@ SCENARIOS = experiment_scenarios(
         notes=(
             "Equations 5 and 6 bound the error of lambda; that of pi is up to 1/a times as large",
         ),
-        observed=_above,
+        observed=_above_notes,
         picture=Picture(
             title="The factor of the error grows slowly with the categories",
             names={"": "sqrt(B)", "r": "categories r"},

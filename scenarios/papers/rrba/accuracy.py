@@ -92,7 +92,7 @@ def _people(name: NetworkName, n: int, seed: int, data: Path | str | None) -> Re
     return sample(network(name, data), n, seed)
 
 
-def tables_of(survey: Survey, ways: int, *, most: int, seed: int) -> list[tuple[str, ...]]:
+def choose_tables(survey: Survey, ways: int, *, most: int, seed: int) -> list[tuple[str, ...]]:
     """The tables of so many attributes: all of them, or as many at random."""
     m = len(survey.names)
     if math.comb(m, ways) <= most:
@@ -118,7 +118,7 @@ def distances(asked: Asked[Any], setting: Setting) -> dict[str, Floats]:
     if asked.live and cell["method"] != "RRBA":
         raise UsageError("by messages, expected the method 'RRBA': noise is a curator's")
     records = _people(cell["network"], own.n, asked.seed, asked.data)
-    tables = tables_of(records.survey, cell["ways"], most=own.tables, seed=asked.seed)
+    tables = choose_tables(records.survey, cell["ways"], most=own.tables, seed=asked.seed)
     found = []
     for names in tables[:1] if asked.live else tables:
         table = records.counts(names)
@@ -156,7 +156,7 @@ def distances(asked: Asked[Any], setting: Setting) -> dict[str, Floats]:
 def _by_law(
     asked: Asked[Any], setting: Setting, counts: NDArray[np.int64], generator: np.random.Generator
 ) -> Floats:
-    """Raw shares of known respondents, asked in blocks, in a new random order in every run."""
+    """Raw shares of known respondents, asked in blocks, in a new random order in each run."""
     own, runs = asked.parameters, asked.runs
     trials = Trials((runs,), counts.size, keep=setting.p, mix=own.mix, generator=generator)
     for true in dealt_blocks(counts, own.block, generator, trials=runs):
@@ -185,7 +185,7 @@ def _table(asked: Asked[Parameters], setting: Setting) -> Sample:
 
 
 def _spread(asked: Asked[FigureParameters]) -> dict[str, Any]:
-    """Distribution of the errors of Table 5 or 6 over runs and tables; by messages the mean."""
+    """Distribution of the errors of Table 5 or 6 over runs and tables; by messages their mean."""
     found = distances(asked, TABLES[asked.parameters.table])
     errors = {"l2": found["l2, projected"], "Jensen-Shannon": found["Jensen-Shannon"]}
     figures: dict[str, Any] = {f"{words}, mean": of.mean(axis=0) for words, of in errors.items()}

@@ -210,8 +210,8 @@ def mcindep(
     """MCIndep: the Monte Carlo test of independence of tables with Laplace noise.
 
     Gaboardi, Lim, Rogers and Vadhan, Differentially Private Chi-Squared Hypothesis Testing, 2016.
-    The two-step estimate of the noisy table says what H0 expects; tables are drawn from it, noised
-    and put through the same two steps; the statistic of the noisy table is ranked among theirs.
+    The two-step estimate of the noisy table is what H0 expects. Tables are drawn from it, noised
+    and put through the same two steps. The statistic of the noisy table is ranked among theirs.
     Their algorithm accepts a table whose estimate is too small to test: that is the rule
     ``fewer-than-5``.
 

@@ -76,9 +76,9 @@ class Trials:
     def ask(self, true_counts: ArrayLike) -> AskedBlock:
         """Ask the next block.
 
-        The reports have exactly the law of counts of per-record ones: of the respondents in cell v
-        Binomial(n_v, p) keep their answer, and all others, from whatever cell, report a draw from
-        the table, whose counts are multinomial, whoever they are.
+        The counts have exactly the law of per-record reports. Of the respondents in cell v,
+        Binomial(n_v, p) keep their answer. All others report a draw from the table, so their counts
+        are multinomial.
 
         Args:
             true_counts: integers, shape (..., K): of the respondents of this block.

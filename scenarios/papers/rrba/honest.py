@@ -93,7 +93,7 @@ def errors_of_mix(
 
 
 def _mixes(asked: Asked[Blocks]) -> Sample:
-    """One mix at an epsilon, or at a p that the paper compares."""
+    """One mix at an epsilon, or at a p from the paper."""
     cell, own = asked.cell, asked.parameters
     name, names = TABLES[cell["table"]]
     source, mix = network(name, asked.data), cell["mix"]
@@ -121,7 +121,7 @@ def _mixes(asked: Asked[Blocks]) -> Sample:
 
 
 def _people(asked: Asked[Blocks], source: Network) -> Records:
-    """The respondents of a run by messages, drawn anew."""
+    """Newly drawn respondents of a run by messages."""
     stream = asked.context.stream(f"records of {source.title}")
     return source.sample(asked.parameters.n, stream)
 
@@ -147,7 +147,7 @@ class Groups(NamedTuple):
     longest: int
 
 
-def groups_of(survey: Survey, epsilon: float, extent: Extent) -> Groups:
+def plan_groups(survey: Survey, epsilon: float, extent: Extent) -> Groups:
     """The variant's own groups, views and keep probabilities, at a total cost per respondent."""
     views = RRBA(survey=survey, k=2, p=0.5).plan.views
     longest = max(map(len, views))
@@ -202,9 +202,9 @@ def expected_of_groups(laws: Sequence[Floats], how: Groups, n: int) -> float:
 
 
 def _groups(asked: Asked[Blocks]) -> dict[str, Any]:
-    """All pairs of a network, one answer per client or its whole view."""
+    """All pairs of a network; each client answers one pair or its whole view."""
     cell, own, source = asked.cell, asked.parameters, network(asked.cell["network"], asked.data)
-    how = groups_of(source.survey, cell["epsilon"], cell["answers"])
+    how = plan_groups(source.survey, cell["epsilon"], cell["answers"])
     if asked.live:
         each = cell["epsilon"] / (how.longest if cell["answers"] == "view" else 1)
         records, extent = _people(asked, source), cell["answers"]
@@ -240,7 +240,7 @@ def times_of_truth(law: Floats, epsilon: float) -> float:
     return truth / expected_squared_error(law, mixed(law, 1.0), keep_at(epsilon, law.size), 1)
 
 
-def _compared(found: Found[Blocks]) -> list[str]:
+def _comparison_notes(found: Found[Blocks]) -> list[str]:
     laws = [
         network(name, found.asked.data).distribution(names).reshape(-1)
         for name, names in TABLES.values()
@@ -291,7 +291,7 @@ EXPERIMENT = Experiment(
         "one: a client answers about one pair, drawn in its view, with the whole epsilon. view: it "
         "answers about every pair of its view, with an equal part of epsilon each",
     ),
-    observed=_compared,
+    observed=_comparison_notes,
     picture=Picture(
         title="At equal epsilon the uniform table has the smallest error",
         x="epsilon",

@@ -57,7 +57,7 @@ class Parameters(Blocks, frozen=True, kw_only=True):
     draws: Annotated[int, Meta(ge=20, description="tables that a test draws to compare")] = 199
 
 
-def law_of(ways: int, v: float) -> Floats:
+def dependent_law(ways: int, v: float) -> Floats:
     """Binary attributes with one margin each, every pair of them with Cramer's V equal to v.
 
     With probability v all attributes have one value, drawn once; else each draws its own.
@@ -90,10 +90,7 @@ REMARKS: Mapping[str, str] = {
 def _reports(
     asked: Asked[Parameters], law: Floats, generator: np.random.Generator
 ) -> tuple[NDArray[np.int64], dict[str, Any]]:
-    """The counts of reports on tables with this law, (runs, 2, ...), and how they were made.
-
-    That is the keep probability, and the mean of the tables that fakes came from.
-    """
+    """Counts of reports on tables with this law, (runs, 2, ...), with their keep and mean fakes."""
     own, size = asked.parameters, law.size
     equal = asked.cell["method"] == EQUAL
     keep, mix = (keep_at(own.epsilon, size), 1.0) if equal else (own.p, own.mix)
@@ -117,8 +114,8 @@ def _reports(
     return trials.counts.reshape(shape), {"keep": keep, "fakes": trials.fakes.reshape(shape)}
 
 
-def _judged(asked: Asked[Parameters], law: Floats, generator: np.random.Generator) -> TestResult:
-    """A method's test of tables with this law, of a curator or of reports."""
+def _test(asked: Asked[Parameters], law: Floats, generator: np.random.Generator) -> TestResult:
+    """A method's test of tables with this law, on a curator's noisy tables or on reports."""
     own, method, ways = asked.parameters, asked.cell["method"], law.ndim
     if not method.startswith("RRBA"):
         exact = generator.multinomial(own.n, law.reshape(-1), size=asked.runs)
@@ -147,12 +144,14 @@ def _judged(asked: Asked[Parameters], law: Floats, generator: np.random.Generato
 
 
 def _tests(asked: Asked[Parameters]) -> Sample:
-    """A method on tables for which H0 is wrong, and on as many for which it is right."""
+    """One method on equally many tables with H0 false and with H0 true."""
     own, ways, method = asked.parameters, asked.cell["ways"], asked.cell["method"]
     local, generator = method.startswith("RRBA"), asked.generator()
     if asked.live and not local:
         raise UsageError("by messages, expected a method of RRBA: noise is a curator's")
-    wrong, right = (_judged(asked, law_of(ways, v), generator).rejects(LEVEL) for v in (own.v, 0.0))
+    wrong, right = (
+        _test(asked, dependent_law(ways, v), generator).rejects(LEVEL) for v in (own.v, 0.0)
+    )
     figures = {
         "rejects a wrong H0": wrong,
         "accepts a right H0": ~right,

@@ -27,7 +27,7 @@ from scenarios.running.reproduction import Picture
 
 
 def _views(asked: Asked[Nothing]) -> dict[str, Any]:
-    """Section 4: how many views there are, and how often they have each group."""
+    """Section 4: the number of views, and the frequency of each group in them."""
     d, k = asked.cell["attributes"], asked.cell["k"]
     views = design_views(d, k)
     groups = [group for view in views for group in view]
@@ -41,8 +41,8 @@ def _views(asked: Asked[Nothing]) -> dict[str, Any]:
     }
 
 
-def _unmixed(asked: Asked[Nothing]) -> dict[str, Any]:
-    """Section 1.1 (two fair coins) and Equation 4: expected estimates, less the truth."""
+def _measure_bias(asked: Asked[Nothing]) -> dict[str, Any]:
+    """Section 1.1 (two fair coins) and Equation 4: bias of the estimates."""
     p = asked.cell["p"]
     truth, fakes, other = asked.generator().dirichlet(np.ones(asked.cell["cells"]), size=3)
     reported = p * truth + (1 - p) * fakes
@@ -57,7 +57,7 @@ def _unmixed(asked: Asked[Nothing]) -> dict[str, Any]:
 
 
 def _nearest(asked: Asked[Nothing]) -> dict[str, Any]:
-    """Equation 7: what other tables near the projection have more of its objective."""
+    """Equation 7: objective of other tables near the projection, compared with its own."""
     gamma, cells = asked.cell["gamma"], asked.cell["cells"]
     generator, gains, moved = asked.generator(), [], []
     for _ in range(asked.runs):
@@ -89,24 +89,24 @@ def _divergence(asked: Asked[Nothing]) -> dict[str, Any]:
 # Section 4.3
 
 
-def _agreed(asked: Asked[People]) -> dict[str, Floats]:
-    """All groups of one run: who is asked about which is drawn, as are the clients."""
+def _measure_agreement(asked: Asked[People]) -> dict[str, Floats]:
+    """All groups of one run; group and client are drawn for every respondent."""
     source, n = network(asked.cell["network"], asked.data), asked.parameters.n
     if asked.live:
         records = sample(source, n, asked.context.seed)
-        found = [_measured(run_rrba(asked, records, k=2, p=asked.cell["p"]), source)]
+        found = [_disagreement(run_rrba(asked, records, k=2, p=asked.cell["p"]), source)]
     else:
         found = []
         for seed in asked.generator().integers(2**63, size=asked.runs).tolist():
             records = sample(source, n, seed)
             variant = RRBA(survey=records.survey, k=2, p=asked.cell["p"])
             answers = ask_everybody(variant, records, seed=seed)
-            found.append(_measured(variant.estimate(answers), source))
+            found.append(_disagreement(variant.estimate(answers), source))
     return {name: np.array([one[name] for one in found]) for name in found[0]}
 
 
-def _measured(estimate: LinearEstimate[GroupTables], source: Network) -> dict[str, float]:
-    """Before and after; distances are means over all tables."""
+def _disagreement(estimate: LinearEstimate[GroupTables], source: Network) -> dict[str, float]:
+    """Disagreement and mean distance over all tables, before and after they are made to agree."""
     agreed, tables = estimate.consistent(), estimate.source.tables()
     projected = {names: project_simplex(table) for names, table in tables.items()}
     before, after = (
@@ -121,7 +121,7 @@ def _measured(estimate: LinearEstimate[GroupTables], source: Network) -> dict[st
     }
 
 
-def _gained(found: Found[People]) -> list[str]:
+def _gain_notes(found: Found[People]) -> list[str]:
     notes = []
     for name in ("survey", "child"):
         before, after = (
@@ -153,7 +153,7 @@ SCENARIOS = experiment_scenarios(
         name="rrba-equation-4",
         summary="RRBA, section 1.1 and Equation 4: the bias of estimates, exactly.",
         cells=grid(p=(0.1, 0.5, 0.9), cells=(2, 4, 16)),
-        measure=_unmixed,
+        measure=_measure_bias,
         notes=("expected shares of reports, with a truth and tables that are drawn once a cell",),
         picture=Picture(
             title="An estimate needs the table that its reports were drawn with",
@@ -192,7 +192,7 @@ SCENARIOS = experiment_scenarios(
         name="rrba-consistency",
         summary="RRBA, 4.3: how far tables disagree, and their errors before and after agreeing.",
         cells=grid(network=("survey", "child"), p=(0.3, 0.5, 0.7)),
-        measure=_agreed,
+        measure=_measure_agreement,
         live=True,
         live_cell={"network": "survey", "p": 0.5},
         runs=10,
@@ -203,7 +203,7 @@ SCENARIOS = experiment_scenarios(
             "disagreement: the largest difference of two tables' shares of one attribute; l2: the "
             "mean distance of a pair's shares from those of the network",
         ),
-        observed=_gained,
+        observed=_gain_notes,
         picture=Picture(
             figures=("l2, each table projected", "l2, tables that agree"),
             title="Tables that agree are nearer to the truth",

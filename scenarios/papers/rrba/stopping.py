@@ -49,7 +49,7 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _costs(asked: Asked[Costs]) -> dict[str, float]:
-    """The claimed epsilon of p beside the true one."""
+    """The claimed epsilon of p next to the true one."""
     p, least = asked.cell["p"], asked.parameters.least
     return {
         "claimed": claimed_epsilon(p),
@@ -125,17 +125,21 @@ def _cells(source: Network) -> list[Cell]:
     ]
 
 
-def _of(asked: Asked[Any], name: str) -> Any:
+def _setting(asked: Asked[Any], name: str) -> Any:
     """Parameter of the cell, or else of the experiment."""
     return asked.cell.get(name) or getattr(asked.parameters, name)
 
 
-def _settled(asked: Asked[Any]) -> list[Sample]:
-    """One value at every block size; by messages the smallest one until it stops."""
-    source, p, mix = network(_of(asked, "network"), asked.data), _of(asked, "p"), _of(asked, "mix")
+def _stopping_sizes(asked: Asked[Any]) -> list[Sample]:
+    """One value at every block size; by messages, the smallest block size until it stops."""
+    source, p, mix = (
+        network(_setting(asked, "network"), asked.data),
+        _setting(asked, "p"),
+        _setting(asked, "mix"),
+    )
     cell, average = nearest_cell(source, asked.cell["listed"]), asked.reading == "reconstruction"
     if asked.live:
-        return [_described(cell, SIZES[0], {"first": _stopped(asked, source, cell)})]
+        return [_cell_sample(cell, SIZES[0], {"first": _respondents_asked(asked, source, cell)})]
     compared, means = histories(cell, p, mix, SIZES, asked.runs, asked.generator(), average=average)
     samples = []
     for place, size in enumerate(SIZES):
@@ -152,24 +156,24 @@ def _settled(asked: Asked[Any]) -> list[Sample]:
             **theory,
             "tuples, pooled": pooled_tuples(cell, p, mix, width),
         }
-        samples.append(_described(cell, size, figures))
+        samples.append(_cell_sample(cell, size, figures))
     return samples
 
 
-def _described(cell: Cell, size: int, figures: Mapping[str, Any]) -> Sample:
+def _cell_sample(cell: Cell, size: int, figures: Mapping[str, Any]) -> Sample:
     probability = round(cell.probability, 4)
     return Sample.of(figures, cell=cell.words, probability=probability, block=size)
 
 
-def _stopped(asked: Asked[Any], source: Network, cell: Cell) -> Floats:
-    """After how many respondents a survey on one attribute stops by the printed rule."""
+def _respondents_asked(asked: Asked[Any], source: Network, cell: Cell) -> Floats:
+    """Respondents asked until a survey on one attribute stops by the printed rule."""
     stream = asked.context.stream(f"records of {source.title}")
     estimate = run_rrba(
         asked,
         source.sample(LIVE_BLOCKS * SIZES[0], stream).project([cell.attribute]),
         k=1,
-        p=_of(asked, "p"),
-        mix=_of(asked, "mix"),
+        p=_setting(asked, "p"),
+        mix=_setting(asked, "mix"),
         block=SIZES[0],
         stopping="printed",
         release="last-two",
@@ -211,7 +215,7 @@ def histories(
 
 
 def _first(compared: Floats, size: int) -> Floats:
-    """After how many tuples the variant stops: all values of the attribute meet the rule."""
+    """Tuples until the variant stops, which is when all values of the attribute meet the rule."""
     shares = np.clip((compared[1:] + compared[:-1]) / 2, 0.0, 1.0)
     width = printed_width(shares, float(size), ALPHA)
     held = (np.abs(np.diff(compared, axis=0)) < width).all(axis=-1)
@@ -258,7 +262,7 @@ def _report_variance(cell: Cell, p: float, mix: float) -> float:
     return reported * (1 - reported)
 
 
-def _lasts(found: Found[Any]) -> list[str]:
+def _lasting_notes(found: Found[Any]) -> list[str]:
     figures = [{f.name: f.measured for f in row.figures()} for row in found.rows]
     lasts, steps = ([one[name] for one in figures] for name in ("lasting", "within"))
     return [
@@ -333,7 +337,7 @@ SCENARIOS = experiment_scenarios(
         name="rrba-figure-5",
         summary="RRBA, Figure 5: tuples until convergence by block size.",
         cells=grid(network=NETWORKS, listed=PROBABILITIES),
-        measure=_settled,
+        measure=_stopping_sizes,
         live=True,
         live_cell={"listed": PROBABILITIES[4]},
         runs=40,
@@ -344,7 +348,7 @@ SCENARIOS = experiment_scenarios(
             "the text has convergence in all three networks alike, earlier for smaller blocks; the "
             "figure's p is not said, by default it is that of Tables 4 and 6",
         ),
-        observed=_lasts,
+        observed=_lasting_notes,
         picture=msgspec.structs.replace(PICTURE, by=("network", "listed")),
     ),
     Experiment(
@@ -353,7 +357,7 @@ SCENARIOS = experiment_scenarios(
         cells=grid(
             p=(0.009, 0.048, 0.095, 0.139, 0.221, 0.295), listed=(0.072, 0.116, 0.356, 0.446)
         ),
-        measure=_settled,
+        measure=_stopping_sizes,
         live=True,
         live_cell={"p": 0.295, "listed": 0.356},
         runs=40,
@@ -367,7 +371,7 @@ SCENARIOS = experiment_scenarios(
             "the block size does not decide: the difference of two blocks and the interval both "
             "shrink like its square root, so that a rule that works for blocks of 150 works for 18",
         ),
-        observed=_lasts,
+        observed=_lasting_notes,
         picture=msgspec.structs.replace(PICTURE, by=("p", "listed")),
     ),
 )

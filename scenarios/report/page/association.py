@@ -1,9 +1,9 @@
-"""Attributes together, for a page: a triangle of all pairs, a tree, and mosaics of pairs."""
+"""Dependences between attributes, for a page: a triangle of all pairs, a tree, and mosaics."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -18,33 +18,27 @@ from protocol.estimators.inference.laws import Variance, critical, score_interva
 from protocol.estimators.projection import project_simplex
 from protocol.estimators.tables import Table, standard_errors
 from protocol.randomizers.exact import Floats
-from scenarios.report.page.svg import element, picture, text, width_of
+from scenarios.report.page.svg import element, picture, text, text_width
+from scenarios.report.page.words import words
 from scenarios.report.pictures.triangle import left_out, outline
 from scenarios.statement.statement import Grid, Section
 from scenarios.wording.decimals import in_percent, legend_text
 from scenarios.wording.formatting import NONE, count, cut, signed
 
 PAIRS, CELLS = 6, 100
-"""So many pairs at most are opened, of at most so many cells each."""
+"""Maximum number of opened pairs, and of their cells."""
 
 STEPS = (0.05, 0.1, 0.2, 0.3, 0.5)
-"""Where the colour of a Cramer's V changes."""
+"""Values of Cramer's V at which the colour changes."""
 
 SCORES = (2.0, 4.0)
-"""From how many standard errors the colours of a mosaic begin."""
-
-_PROJECTED = (
-    "The percentages of rows are raw: one below 0 or above 100 % lies outside its interval. "
-    "Mosaics are drawn of the nearest possible (projected) shares, with raw percentages in them."
-)
-
-_SAMPLED = ". The counts are exact: the errors are those of a sample of a population"
+"""Numbers of standard errors at which the colours of a mosaic begin."""
 
 _LABEL = 12.0
 
 
 class Opened(NamedTuple):
-    """A pair that can be opened: what it is, its mosaic, and its table."""
+    """A pair with its title, mosaic and table."""
 
     says: str
     mosaic: Markup
@@ -57,12 +51,12 @@ def association(
     """Section on the attributes that depend on each other, and its drawing; None without pairs.
 
     Args:
-        found: the estimate.
-        intervals: of the percentages: their level, and whose they are.
+        intervals: level and subject of the percentages' intervals.
     """
     seen = None if found is None else glance(found)
     if found is None or seen is None:
         return None
+    known = words()["result"]["association"]
     exact = _is_exact(found, seen)
     notes = _notes(seen, exact=exact)
     section = Section(
@@ -77,23 +71,20 @@ def association(
     ][:PAIRS]
     tables = [found.table(pair.first, pair.second) for pair in shown]
     if any((table.values < 0).any() for table in tables):
-        section = replace(section, notes=(*notes, _PROJECTED))
+        section = replace(section, notes=(*notes, known["projected"]))
     return section, {
         "triangle": _triangle(seen) if len(seen.names) > 2 else "",
         "key": _key(clusters=bool(seen.clusters)),
         "tree": _tree(seen) if len(seen.edges) > 1 else "",
         "scores": _scores_key(),
-        "colours": "Colours show where there are fewer or more answers than if the two attributes "
-        "were independent, in standard errors (s.e.)"
-        f"{_SAMPLED if exact else ''}.",
+        "colours": known["sampled_colours" if exact else "colours"],
         "opened": [
-            _opened(found, pair, table, intervals, place)
+            _open_pair(found, pair, table, intervals, place)
             for place, (pair, table) in enumerate(zip(shown, tables, strict=True))
         ],
         "more": ""
         if len(shown) == len(seen.dependent)
-        else f"The {len(shown)} strongest of {len(seen.dependent)} are opened below, "
-        f"of at most {CELLS} cells each.",
+        else known["more"].format(shown=len(shown), all=len(seen.dependent), cells=CELLS),
     }
 
 
@@ -116,7 +107,7 @@ def finding(seen: Glance) -> str:
 
 
 def _is_exact(found: Estimate, seen: Glance) -> bool:
-    """Check whether nothing was randomized of the pairs."""
+    """Check whether the pairs have no randomization error."""
     ends = (found.table(pair.first, pair.second).interval() for pair in seen.pairs.values())
     return bool(seen.pairs) and all((low == high).all() for low, high in ends)
 
@@ -163,10 +154,10 @@ def shade(strength: float) -> int:
 
 
 def _triangle(seen: Glance) -> Markup:
-    """A row and a column for each attribute; its name stands where they meet."""
+    """Picture with a row and a column per attribute; the names stand on the diagonal."""
     names, m = seen.names, len(seen.names)
     size = float(min(44, max(13, 460 // m)))
-    room = min(150.0, max(width_of(cut(name), _LABEL) for name in names) + 10)
+    room = min(150.0, max(text_width(cut(name), _LABEL) for name in names) + 10)
     edges = {frozenset(edge) for edge in seen.edges}
     parts: list[Markup] = []
     for i, row in enumerate(names):
@@ -187,18 +178,12 @@ def _triangle(seen: Glance) -> Markup:
         corners = outline(names.index(cluster[0]), len(cluster))
         points = " ".join(f"{x * size:g},{y * size:g}" for x, y in corners)
         parts.append(element("polygon", points=points, class_="cluster"))
-    described = (
-        f"A triangle of {count(len(seen.pairs), 'pair')}; {len(seen.dependent)} of them depend on "
-        "each other. The strongest are listed below."
+    known = words()["result"]["association"]["triangle"]
+    described = known["described"].format(
+        pairs=count(len(seen.pairs), "pair"), dependent=len(seen.dependent)
     )
-    return picture(
-        "pairs",
-        "How strongly attributes depend on each other",
-        described,
-        ((m - 1) * size + room + 8, m * size + 2),
-        parts,
-        class_="triangle",
-    )
+    drawn = ((m - 1) * size + room + 8, m * size + 2)
+    return picture("pairs", known["title"], described, drawn, parts, class_="triangle")
 
 
 def _cell(pair: Pair | None, x: float, y: float, size: float, edge: bool) -> list[Markup]:
@@ -221,42 +206,44 @@ def _cell(pair: Pair | None, x: float, y: float, size: float, edge: bool) -> lis
 
 
 def _key(*, clusters: bool) -> Markup:
-    """Key to the cells of a triangle."""
-    steps = ["V below .05", *(f"from {step:g}".replace("0.", ".") for step in STEPS)]
-    words = [
-        *((f"v{place}", word) for place, word in enumerate(steps)),
-        ("v1 edge", "edge of the tree"),
-        ("none", "none found"),
-        ("noisy", "too noisy"),
-        *((("cluster", "a cluster"),) if clusters else ()),
+    known = words()["result"]["association"]["triangle"]
+    first, *others = (f"{step:g}".removeprefix("0") for step in (STEPS[0], *STEPS))
+    steps = [known["below"].format(v=first), *(known["from"].format(v=v) for v in others)]
+    meanings = [
+        *((f"v{place}", meaning) for place, meaning in enumerate(steps)),
+        ("v1 edge", known["edge"]),
+        ("none", known["none"]),
+        ("noisy", known["noisy"]),
+        *((("cluster", known["cluster"]),) if clusters else ()),
     ]
-    return _swatches("pairs-key", "What the cells mean.", words, (128, 4), class_="triangle")
+    return _swatches("pairs-key", known["key"], meanings, (128, 4), class_="triangle")
 
 
 def _swatches(
     key: str,
     description: str,
-    words: Sequence[tuple[str, str]],
+    meanings: Sequence[tuple[str, str]],
     columns: tuple[int, int],
     *,
     class_: str,
 ) -> Markup:
-    """A key: each class of the style sheet and what it means, in columns of a width."""
+    """A key: each class of the style sheet with its meaning, in columns of one width."""
     wide, number = columns
     parts: list[Markup] = []
-    for place, (kind, word) in enumerate(words):
+    for place, (kind, meaning) in enumerate(meanings):
         x, y = float(wide * (place % number)), 22.0 * (place // number)
         parts.append(element("rect", x=x + 1, y=y + 3, width=16, height=16, class_=kind))
         if kind == "noisy":
             ends = {"x1": x + 4, "x2": x + 14, "y1": y + 16, "y2": y + 6}
             parts.append(element("line", **ends, class_=kind))
-        parts.append(text(x + 23, y + 15, word, "words"))
-    size = (float(wide * number), 22.0 * math.ceil(len(words) / number) + 2)
-    return picture(key, "Key", description, size, parts, class_=class_)
+        parts.append(text(x + 23, y + 15, meaning, "words"))
+    size = (float(wide * number), 22.0 * math.ceil(len(meanings) / number) + 2)
+    title = words()["result"]["association"]["key"]
+    return picture(key, title, description, size, parts, class_=class_)
 
 
 def _tree(seen: Glance) -> Markup:
-    """The forest as an outline: every attribute on a line, below the one that it hangs on."""
+    """The forest as an outline: each attribute on a line, indented below its parent."""
     lines = branches(seen)
     step, row = 20.0, 22.0
     parts: list[Markup] = []
@@ -278,19 +265,15 @@ def _tree(seen: Glance) -> Markup:
             )
             said += f" ({seen.pair(parent, name).strength:.2f})"
         parts.append(text(x + 2, y + 4, said, "label"))
-        widest = max(widest, x + width_of(said, 12.5) + 8)
-    return picture(
-        "tree",
-        "The Chow-Liu tree",
-        f"{count(len(seen.edges), 'edge')} among the dependent pairs, with V of each.",
-        (max(widest, 120.0), row * len(lines) + 2),
-        parts,
-        class_="tree",
-    )
+        widest = max(widest, x + text_width(said, 12.5) + 8)
+    known = words()["result"]["association"]["forest"]
+    described = known["described"].format(edges=count(len(seen.edges), "edge"))
+    size = (max(widest, 120.0), row * len(lines) + 2)
+    return picture("tree", known["title"], described, size, parts, class_="tree")
 
 
 def branches(seen: Glance) -> list[tuple[str, str, int]]:
-    """Every attribute of the forest from its roots down: its name, its parent's and its depth."""
+    """Attributes of the forest, parents first: name, parent's name and depth."""
     beside: dict[str, list[str]] = {}
     for first, second in seen.edges:
         beside.setdefault(first, []).append(second)
@@ -313,7 +296,9 @@ def branches(seen: Glance) -> list[tuple[str, str, int]]:
 # One pair
 
 
-def _opened(found: Estimate, pair: Pair, table: Table, intervals: Intervals, place: int) -> Opened:
+def _open_pair(
+    found: Estimate, pair: Pair, table: Table, intervals: Intervals, place: int
+) -> Opened:
     shown = row_percentages(table, intervals)
     scores = dependence_excess(found, pair.first, pair.second).scores
     names = f"{cut(pair.first)} and {cut(pair.second)}"
@@ -326,7 +311,7 @@ def _opened(found: Estimate, pair: Pair, table: Table, intervals: Intervals, pla
 
 
 def _mosaic(table: Table, shown: Sequence[Sequence[Shown]], scores: Floats, key: str) -> Markup:
-    """A band for each row, as high as its projected share, with the row's percentages in it."""
+    """A band per row, as high as its projected share, labelled with the row's percentages."""
     shares = project_simplex(table.values)
     width, height, left = 520.0, 230.0, 110.0
     bands = shares.sum(axis=1)
@@ -344,81 +329,59 @@ def _mosaic(table: Table, shown: Sequence[Sequence[Shown]], scores: Floats, key:
         for share, figure, score, category in zip(
             row, figures, line, table.categories[1], strict=True
         ):
-            part = float(share / band) if band > 0 else 0.0
-            wide = (width - left) * part
-            if wide > 0.5 and high > 0.5:
-                parts.append(
-                    element(
-                        "rect",
-                        x=x,
-                        y=y,
-                        width=max(wide - 1.5, 0.5),
-                        height=high,
-                        class_=_tone(float(score)),
-                    )
-                )
-                said = f"{signed(100 * figure.value, 0)} %" if math.isfinite(figure.value) else ""
-                if said and high >= 14 and wide >= width_of(said, 11.5) + 6:
-                    whole = f"{category} {said}"
-                    fits = wide >= width_of(whole, 11.5) + 6
-                    parts.append(
-                        text(
-                            x + wide / 2 - 0.75,
-                            y + high / 2 + 4,
-                            whole if fits else said,
-                            f"middle words{' light' if abs(score) >= SCORES[1] else ''}",
-                        )
-                    )
+            wide = (width - left) * (float(share / band) if band > 0 else 0.0)
+            parts += _tile((x, y), (wide, high), category, figure, float(score))
             x += wide
         y += high + gap
     first, second = map(cut, table.names)
-    return picture(
-        key,
-        f"{first} by {second}",
-        f"Each band is a category of {first}, as high as its share; in it the percentages of "
-        f"{second}. Colours say where there are more or fewer than without dependence. The table "
-        "below it holds the percentages, with their intervals.",
-        (width, height + 2),
-        parts,
-        class_="mosaic",
+    known = words()["result"]["association"]["mosaic"]
+    title, described = (
+        known[name].format(first=first, second=second) for name in ("title", "described")
     )
+    return picture(key, title, described, (width, height + 2), parts, class_="mosaic")
 
 
-def _tone(score: float) -> str:
-    """The colour of a difference in standard errors."""
+def _tile(
+    at: tuple[float, float], size: tuple[float, float], category: str, figure: Shown, score: float
+) -> Iterator[Markup]:
+    """A cell of a mosaic, labelled as far as there is room."""
+    (x, y), (wide, high) = at, size
+    if wide <= 0.5 or high <= 0.5:
+        return
+    inner = max(wide - 1.5, 0.5)
+    yield element("rect", x=x, y=y, width=inner, height=high, class_=_cell_class(score))
+    if not math.isfinite(figure.value) or high < 14:
+        return
+    percent = f"{signed(100 * figure.value, 0)} %"
+    whole = f"{category} {percent}"
+    label = next((each for each in (whole, percent) if text_width(each, 11.5) + 6 <= wide), "")
+    if label:
+        class_ = f"middle words{' light' if abs(score) >= SCORES[1] else ''}"
+        yield text(x + wide / 2 - 0.75, y + high / 2 + 4, label, class_)
+
+
+def _cell_class(score: float) -> str:
+    """Class of a cell by its difference in standard errors."""
     step = sum(abs(score) >= least for least in SCORES)
     return "same" if not step else f"{'more' if score > 0 else 'less'}{step}"
 
 
 def _scores_key() -> Markup:
-    """Key to the colours of a mosaic."""
     two, four = SCORES
-    words = (
-        ("less2", f"fewer, {four:g} s.e. or more"),
-        ("less1", f"fewer, {two:g} to {four:g} s.e."),
-        ("same", f"within {two:g} s.e."),
-        ("more1", f"more, {two:g} to {four:g} s.e."),
-        ("more2", f"more, {four:g} s.e. or more"),
-    )
-    described = "What the colours mean: differences from independence, in standard errors."
-    return _swatches("mosaic-key", described, words, (172, 3), class_="mosaic")
+    known = words()["result"]["association"]["mosaic"]
+    meanings = [
+        (kind, known[kind].format(two=f"{two:g}", four=f"{four:g}"))
+        for kind in ("less2", "less1", "same", "more1", "more2")
+    ]
+    return _swatches("mosaic-key", known["key"], meanings, (172, 3), class_="mosaic")
 
 
 def _rows(table: Table, shown: Sequence[Sequence[Shown]], intervals: Intervals, key: str) -> Grid:
-    """The percentages of each row, with their intervals."""
     plain = in_percent([figure for row in shown for figure in row])
     first, second = map(cut, table.names)
     rows = []
     for name, row in zip(table.categories[0], shown, strict=True):
-        cells = [
-            NONE
-            if not math.isfinite(figure.value)
-            else plain(figure.value)
-            if figure.exact
-            else f"{plain(figure.value)} {bracketed(figure, plain)}"
-            for figure in row
-        ]
-        rows.append((cut(name, 24), *cells))
+        rows.append((cut(name, 24), *(_percentage(figure, plain) for figure in row)))
     exact = all(figure.exact for row in shown for figure in row)
     return Grid(
         key=key,
@@ -429,10 +392,17 @@ def _rows(table: Table, shown: Sequence[Sequence[Shown]], intervals: Intervals, 
     )
 
 
-def row_percentages(table: Table, intervals: Intervals) -> Sequence[Sequence[Shown]]:
-    """The raw shares within each row, with intervals by the delta method; NaN where unknown.
+def _percentage(figure: Shown, plain: Callable[[float], str]) -> str:
+    if not math.isfinite(figure.value):
+        return NONE
+    value = plain(figure.value)
+    return value if figure.exact else f"{value} {bracketed(figure, plain)}"
 
-    An interval holds possible shares alone and is never empty, as that of a share of all.
+
+def row_percentages(table: Table, intervals: Intervals) -> Sequence[Sequence[Shown]]:
+    """Raw shares within each row, with intervals by the delta method; NaN where unknown.
+
+    An interval contains only possible shares and is never empty.
     """
     shares = table.values
     rows, columns = shares.shape
@@ -453,7 +423,7 @@ def row_percentages(table: Table, intervals: Intervals) -> Sequence[Sequence[Sho
         spread = covariance[i, :, i, :]
         variance = np.einsum("ab,bc,ac->a", slope, spread, slope)
         if spread.any():
-            # Of what has an error, none is 0.
+            # Cells with an error never have a variance of 0.
             variance = standard_errors(variance, slope**2 @ spread.diagonal(), 0.0) ** 2
         ends = score_interval(parts, Variance(variance), z, least=0.0, most=1.0)
         found.append(interval_figures(parts, ends))

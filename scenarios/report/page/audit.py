@@ -8,7 +8,7 @@ from dataclasses import replace
 from scenarios.report.page.association import association
 from scenarios.report.page.coalitions import graph
 from scenarios.report.page.page import statement_page
-from scenarios.report.page.panels import learned
+from scenarios.report.page.panels import learned_chart
 from scenarios.report.page.replay import replay
 from scenarios.report.page.rounds import traffic
 from scenarios.report.page.terms import terms
@@ -22,7 +22,7 @@ from scenarios.wording.formatting import cut
 from scenarios.wording.withstanding import together as conspiring
 
 BEGINS = b"<!doctype html>"
-"""How such a file begins."""
+"""Start of such a file."""
 
 
 def audit_page(
@@ -32,22 +32,21 @@ def audit_page(
     *,
     said: Statement | None = None,
 ) -> str:
-    """An audit as a page: the verdicts, what is wrong, what was learned, and all else folded.
+    """An audit as a page: verdicts, problems and privacy losses; all else is folded.
 
-    The same audit gives the same page. Lists are cut where they would make it long, and say so.
+    Equal audits give equal pages. Long lists are cut, with a remark.
 
     Args:
-        judged: what was found.
-        rounds: as from ``split_rounds``.
+        rounds: rounds from ``split_rounds``.
         steps: has taken the transcript's steps, if the page is to show them.
-        said: what is stated of it, if that is known already.
+        said: the statement, if it is known already.
     """
     stated, survey = said or statement(judged), judged.audit.charter.variant.survey
     exchanged, flows = traffic(judged.audit, rounds)
     together = association(judged.estimate, judged.intervals)
     audit, who = judged.audit, conspiring(judged.observer)
     doubted = any(each.about == "Privacy" and each.state == "open" for each in stated.verdicts)
-    extras = {exchanged.key: flows, "learned": learned(audit.ledger, who, least=doubted)}
+    extras = {exchanged.key: flows, "learned": learned_chart(audit.ledger, who, least=doubted)}
     if together is not None:
         extras["association"] = together[1]
     if judged.coalition is not None:

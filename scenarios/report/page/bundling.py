@@ -16,7 +16,7 @@ _LEFT = re.compile(r"^(import|export)\b.*$", re.MULTILINE)
 def verifier() -> Traversable:
     """The folder of the second verifier's modules.
 
-    A wheel has a copy of it beside this file; a checkout has it in ``docs``.
+    A wheel has a copy next to this file; a checkout has it in ``docs``.
     """
     beside = files("scenarios.report.page") / "verifier"
     return beside if beside.is_dir() else Path(__file__).parents[3] / "docs" / "verifier"
@@ -31,7 +31,7 @@ def bundled(entry: str, *folders: Traversable) -> str:
 
     Args:
         entry: the file's name.
-        folders: where modules are looked for, in this order.
+        folders: folders to search for modules, in order.
 
     Raises:
         FileNotFoundError: no folder has a module that is imported.
@@ -48,7 +48,7 @@ def bundled(entry: str, *folders: Traversable) -> str:
             if imported[2] not in parts:
                 add(imported[2], (*within, name))
         names = ", ".join(found[2] for found in _EXPORT.finditer(source))
-        body = _EXPORT.sub(r"\1", _IMPORT.sub(_bound, source))
+        body = _EXPORT.sub(r"\1", _IMPORT.sub(_as_declaration, source))
         if left := _LEFT.search(body):
             raise ValueError(f"{name}: cannot bundle {left[0]!r}")
         parts[name] = f'modules["{name}"] = (() => {{\n{body}return {{ {names} }};\n}})();\n'
@@ -64,6 +64,6 @@ def _source(name: str, folders: tuple[Traversable, ...]) -> str:
     raise FileNotFoundError(f"no module {name!r} in {', '.join(map(str, folders))}")
 
 
-def _bound(imported: re.Match[str]) -> str:
-    """An import as a declaration."""
+def _as_declaration(imported: re.Match[str]) -> str:
+    """An import statement rewritten as a declaration."""
     return f'const {{{imported[1].replace(" as ", ": ")}}} = modules["{imported[2]}"];'

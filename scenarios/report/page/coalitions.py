@@ -1,4 +1,4 @@
-"""The pictures of what a coalition can take apart."""
+"""Pictures of the sums that a coalition can resolve."""
 
 from __future__ import annotations
 
@@ -9,38 +9,33 @@ from markupsafe import Markup
 
 from protocol.audit.coalition.finding import CoalitionFinding, Component
 from scenarios.report.page.svg import element, picture, text
+from scenarios.report.page.words import words
 from scenarios.wording.formatting import count, rest
 
 DRAWN = 48
-"""Up to so many parties are drawn one by one, more as groups; and so many groups at most."""
+"""Maximum number of parties drawn one by one, and of groups; more parties are drawn as groups."""
 
 _WIDTH = 420
-_SHAPES = (
-    "Filled: the group's exact sum follows. Hollow: it does not. A diamond is a party by itself, "
-    "whose own figures follow."
-)
 
 
 def graph(found: CoalitionFinding, key: str) -> dict[str, object]:
-    """A picture of the sum that gives most away, and how to read it; empty if it shows nothing."""
+    """Picture of the sum that reveals most, with its legend; empty if there is nothing to draw."""
     seen = [one for one in found.sums if one.components]
     if not seen:
         return {}
+    known = words()["result"]["coalition"]
     drawn = min(seen, key=lambda one: one.smallest_component or math.inf)
     groups = sorted(drawn.components, key=lambda part: len(part.parties))
     insiders = found.coalition.members
     if sum(len(part.parties) for part in groups) <= DRAWN:
         drawing = masks(key, insiders, groups, drawn.masks)
-        legend = "A line is a mask that it does not know; parties that lines connect are one group."
+        legend = known["masks"]["legend"]
     elif len(groups) > 1:
         drawing = around(key, insiders, groups[:DRAWN], more=max(len(groups) - DRAWN, 0))
-        legend = (
-            "Around it are the groups of parties whose masks hang together, the larger the more of "
-            "them."
-        )
+        legend = known["groups"]["legend"]
     else:
-        return {}  # The lead says it all.
-    return {"pictures": (drawing,), "legend": f"{legend} {_SHAPES}"}
+        return {}  # The lead is enough.
+    return {"pictures": (drawing,), "legend": f"{legend} {known['shapes']}"}
 
 
 def masks(
@@ -52,10 +47,10 @@ def masks(
     """Every honest party on a circle, groups together, and the masks between them.
 
     Args:
-        key: what its ids begin with.
-        insiders: who conspires.
+        key: prefix of its ids.
+        insiders: the coalition.
         groups: the honest parties.
-        pairs: by name, of parties that share a mask which the coalition does not know.
+        pairs: pairs of parties, by name, that share a mask unknown to the coalition.
     """
     parties = [(name, group) for group in groups for name in group.parties]
     # A gap between groups as wide as a party.
@@ -71,7 +66,7 @@ def masks(
         slot += 1
         x, y = centre + radius * math.cos(angle), centre + radius * math.sin(angle)
         places[name] = x, y
-        marks.append(_dot(x, y, 7, determined=group.determined, alone=len(group.parties) == 1))
+        marks.append(_mark(x, y, 7, determined=group.determined, alone=len(group.parties) == 1))
         if named:
             out = radius + 14
             tx, ty = centre + out * math.cos(angle), centre + out * math.sin(angle)
@@ -86,24 +81,23 @@ def masks(
         if a in places and b in places
         for (x1, y1), (x2, y2) in [(places[a], places[b])]
     ]
-    description = (
-        f"{count(len(parties), 'honest party', 'honest parties')} in "
-        f"{count(len(groups), 'group')} on a circle, a line between "
-        "two that share a mask which the coalition does not know. Tables below hold the same."
+    known = words()["result"]["coalition"]["masks"]
+    described = known["described"].format(
+        parties=count(len(parties), "honest party", "honest parties"),
+        groups=count(len(groups), "group"),
     )
     parts = [*lines, *marks, *_insiders(insiders, centre, _WIDTH * 0.11)]
-    title = "Masks that the coalition does not know"
-    return picture(key, title, description, (_WIDTH, _WIDTH), parts, class_="graph")
+    return picture(key, known["title"], described, (_WIDTH, _WIDTH), parts, class_="graph")
 
 
 def around(key: str, insiders: Sequence[str], groups: Sequence[Component], *, more: int) -> Markup:
-    """Groups of honest parties around the coalition, as large as they are.
+    """Groups of honest parties around the coalition, drawn by size.
 
     Args:
-        key: what its ids begin with.
-        insiders: who conspires.
+        key: prefix of its ids.
+        insiders: the coalition.
         groups: the honest parties, the smallest group first.
-        more: how many groups are not drawn.
+        more: number of groups that are not drawn.
     """
     radius, centre = _WIDTH * 0.34, _WIDTH / 2
     largest = max((len(group.parties) for group in groups), default=1)
@@ -115,24 +109,23 @@ def around(key: str, insiders: Sequence[str], groups: Sequence[Component], *, mo
         room = min(_WIDTH * 0.11, 2.4 * radius / max(len(groups), 3))
         r = max(5.0, room * math.sqrt(size / largest))
         parts.append(element("line", x1=centre, y1=centre, x2=x, y2=y, class_="known"))
-        parts.append(_dot(x, y, r, determined=group.determined, alone=size == 1))
+        parts.append(_mark(x, y, r, determined=group.determined, alone=size == 1))
         if len(groups) <= 12:
             label = group.parties[0] if size == 1 else f"{size:,} parties"
             below = math.sin(angle) > -0.2
             at = y + r + 14 if below else y - r - 6
             parts.append(text(x, at, label, "tag middle", room=_WIDTH * 0.26, size=11))
-    description = (
-        f"{count(len(groups), 'group')} of honest parties around the coalition"
-        + (f", {more:,} more not drawn" if more else "")
-        + ". Tables below hold the same."
+    known = words()["result"]["coalition"]["groups"]
+    described = known["described"].format(
+        groups=count(len(groups), "group"),
+        more=known["more"].format(count=f"{more:,}") if more else "",
     )
     parts += _insiders(insiders, centre, _WIDTH * 0.11)
-    title = "Groups whose masks hang together"
-    return picture(key, title, description, (_WIDTH, _WIDTH), parts, class_="graph")
+    return picture(key, known["title"], described, (_WIDTH, _WIDTH), parts, class_="graph")
 
 
-def _dot(x: float, y: float, r: float, *, determined: bool, alone: bool) -> Markup:
-    """A group or party: exposed ones are diamonds, so that colour is not all that tells them."""
+def _mark(x: float, y: float, r: float, *, determined: bool, alone: bool) -> Markup:
+    """A group or party; exposed ones are diamonds, to be told apart without colour."""
     if determined and alone:
         points = f"{x:.1f},{y - r - 2:.1f} {x + r + 2:.1f},{y:.1f} {x:.1f},{y + r + 2:.1f} "
         return element("polygon", points=f"{points}{x - r - 2:.1f},{y:.1f}", class_="exposed")

@@ -1,8 +1,8 @@
-"""The page that people answer a survey with: one file, the same for every survey.
+"""The page on which people answer: one file for all surveys.
 
-Its script checks what is asked, draws, signs and checks the receipt with the modules of the second
-verifier (``docs/verifier``), which shares no code with this program, and with modules of its own.
-Its words stand in the page as JSON, in all languages.
+Its script checks the question, randomizes, signs, and checks the receipt. It uses the modules of
+the second verifier (``docs/verifier``), which shares no code with this program, and modules of its
+own. Its words are in the page as JSON, in all languages.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ANSWERING = files("scenarios.report.page") / "answering"
 
 @functools.cache
 def collecting_page() -> tuple[bytes, str]:
-    """The page as HTML, and the content security policy that it is to be served with.
+    """The page as HTML, with its content security policy.
 
     The policy allows its own script and style sheet, and requests to where it came from.
     """

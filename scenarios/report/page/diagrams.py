@@ -15,7 +15,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from protocol.estimators.usefulness import GRADES, ORDER, even_guess, least_exact
-from scenarios.report.page.svg import element, picture, text, width_of
+from scenarios.report.page.svg import element, picture, text, text_width
 from scenarios.report.page.words import words
 from scenarios.statement.privacy_verdict import SCALE, PrivacyVerdict, sure
 from scenarios.statement.statement import Verdict
@@ -23,15 +23,15 @@ from scenarios.statement.usefulness.verdict import UsefulnessVerdict
 from scenarios.wording.formatting import MINUS, count
 
 _SCALE = 100.0
-"""The least width of a scale between labels and words."""
+"""Minimum width of a scale between labels and words."""
 
 
 def bars(shares: Sequence[float | None]) -> Markup:
-    """Bars for a table's cell, hidden from those who read the cells beside it.
+    """Bars for a table's cell, hidden from screen readers, which read the numbers.
 
     Args:
-        shares: how long each is, 0 to 1; infinite ones have no end, and None has no bar. Of two,
-            the first is what is claimed.
+        shares: lengths from 0 to 1; an infinite bar has an open end, and None has no bar. Of two
+            bars, the first is the claim.
     """
     kinds, height = (("fill",), 8) if len(shares) == 1 else (("claim", "fill"), 7)
     parts = []
@@ -58,11 +58,11 @@ class Ruler(NamedTuple):
     """The scale of a verdict, to be drawn.
 
     Args:
-        of: what it is a scale of.
-        measures: what it measures, in a clause.
+        of: subject of the scale.
+        measures: the measured quantity, in a clause.
         steps: names, the best first.
-        edges: what stands below their ends; the first at the left end of all.
-        place: where the verdict stands, from 0, the best end, to 1; None if that is not known.
+        edges: labels of the ends, the first at the left end of the scale.
+        place: place of the verdict from 0 (best) to 1; None if unknown.
     """
 
     of: str
@@ -111,7 +111,7 @@ def ruler(verdict: Verdict) -> Markup:
 
 
 def _scale(verdict: Verdict) -> Ruler | None:
-    """The scale of a verdict as the page draws it; None if the page knows none."""
+    """Ruler of a verdict; None if the page has no scale for it."""
     known = words()["result"]["ruler"]
     if (scale := verdict.scale) is not None:
         names = tuple(step.name for step in scale.steps)
@@ -126,7 +126,7 @@ def _scale(verdict: Verdict) -> Ruler | None:
         ends = [*(grade.edge(worst.cells) for grade in GRADES), even_guess(worst.cells)]
         points = (f"{100 * end:.3g}" for end in ends[:-1])
         names = tuple(word for word in ORDER if word != "unknown")
-        at = _between(worst.margin, ends)
+        at = _place_among(worst.margin, ends)
         return Ruler(
             known["usefulness"],
             known["margins"][worst.of],
@@ -142,8 +142,8 @@ def _scale(verdict: Verdict) -> Ruler | None:
     return None
 
 
-def _between(margin: float, ends: Sequence[float]) -> float | None:
-    """The place of a margin of error, in steps that end at some; None if it is not known."""
+def _place_among(margin: float, ends: Sequence[float]) -> float | None:
+    """Place of a margin of error among steps with these ends; None if unknown."""
     if math.isnan(margin):
         return None
     for place, (low, high) in enumerate(pairwise((0.0, *ends))):
@@ -161,7 +161,7 @@ def _endless(y: int, height: int) -> Markup:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A point with its interval, and the truth; NaN stands for what is unknown."""
+    """A point with its interval and the truth; NaN where unknown."""
 
     label: str
     value: float
@@ -186,22 +186,22 @@ def intervals(
     whole: bool = False,
     description: str = "",
 ) -> Markup:
-    """Bars or points with their intervals, one below the other, and what they are in words.
+    """Bars or points with their intervals, one below the other, with their numbers.
 
     Args:
-        key: what its ids begin with.
-        title: what the points are of.
+        key: prefix of its ids.
+        title: title of the picture.
         marks: the points; a value that is not finite is left blank.
         percent: whether the axis is in percent, and bars lead to the points.
         limits: beyond them nothing is drawn, however wide an interval is.
         whole: whether the axis goes from limit to limit, and bars begin at its left end.
-        description: what it shows; by default, so many estimates.
+        description: description; by default the number of estimates.
     """
     width, row = 360.0, 22.0
     # As much room as the longest words and the longest label take, so that a scale stays between.
-    right = _room([mark.words for mark in marks], 11.5, 40.0, 136.0) + 12
-    left = _room([mark.label for mark in marks], 12.5, 60.0, width - right - _SCALE) + 12
-    low, high, places = _whole(limits) if whole else axis(marks, limits)
+    right = _longest_width([mark.words for mark in marks], 11.5, 40.0, 136.0) + 12
+    left = _longest_width([mark.label for mark in marks], 12.5, 60.0, width - right - _SCALE) + 12
+    low, high, places = _unit_axis(limits) if whole else axis(marks, limits)
     plot = width - left - right
 
     def x(value: float) -> float:
@@ -237,8 +237,8 @@ def intervals(
     return picture(key, title, description, (width, bottom + 20), parts, class_="intervals")
 
 
-def _whole(limits: tuple[float, float]) -> tuple[float, float, tuple[float, ...]]:
-    """An axis from limit to limit, with ticks in tenths."""
+def _unit_axis(limits: tuple[float, float]) -> tuple[float, float, tuple[float, ...]]:
+    """An axis between two limits, with ticks in tenths."""
     low, high = limits
     tenths = range(round(10 * low), round(10 * high) + 1)
     return low, high, tuple(tenth / 10 for tenth in tenths)
@@ -263,9 +263,9 @@ def ticks(
     """The lines of an axis and their numbers.
 
     Args:
-        places: of the ticks.
-        x: where a value stands.
-        bottom: where the lines end.
+        places: places of the ticks.
+        x: horizontal place of a value.
+        bottom: end of the lines.
         percent: whether the axis is in percent.
     """
     parts = []
@@ -277,9 +277,8 @@ def ticks(
     return parts
 
 
-def _room(texts: Sequence[str], size: float, least: float, most: float) -> float:
-    """Width of the longest of some texts, within bounds."""
-    return min(max([least, *(width_of(shown, size) + 1 for shown in texts)]), most)
+def _longest_width(texts: Sequence[str], size: float, least: float, most: float) -> float:
+    return min(max([least, *(text_width(shown, size) + 1 for shown in texts)]), most)
 
 
 def axis(

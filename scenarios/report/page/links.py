@@ -1,4 +1,4 @@
-"""A page to print: a card for every link, with a QR code. It is as private as the links."""
+"""Page of cards to print, one for each link, with QR codes; it is as secret as the links."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def links_page(survey: Survey, links: Sequence[Link], draw: Callable[[str], Mark
     """The page as HTML. It allows its own style sheet alone, and fetches nothing.
 
     Args:
-        survey: what is asked, and until when.
+        survey: the survey, with its closing time.
         links: to be handed out, the spare ones last.
-        draw: makes the QR code of a text, as ``qr_codes`` gives it; None for cards without.
+        draw: draws the QR code of a text, as from ``qr_codes``; None for cards without codes.
     """
     known = words()["links"]
     style = (TEMPLATES / "links.css").read_text(encoding="utf-8")
@@ -49,7 +49,10 @@ def links_page(survey: Survey, links: Sequence[Link], draw: Callable[[str], Mark
             style=Markup(style),
             words=known,
             title=survey.title,
-            said=[_said(survey, texts, coded=draw is not None) for texts in _texts(survey)],
+            said=[
+                _card_words(survey, texts, coded=draw is not None)
+                for texts in survey.texts or (Texts(language="en"),)
+            ],
             groups=[
                 (known["links"], [link for link in links if not link.spare]),
                 (known["spare"], [link for link in links if link.spare]),
@@ -75,7 +78,7 @@ def qr_codes() -> Callable[[str], Markup]:
 
     def draw(text: str) -> Markup:
         code = segno.make_qr(text, error="m", boost_error=False)
-        # Of the text it has only the picture: nothing in it has to be escaped.
+        # It is a picture of the text, so nothing has to be escaped.
         return Markup(
             code.svg_inline(border=_QUIET_ZONE, omitsize=True, svgclass=None, lineclass=None)
         )
@@ -83,11 +86,7 @@ def qr_codes() -> Callable[[str], Markup]:
     return draw
 
 
-def _texts(survey: Survey) -> Sequence[Texts]:
-    return survey.texts or (Texts(language="en"),)
-
-
-def _said(survey: Survey, texts: Texts, *, coded: bool) -> _Said:
+def _card_words(survey: Survey, texts: Texts, *, coded: bool) -> _Said:
     main = texts.language.partition("-")[0].lower()
     known = words(main if main in LANGUAGES else "en")["card"]
     closing = survey.closing

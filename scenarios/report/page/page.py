@@ -1,7 +1,7 @@
 """Common parts of all pages: self-contained HTML, without anything to fetch.
 
-Every text from a transcript is escaped twice over: what is not printable by ``printable``, and what
-means something in HTML by the templates' environment.
+Every text from a transcript is escaped twice: control characters by ``printable``, and HTML by the
+templates' environment.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ def statement_page(
     script: str = "",
     **values: object,
 ) -> str:
-    """A statement as a page: the verdicts, what is wrong, charts, and all else folded.
+    """A statement as a page: verdicts, problems and charts; all else is folded.
 
     A section that a failed check refers to, or with findings, stands open below the verdicts.
 
     Args:
         said: the statement.
-        kind: what it is of, in a few words.
+        kind: kind of the page's subject, in a few words.
         template: the name of its file, if it is of a kind that says more.
-        extras: what is drawn besides, by the section's key.
-        source: where it is from, as names and values.
+        extras: further drawings, by the section's key.
+        source: origin of the data, as names and values.
         script: the file of the only one that the page runs; by default none.
-        values: what else the template takes.
+        values: further values for the template.
     """
     drawn = {section.key: panels(section) for section in said.sections if section.panels}
     charts = [chart for each in drawn.values() for chart in each["panels"]]
@@ -81,7 +81,7 @@ def statement_page(
             failed=bool(failed) and not opened,
             charts=charts,
             first=FIRST,
-            legend=legend(said.sections, disguised=_disguised(said)),
+            legend=legend(said.sections, disguised=_is_randomized(said)),
             scales=any(verdict.scale for verdict in said.verdicts),
             kind=kind,
             source=source,
@@ -97,7 +97,7 @@ def environment() -> Environment:
     made = Environment(
         loader=PackageLoader("scenarios.report.page"),
         autoescape=True,
-        finalize=_shown,
+        finalize=_show,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,
@@ -110,27 +110,27 @@ def environment() -> Environment:
     return made
 
 
-def _disguised(said: Statement) -> bool:
-    """Check whether randomization is known to bound what was revealed of every person."""
+def _is_randomized(said: Statement) -> bool:
+    """Check whether a finite, nonzero epsilon bounds what each person revealed."""
     verdicts = (each for each in said.verdicts if isinstance(each, PrivacyVerdict))
     return any(each.word != "unknown" and 0 < each.epsilon < math.inf for each in verdicts)
 
 
-def _shown(value: Any) -> Any:
-    """A value as a template prints it: texts with their control characters shown, bars drawn."""
+def _show(value: Any) -> Any:
+    """A value as printed by a template: control characters visible, bars drawn."""
     if isinstance(value, Bar):
         return diagrams.bars(value.shares)
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _unbroken(cell: str) -> Markup:
-    """Figures of a cell as a template prints it: each on a line, with its percent and interval."""
+    """A cell's figures one per line, each kept together with its percent sign and interval."""
     shown = _INTERVAL.sub(r"[\1,&nbsp;\2]", str(escape(printable(cell))))
     return Markup(shown.replace(" %", "&nbsp;%").replace("; ", ";<br> "))
 
 
 def _policy(style: str, script: str) -> str:
-    """A content security policy that allows this style sheet, and this script if there is one."""
+    """A content security policy for this style sheet and this script, if any."""
     ours = f"style-src {hashed(style)}" + (f"; script-src {hashed(script)}" if script else "")
     return f"default-src 'none'; {ours}; base-uri 'none'; form-action 'none'"
 

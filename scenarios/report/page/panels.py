@@ -1,4 +1,4 @@
-"""Charts of a page: estimates of each attribute, with a table of each, and what was learned."""
+"""Charts of a page: estimates of each attribute with their tables, and privacy losses."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from scenarios.wording.decimals import decimal, in_percent, legend_text
 from scenarios.wording.formatting import NONE, cut, rest
 
 PANELS = 24
-"""The most panels of a section that are drawn."""
+"""Maximum number of drawn panels of a section."""
 
 LISTED = 600
-"""The most rows of all tables of panels together, but for what is drawn."""
+"""Maximum number of rows in the tables of panels that are not drawn."""
 
 FIRST = 6
-"""The most charts of a page that are not folded."""
+"""Maximum number of charts on a page that are not folded."""
 
 LEARNED = 8
-"""The most attributes of the chart of what was learned."""
+"""Maximum number of attributes in the chart of what was learned."""
 
 _ALMOST = 9.2
-"""At a larger loss in nats, an answer is almost sure: to more than 99.99 %."""
+"""Loss in nats beyond which an answer is almost sure: to more than 99.99 %."""
 
 
 class Drawn(NamedTuple):
@@ -48,7 +48,7 @@ def legend(sections: Iterable[Section], *, disguised: bool) -> list[tuple[str, s
     """The kinds of mark in the charts of estimates, each with its meaning.
 
     Args:
-        sections: those of a page.
+        sections: sections of a page.
         disguised: whether all answers were randomized before they were sent.
     """
     shown = [panel for section in sections for panel in section.panels[:PANELS]]
@@ -67,12 +67,12 @@ def legend(sections: Iterable[Section], *, disguised: bool) -> list[tuple[str, s
     return marks
 
 
-def learned(ledger: Ledger, who: str, *, least: bool) -> dict[str, object]:
-    """A chart of what was learned: how sure somebody can be of an answer that was even before.
+def learned_chart(ledger: Ledger, who: str, *, least: bool) -> dict[str, object]:
+    """Chart of privacy losses: the certainty about an answer that was a 50:50 guess before.
 
     Args:
-        ledger: what was learned.
-        who: by whom.
+        ledger: the ledger of the observer.
+        who: name of the observer.
         least: whether more may have been told than is on record.
 
     Returns:
@@ -88,7 +88,7 @@ def learned(ledger: Ledger, who: str, *, least: bool) -> dict[str, object]:
     if len(losses) > 1:
         rows.append((known["together"], ledger.record_epsilon))
     marks = [
-        Mark(cut(name), _sureness(loss), math.nan, math.nan, _sure_words(loss))
+        Mark(cut(name), _certainty(loss), math.nan, math.nan, _sure_words(loss))
         for name, loss in rows
     ]
     others = rest(len(losses), LEARNED, known["attributes"]) if len(rows) > LEARNED else ""
@@ -109,8 +109,8 @@ def learned(ledger: Ledger, who: str, *, least: bool) -> dict[str, object]:
     }
 
 
-def _sureness(loss: float) -> float:
-    """The largest probability of one of two answers that were equally likely before."""
+def _certainty(loss: float) -> float:
+    """The largest posterior probability of one of two answers that were equally likely."""
     return loss if math.isinf(loss) else 1 / (1 + math.exp(-loss))
 
 
@@ -126,13 +126,13 @@ def panels(section: Section) -> dict[str, Any]:
     shown = section.panels[:PANELS]
     total = max(section.total, len(section.panels))
     return {
-        "panels": tuple(_drawn(panel, most=LISTED // len(shown)) for panel in shown),
+        "panels": tuple(_draw(panel, most=LISTED // len(shown)) for panel in shown),
         "more": rest(total, len(shown), words()["result"]["panels"]["more"]),
     }
 
 
-def _drawn(panel: Panel, *, most: int) -> Drawn:
-    """A picture and a table of figures; with the truth, it stands beside them."""
+def _draw(panel: Panel, *, most: int) -> Drawn:
+    """Picture and table of a panel's figures, next to the truth if known."""
     most = max(panel.drawn, most)
     rows, percents = panel.figures[:most], panel.limits is None
     exact = all(row.exact for row in rows)

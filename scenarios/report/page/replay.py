@@ -12,7 +12,8 @@ from markupsafe import Markup
 from protocol.audit.ledger import Ledger
 from protocol.estimators.inference.intervals import Intervals
 from scenarios.report.page.diagrams import Mark, axis, ticks
-from scenarios.report.page.svg import element, text, width_of
+from scenarios.report.page.svg import element, text, text_width
+from scenarios.report.page.words import words
 from scenarios.statement.statement import Fact, Grid, Section
 from scenarios.surveys.watching.standing_words import event, figure
 from scenarios.surveys.watching.standings import Line, Standing, StandingWriter
@@ -21,22 +22,12 @@ from scenarios.wording.formatting import NONE, count, cut, epsilon, rest
 
 _WIDTH, _ROW, _TOP = 360.0, 22.0, 6.0
 
-_FOR_READERS = (
-    "These steps tell more about single reports than the result does. They are for whoever may "
-    "read the transcript."
-)
-
-_OWN_STEP = (
-    "Each interval holds for its own step. That all of them do is much less likely, so do not stop "
-    "when a figure pleases. Who answers early may differ from who answers later."
-)
-
 _SAME = 1e-9
 """Relative difference of two sums of the same losses, at most."""
 
 
 class _Step(NamedTuple):
-    """One step as its template takes it."""
+    """One step, for its template."""
 
     number: int
     says: str
@@ -44,7 +35,7 @@ class _Step(NamedTuple):
 
 
 class _Panel(NamedTuple):
-    """The estimates of one attribute at all steps."""
+    """Estimates of one attribute at all steps."""
 
     name: str
     picture: Markup
@@ -54,18 +45,17 @@ class _Panel(NamedTuple):
 def replay(
     found: StandingWriter, intervals: Intervals, passed: Ledger
 ) -> tuple[Section, dict[str, object]]:
-    """A survey step by step, and what its template draws.
+    """Section on a survey step by step, with the drawings for its template.
 
     Args:
         found: has taken all steps of the transcript.
-        intervals: of the estimates.
-        passed: what the aggregator learned, by what parties signed for.
+        passed: the aggregator's ledger, by signed messages.
     """
     standings = found.standings()
     if not standings:
         return Section(key="replay", title="Step by step", lead="No step could be read."), {}
-    heard = f"Estimates are from what had been heard by then: {intervals.says}."
-    notes = [heard, _OWN_STEP, _FOR_READERS]
+    known = words()["result"]["replay"]
+    notes = [known["heard"].format(intervals=intervals.says), known["own_step"], known["private"]]
     last = standings[-1]
     signed = passed.record_epsilon
     short = not last.sums and last.epsilon < signed * (1 - _SAME)
@@ -91,7 +81,7 @@ def replay(
         notes=tuple(notes),
     )
     steps = [_step(number, standing, short) for number, standing in enumerate(standings, 1)]
-    # Of steps with an estimate the last one is with all attributes.
+    # The last step with an estimate has all attributes.
     widest = max(standings, key=lambda standing: standing.more)
     what = "keys" if widest.keys else "attributes"
     return section, {
@@ -107,23 +97,22 @@ def _step(number: int, standing: Standing, short: bool) -> _Step:
     if standing.sums:
         how = "exact sums, which no ε bounds"
         spent, how = (spent, f"beside {how}") if standing.epsilon else (epsilon(math.inf), how)
-    why = cut(standing.why, 100) if standing.respondents is None else "respondents"
+    if standing.respondents is None:
+        counted, why = NONE, cut(standing.why, 100)
+    else:
+        counted, why = f"{standing.respondents:,}", "respondents"
     facts = (
         Fact("Parties heard", f"{standing.contributed:,}", f"of {standing.parties:,}"),
         Fact("Gone", f"{standing.gone:,}", declined),
         Fact("ε spent", spent, how),
-        Fact("Estimate from", _respondents(standing), why),
+        Fact("Estimate from", counted, why),
     )
     seconds = f"after {standing.at / 1e6:,.1f} s"
     return _Step(number, f"Round {standing.round:,}, {seconds}: {event(standing)}.", facts)
 
 
-def _respondents(standing: Standing) -> str:
-    return NONE if standing.respondents is None else f"{standing.respondents:,}"
-
-
 def _panels(standings: Sequence[Standing], intervals: Intervals) -> Iterator[_Panel]:
-    """A panel for each attribute that some step has an estimate of."""
+    """A panel for each attribute that some step estimates."""
     known = next((standing.lines for standing in standings[::-1] if standing.lines), ())
     for place, (of, group) in enumerate(groupby(known, key=lambda line: line.of)):
         lines = list(group)
@@ -142,19 +131,19 @@ def _panels(standings: Sequence[Standing], intervals: Intervals) -> Iterator[_Pa
 
 
 def _picture(of: str, rows: Sequence[Sequence[Line]]) -> Markup:
-    """Points on their intervals, the steps one above the other; those that are alike are one.
+    """Intervals with their points, one row per step; equal steps share a row.
 
     Args:
-        of: what the figures are of.
-        rows: of each step, its figures.
+        of: subject of the figures.
+        rows: figures of each step.
     """
     marks = [_mark(line) for lines in rows for line in lines]
     labels, scale = [line.name for line in rows[-1]], rows[-1][0].scale
     percent = scale == (0.0, 1.0)
     low, high, places = axis(marks, scale or (-math.inf, math.inf))
-    right = max(60.0, *(width_of(figure(line), 11.5) for lines in rows for line in lines)) + 12
+    right = max(60.0, *(text_width(figure(line), 11.5) for lines in rows for line in lines)) + 12
     right = min(right, 150.0)
-    left = min(max(40.0, *(width_of(label, 12.5) for label in labels)), _WIDTH - right - 112) + 12
+    left = min(max(40.0, *(text_width(label, 12.5) for label in labels)), _WIDTH - right - 112) + 12
     plot = _WIDTH - left - right
 
     def x(value: float) -> float:
@@ -174,21 +163,21 @@ def _picture(of: str, rows: Sequence[Sequence[Line]]) -> Markup:
         (first, lines), *others = alike
         until = others[-1][0] if others else first
         whiskers = dots = ""
-        words = []
+        figures = []
         for row, line in enumerate(lines):
             at = y(row)
             if line.low is not None and line.high is not None and line.low < line.high:
                 whiskers += f"M{x(line.low):.1f} {at:g}H{x(line.high):.1f}"
             if line.value is not None and low <= line.value <= high:
                 dots += f"M{x(line.value):.1f} {at:g}h0"
-            words.append(element("tspan", figure(line), x=_WIDTH - 2, y=at + 4))
+            figures.append(element("tspan", figure(line), x=_WIDTH - 2, y=at + 4))
         last = until == len(rows)
         parts.append(
             element(
                 "g",
                 element("path", d=whiskers, class_="whisker"),
                 element("path", d=dots, class_="dots"),
-                element("text", *words, class_="words end"),
+                element("text", *figures, class_="words end"),
                 data_step=first,
                 data_until=until if others else None,
                 class_="last" if last else None,
@@ -199,7 +188,7 @@ def _picture(of: str, rows: Sequence[Sequence[Line]]) -> Markup:
         "svg",
         *parts,
         role="img",
-        aria_label=f"{cut(of)}: the figures are in the table",
+        aria_label=words()["result"]["replay"]["picture"].format(name=cut(of)),
         viewBox=f"0 0 {_WIDTH:g} {bottom + 20:g}",
         class_="intervals",
     )

@@ -11,8 +11,9 @@ from markupsafe import Markup
 from protocol.audit.audit import Audit
 from protocol.messages import AGGREGATOR, RECORD
 from scenarios.report.page.svg import element, picture, text
+from scenarios.report.page.words import words
 from scenarios.statement.statement import Bar, Cell, Grid, Section
-from scenarios.surveys.watching.rounds import Flow, Round, added, alike_stretches
+from scenarios.surveys.watching.rounds import Flow, Round, alike_stretches, sum_flows
 from scenarios.wording.formatting import NONE, count, cut, rest, size
 
 STEPS, TAIL, ARROWS, FLOWS, NOTES = 14, 3, 12, 60, 20
@@ -22,7 +23,7 @@ _PLACES: dict[str, int] = {AGGREGATOR: 1, RECORD: 2}
 
 
 class _Fold(NamedTuple):
-    """Neighbouring rounds in which the same was said, as one; ``note`` is what is not drawn."""
+    """Neighbouring rounds with the same messages; ``note`` replaces the rounds left out."""
 
     name: str
     note: str
@@ -31,8 +32,8 @@ class _Fold(NamedTuple):
 
 
 def traffic(audit: Audit, rounds: Sequence[Round]) -> tuple[Section, dict[str, object]]:
-    """The traffic as tables, and what its template draws beside them."""
-    folds = _folded(rounds)
+    """Section with tables of the traffic, and the drawings for its template."""
+    folds = _fold(rounds)
     parties = count(audit.completeness.parties, "party", "parties")
     lifelines = (parties, "aggregator", "public record")
     short = ("parties", "aggregator", "record")
@@ -40,7 +41,7 @@ def traffic(audit: Audit, rounds: Sequence[Round]) -> tuple[Section, dict[str, o
     alike: dict[tuple[str, int, int], list[Flow]] = {}
     for flow in (flow for round_ in rounds for flow in round_.flows):
         alike.setdefault((flow.kind, *_ends(flow)), []).append(flow)
-    flows = sorted(map(added, alike.values()), key=lambda flow: -flow.bytes)
+    flows = sorted(map(sum_flows, alike.values()), key=lambda flow: -flow.bytes)
     messages = sum(flow.messages for flow in flows)
     octets = sum(flow.bytes for flow in flows)
     lead = f"{count(messages, 'message')}, {size(octets)}, in {count(len(rounds), 'round')}."
@@ -95,7 +96,7 @@ def traffic(audit: Audit, rounds: Sequence[Round]) -> tuple[Section, dict[str, o
     }
 
 
-def _folded(rounds: Sequence[Round]) -> list[_Fold]:
+def _fold(rounds: Sequence[Round]) -> list[_Fold]:
     folds = []
     for name, alike, flows, notes in alike_stretches(rounds):
         several = f"{alike:,} alike" if alike > 1 else ""
@@ -110,7 +111,7 @@ def _ends(flow: Flow) -> tuple[int, int]:
 
 
 def _sequence(key: str, lifelines: Sequence[str], folds: Sequence[_Fold], width: int) -> Markup:
-    """Diagram of messages from top to bottom: the first rounds, and the last if many."""
+    """Sequence diagram of the first rounds, and of the last if there are many."""
     left_out = len(folds) - STEPS
     head, tail = (folds, ()) if left_out <= 0 else (folds[: STEPS - TAIL], folds[-TAIL:])
     margin = min(64.0, width * 0.14)
@@ -120,7 +121,8 @@ def _sequence(key: str, lifelines: Sequence[str], folds: Sequence[_Fold], width:
     y = 46.0
     steps = [(fold.name, fold.note, fold.flows[:ARROWS]) for fold in head]
     if tail:
-        steps.append((f"{left_out:,} more, not drawn", "", ()))
+        more = words()["result"]["traffic"]["more"].format(count=f"{left_out:,}")
+        steps.append((more, "", ()))
         steps += [(fold.name, fold.note, fold.flows[:ARROWS]) for fold in tail]
     for name, note, flows in steps:
         parts.append(element("line", x1=0, x2=width, y1=y, y2=y, class_="band"))
@@ -139,12 +141,10 @@ def _sequence(key: str, lifelines: Sequence[str], folds: Sequence[_Fold], width:
         box = 2 * margin - 2
         lines.append(element("rect", x=x - box / 2, y=4, width=box, height=28, rx=4, class_="side"))
         lines.append(text(x, 23, name, "who middle", room=box - 6))
-    title = "Sequence diagram"
-    description = (
-        "Arrows between " + ", ".join(lifelines) + ", round by round from top to bottom. "
-        "The table below it holds the same."
-    )
-    return picture(key, title, description, (width, y + 4), [*lines, *parts], class_="sequence")
+    known = words()["result"]["traffic"]
+    described = known["described"].format(lifelines=", ".join(lifelines))
+    parts = [*lines, *parts]
+    return picture(key, known["title"], described, (width, y + 4), parts, class_="sequence")
 
 
 def _arrow(flow: Flow, xs: Sequence[float], y: float) -> list[Markup]:
@@ -152,7 +152,7 @@ def _arrow(flow: Flow, xs: Sequence[float], y: float) -> list[Markup]:
     lost = " lost" if flow.lost > 0 else ""
     below = f"{flow.messages:,} · {size(flow.bytes)}" + (f", {flow.lost:,} lost" if lost else "")
     if start == end:
-        # Among themselves: out and back on the one side that has room.
+        # Messages within one side: out and back on the side with room.
         out = 26.0 if start < xs[-1] else -26.0
         path = f"M{start:.1f} {y - 7:.1f}h{out:.0f}v12h{-out + math.copysign(6, out):.0f}"
         head = start, y + 5, -math.copysign(1, out)

@@ -1,4 +1,4 @@
-"""A run as one page: verdicts, charts of its estimates, what was learned, and all else folded."""
+"""A run as one page: verdicts, charts and privacy losses; all else is folded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from protocol.estimators.inference.intervals import USUAL, Intervals
 from scenarios.report.page.association import association
 from scenarios.report.page.page import statement_page
-from scenarios.report.page.panels import learned
+from scenarios.report.page.panels import learned_chart
 from scenarios.report.page.rounds import traffic
 from scenarios.report.page.terms import terms
 from scenarios.report.page.words import words
@@ -15,7 +15,7 @@ from scenarios.running.scenario import Finished
 from scenarios.statement.audits.audit import facts, statement
 from scenarios.statement.audits.judging import Asked, judge
 from scenarios.statement.audits.of_file import OF_THE_FILE
-from scenarios.statement.found import found
+from scenarios.statement.found import found_grid
 from scenarios.statement.runs import state_run
 from scenarios.statement.usefulness.verdict import UsefulnessVerdict
 from scenarios.wording.formatting import cut
@@ -26,14 +26,12 @@ _FIRST, _LAST = ("findings", "ledger", "claims"), ("members",)
 
 
 def run_page(name: str, finished: Finished, intervals: Intervals = USUAL) -> str:
-    """A run as a page: verdicts and charts first, then what they rest on, folded.
+    """A run as a page: verdicts and charts first, then their basis, folded.
 
-    Its record is judged as in an audit, and what that says is on the page.
+    The record is judged as in an audit, with its findings on the page.
 
     Args:
-        name: of the scenario or the plan.
-        finished: the run.
-        intervals: of the estimates: their level, and what they are about.
+        name: name of the scenario or the plan.
     """
     outcome = finished.outcome
     path = outcome.transcript.path
@@ -71,7 +69,7 @@ def run_page(name: str, finished: Finished, intervals: Intervals = USUAL) -> str
         replace(
             audit,
             title=outcome.variant.survey.title,
-            found=found(finished.reported, estimates),
+            found=found_grid(finished.reported, estimates),
             verdicts=(audit.record, audit.privacy, *useful),
             facts=facts(judged, rounds),
             checks=tuple(
@@ -85,7 +83,7 @@ def run_page(name: str, finished: Finished, intervals: Intervals = USUAL) -> str
         template="run.html",
         extras={
             said.key: flows,
-            "learned": learned(
+            "learned": learned_chart(
                 judged.audit.ledger,
                 conspiring(judged.observer),
                 least=audit.privacy.state == "open",

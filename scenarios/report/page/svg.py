@@ -20,7 +20,7 @@ def element(name: str, *children: object, **attributes: object) -> Markup:
         for key, value in attributes.items()
         if value is not None
     )
-    # A name never comes from a file, values and children are escaped.
+    # Names never come from files; values and children are escaped.
     inner = Markup("").join(
         child if isinstance(child, Markup) else escape(printable(str(child))) for child in children
     )
@@ -39,12 +39,12 @@ def picture(
     """A whole picture.
 
     Args:
-        key: what its ids begin with, once on a page.
-        title: its name, for those who cannot see it.
-        description: what it shows.
+        key: prefix of its ids, unique on a page.
+        title: its name, for screen readers.
+        description: its description, for screen readers.
         size: width and height.
-        parts: what is drawn.
-        class_: of the style sheet.
+        parts: elements of the picture.
+        class_: class of the style sheet.
     """
     width, height = size
     return element(
@@ -62,7 +62,7 @@ def picture(
     )
 
 
-def width_of(content: str, size: float) -> float:
+def text_width(content: str, size: float) -> float:
     """Estimated width of a text in a font of a size; ``text`` cuts to fit by it."""
     return len(content) * size * _GLYPH
 
@@ -73,11 +73,11 @@ def text(
     """A text at a place, cut to the room it has.
 
     Args:
-        x, y: where its line begins, ends or has its middle, by its class.
+        x, y: start, end or middle of the line, depending on the class.
         content: the text.
-        class_: of the style sheet.
-        room: how wide it may be.
-        size: of its font.
+        class_: class of the style sheet.
+        room: maximum width.
+        size: font size.
     """
     if room is not None:
         content = cut(content, max(3, int(room / (size * _GLYPH))))

@@ -59,7 +59,7 @@ def terms(header: Header, survey: Survey) -> Section:
 
 
 def brief(value: object, depth: int = _DEPTH) -> str:
-    """A public parameter in a line, however large it is; what is nested in brackets."""
+    """A public parameter of any size in one line, with brackets around nested values."""
     if isinstance(value, Mapping):
         value = _with_probability(value)
         parts = [f"{cut(str(k), 24)}: {brief(v, depth - 1)}" for k, v in islice(value.items(), 6)]
@@ -76,7 +76,7 @@ def brief(value: object, depth: int = _DEPTH) -> str:
 
 
 def _with_probability(value: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    """A keep randomizer's threshold with the probability that it stands for, p, before it."""
+    """A keep randomizer's fields, preceded by the probability p of its threshold."""
     threshold = value.get("threshold")
     if value.get("type") not in ("keep", "keep-table") or not isinstance(threshold, int):
         return value

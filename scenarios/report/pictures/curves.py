@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _ASIDE = 0.003
-"""How far aside of each other measured points of neighbouring curves are, as such a share."""
+"""Shift between the points of neighbouring curves, as a share of the axis."""
 
 _NARROW = 5
-"""Up to what ratio of largest to smallest error every tick is written."""
+"""Largest ratio of errors at which every tick has a label."""
 
 
 class Point(NamedTuple):
@@ -50,13 +50,14 @@ def plot_curves(
 ) -> Plot:
     """All curves on one pair of logarithmic axes, each named at its right end.
 
-    What is 0 or unknown has no place on such an axis: a curve with nothing else is named above.
+    Errors of 0 and unknown errors have no place on such an axis: a curve without others is only
+    named above.
 
     Args:
         curves: in the order of their colours.
         title: above all.
-        label: what the errors are.
-        notes: what else has to be known.
+        label: name of the errors.
+        notes: further notes.
     """
 
     def plot(figure: Figure) -> None:
@@ -98,7 +99,7 @@ def plot_curves(
 
 
 def leader(curves: Sequence[Curve]) -> str:
-    """Name of the lowest curve, and at how many epsilons, by measured errors if there are any."""
+    """Name of the curve that is lowest most often, with the number of epsilons."""
     errors: dict[float, dict[str, float]] = {}
     for curve in curves:
         shown = [(point.epsilon, point.error) for point in curve.points] or curve.line
@@ -114,7 +115,7 @@ def leader(curves: Sequence[Curve]) -> str:
 
 
 def _draw(axes: Axes, curve: Curve, place: int, *, aside: float) -> list[tuple[float, float]]:
-    """Draw a curve, its points a little aside of those of others; returns what was drawn."""
+    """Draw a curve, shifted slightly against the others; return the points drawn."""
     colour, marker = style(place)
     z = critical(LEVEL)
     line = sorted((epsilon, error) for epsilon, error in curve.line if _is_shown(error))
@@ -139,7 +140,7 @@ def _is_shown(error: float) -> bool:
 
 
 def _set_ticks(axes: Axes, curves: Sequence[Curve]) -> tuple[float, float]:
-    """A tick at every epsilon, written as a person writes it, as long as they do not overlap.
+    """Label every epsilon with a tick as long as labels do not overlap.
 
     Returns:
         The ends of the axis.

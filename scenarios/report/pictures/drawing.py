@@ -1,4 +1,4 @@
-"""A picture as a file, and what draws the result of a run."""
+"""Rendering of plots to files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def check_plot(path: Path) -> None:
     """Check that a picture can be drawn into this file, before anything runs.
 
     Raises:
-        UsageError: matplotlib is not installed, or no picture's name ends so.
+        UsageError: matplotlib is not installed, or the suffix is not that of a picture.
     """
     check_ending("--plot", path, ENDINGS)
     try:
@@ -34,7 +34,7 @@ def check_plot(path: Path) -> None:
         raise UsageError(f"--plot needs matplotlib: {install_command('plots')}") from error
 
 
-def drawn(plot: Plot) -> Figure:
+def draw_figure(plot: Plot) -> Figure:
     """A picture as a figure of matplotlib, in the style of all pictures."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -46,7 +46,7 @@ def drawn(plot: Plot) -> Figure:
 
 
 def rendered(plot: Plot, ending: str) -> bytes:
-    """A picture as a file's content; the same from the same plot.
+    """Content of a picture file; equal plots give equal files.
 
     Args:
         plot: draws it.
@@ -56,8 +56,8 @@ def rendered(plot: Plot, ending: str) -> bytes:
 
     kind = ending.lower().removeprefix(".")
     undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    figure = drawn(plot)
-    # Whoever cannot see the picture is told its title.
+    figure = draw_figure(plot)
+    # The title is for screen readers.
     titles = [figure.get_suptitle(), *(axes.get_title() for axes in figure.axes)]
     title = next(filter(None, titles), "").replace(r"\$", "$").replace("\n", " ")
     content = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Measured figures divided by those that a paper prints."""
+"""Picture of measured figures divided by printed ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from protocol.estimators.inference.intervals import level_text
 from protocol.estimators.inference.laws import LEVEL, critical
 from scenarios.report.pictures.drawing import Plot
-from scenarios.report.pictures.rows import finding, named
+from scenarios.report.pictures.rows import display_name, finding
 from scenarios.report.pictures.style import COLOURS, GREY, frame, style
 from scenarios.running.reproduction import Compared, Picture, Row
 from scenarios.wording.formatting import count
@@ -18,20 +18,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _LOGARITHMIC = 5
-"""From what ratio of the largest to the smallest on the axis is logarithmic."""
+"""Ratio of largest to smallest value from which the axis is logarithmic."""
 
 
 _PALE = 0.3
-"""How opaque a mark is of which it is unknown whether it agrees."""
+"""Opacity of a mark for a figure with unknown agreement."""
 
 
 def plot_ratios(rows: Sequence[Row], picture: Picture, *, runs: int | None = None) -> Plot:
     """Every printed figure as measured divided by printed, with its interval and a line at 1.
 
     Args:
-        rows: of a reproduction.
-        picture: what its figures are called.
-        runs: how often the experiment was repeated.
+        rows: rows of a reproduction.
+        picture: names of its figures.
 
     Raises:
         ValueError: nothing is printed, or only 0.
@@ -109,7 +108,7 @@ def _marks(
     for place in range(len(names)):
         colour, marker = style(place)
         marks.append({"color": colour, "marker": marker})
-    labels = [named(picture, name) for name in names]
+    labels = [display_name(picture, name) for name in names]
     if any(one.differs for one in found):
         marks.append({"color": GREY, "marker": "o", "markerfacecolor": "white"})
         labels.append("hollow: differs by more than chance and rounding")

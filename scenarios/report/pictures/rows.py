@@ -40,28 +40,28 @@ _FIGURE = "figure"
 """The setting of rows that tells several figures of a paper apart: each has panels of its own."""
 
 _MOST_LINES = 44
-"""Up to so many rows are a line each."""
+"""Maximum number of rows that are a line each."""
 
 _LOGARITHMIC = 100
-"""From what ratio of largest to smallest on an axis is logarithmic."""
+"""Ratio of largest to smallest value from which an axis is logarithmic."""
 
 _DECADES = 10
 """A logarithmic axis shows so many at most: what is smaller is the round-off of a zero."""
 
 _ASIDE = 0.006
-"""How far aside of each other points of neighbouring curves are, as a share of the axis."""
+"""Shift between the points of neighbouring curves, as a share of the axis."""
 
 PRINTED = "printed in the paper"
 
 
 class _Point(NamedTuple):
-    """One figure of a row, where it is drawn.
+    """A figure of a row, with its place in the picture.
 
     Args:
         x: along the horizontal axis.
         panel: the column of panels.
         line: the row of panels: what the vertical axis is.
-        series: what tells colours apart.
+        series: name of the curve, which has a colour of its own.
         computed: whether it is a closed form.
     """
 
@@ -86,10 +86,8 @@ def plot_rows(
     that has most values there; without such, a table in shades.
 
     Args:
-        rows: of a reproduction, at least one.
-        picture: what is shown of them, in which words.
-        runs: how often the experiment was repeated.
-        level: of the intervals.
+        rows: rows of a reproduction, at least one.
+        picture: choice of figures, and words for them.
 
     Raises:
         ValueError: there are no rows, or ``x`` is not a number in any.
@@ -138,8 +136,6 @@ def finding(rows: Sequence[Row]) -> str:
 
 
 class _Notes(NamedTuple):
-    """Notes of a picture besides its conditions."""
-
     runs: int | None
     level: float
 
@@ -160,13 +156,13 @@ class _Notes(NamedTuple):
 # Words
 
 
-def named(picture: Picture, name: str, otherwise: str = "measured figure") -> str:
+def display_name(picture: Picture, name: str, otherwise: str = "measured figure") -> str:
     """Name of a setting, a figure or a value."""
     return picture.names.get(name) or name.replace("_", " ") or otherwise
 
 
 def settings_words(picture: Picture, row: Row, names: Sequence[str]) -> str:
-    """Some settings of a row in words: texts by themselves, numbers with what they are."""
+    """Settings of a row in words; numbers are preceded by their names."""
     parts = []
     for name in names:
         value = row.shown(name)
@@ -176,7 +172,7 @@ def settings_words(picture: Picture, row: Row, names: Sequence[str]) -> str:
         if own is not None or not _is_number(row.settings[name]):
             parts.append(own or value)
         else:
-            parts.append(f"{named(picture, name)} = {value}")
+            parts.append(f"{display_name(picture, name)} = {value}")
     return ", ".join(parts)
 
 
@@ -190,14 +186,15 @@ def _points(
     along: str,
     others: Sequence[str],
 ) -> list[_Point]:
-    """Every figure that is drawn, with its place."""
+    """Points of all figures to draw."""
     measured = [name for name in figures if name not in picture.computed]
     together = bool(picture.axis) or not measured
     paneled = len(others) > 1 or (together and len(figures) > 1)
-    line_of, last = {}, ""
+    # A closed form belongs to the measured figure before it.
+    lines, last = {}, ""
     for name in figures:
         last = name if name not in picture.computed or not measured else last
-        line_of[name] = last
+        lines[name] = last
     points = []
     for row in rows:
         if not _is_number(row.settings.get(along)):
@@ -206,18 +203,18 @@ def _points(
         panel = settings_words(picture, row, of_row[:paneled])
         series = settings_words(picture, row, of_row[paneled:])
         for found in row.figures():
-            if found.name not in line_of:
+            if found.name not in lines:
                 continue
-            own = (
-                [series, named(picture, found.name)] if together and len(figures) > 1 else [series]
-            )
-            line = picture.axis if together else named(picture, line_of[found.name])
+            words = [series]
+            if together and len(figures) > 1:
+                words.append(display_name(picture, found.name))
+            line = picture.axis if together else display_name(picture, lines[found.name])
             points.append(
                 _Point(
                     float(row.settings[along]),
                     panel,
-                    line or named(picture, ""),
-                    ", ".join(filter(None, own)),
+                    line or display_name(picture, ""),
+                    ", ".join(filter(None, words)),
                     found,
                     found.name in picture.computed,
                 )
@@ -249,9 +246,9 @@ def _draw_curves(
         if not i:
             axes.set_title(literal(cut(panel, 40)))
         if i == len(lines) - 1:
-            axes.set_xlabel(literal(named(picture, along)))
+            axes.set_xlabel(literal(display_name(picture, along)))
         if not j:
-            axes.set_ylabel("\n".join(map(literal, _halved(line))))
+            axes.set_ylabel("\n".join(map(literal, _split_label(line))))
     _set_scales(grid, xs, points, lines, notes.z)
     direct = 1 < len(series) <= len(COLOURS) and all(
         any((p.panel, p.line, p.series) == (panels[-1], lines[i], name) for p in points)
@@ -283,8 +280,8 @@ def _draw_curves(
         name_ends(named_ends)
 
 
-def _halved(text: str) -> list[str]:
-    """A long label of an axis in two lines."""
+def _split_label(text: str) -> list[str]:
+    """The label of an axis, split in two lines if long."""
     if len(text) <= 34:
         return [text]
     spaces = [i for i, letter in enumerate(text) if letter == " "]
@@ -295,7 +292,7 @@ def _halved(text: str) -> list[str]:
 
 
 class _Aside(NamedTuple):
-    """Shifts of points, so that curves do not hide each other."""
+    """Shift of points, so that curves do not hide each other."""
 
     share: float
     low: float
@@ -334,7 +331,7 @@ def _set_scales(
     lines: Sequence[str],
     z: float,
 ) -> None:
-    """Logarithmic axes where they have to be; points decide on the ends, whiskers follow."""
+    """Use logarithmic axes where needed; points set the ends before whiskers do."""
     if min(xs) > 0 and max(xs) >= _LOGARITHMIC * min(xs):
         grid[0, 0].set_xscale("log")
     elif all(x == int(x) for x in xs) and len(set(xs)) <= 8:
@@ -347,28 +344,24 @@ def _set_scales(
 def set_ends(set_scale: Any, set_limits: Any, found: Sequence[Compared], z: float) -> None:
     """Set the scale and the ends of an axis for some figures.
 
-    A whisker may leave the axis: one that is much longer than the figures lie apart would
-    otherwise hide all else.
+    A whisker may leave the axis if it is much longer than the distances of the figures.
     """
     values = _finite([v for f in found for v in (f.measured, f.printed)])
     values = values[np.isfinite(values)]
     if not values.size:
         return
     low, high = float(values.min()), float(values.max())
-    ends = [
-        (f.measured - z * (f.standard_error or 0.0), f.measured + z * (f.standard_error or 0.0))
-        for f in found
-        if math.isfinite(f.measured) and not f.unknown
-    ]
     positive = values[values > 0]
     if low >= 0 and positive.size and high >= _LOGARITHMIC * float(positive.min()):
         set_scale("log")
         low = max(float(positive.min()), high * 10.0**-_DECADES)
         set_limits(low / 1.6, high * 1.6)
         return
+    known = [(f.measured, z * (f.standard_error or 0.0)) for f in found if not f.unknown]
+    known = [(value, whisker) for value, whisker in known if math.isfinite(value)]
     span = (high - low) or abs(high) or 1.0
-    least = max(min([low, *(end for end, _ in ends)]), low - span)
-    most = min(max([high, *(end for _, end in ends)]), high + span)
+    least = max(min([low, *(value - whisker for value, whisker in known)]), low - span)
+    most = min(max([high, *(value + whisker for value, whisker in known)]), high + span)
     room = 0.06 * ((most - least) or 1.0)
     bottom = least - room
     if low >= 0 and bottom < 0:
@@ -377,7 +370,7 @@ def set_ends(set_scale: Any, set_limits: Any, found: Sequence[Compared], z: floa
 
 
 def _marks(points: Sequence[_Point], series: Sequence[str]) -> tuple[list[Any], list[str]]:
-    """Legend: series that are not named at their ends, and kinds of marks."""
+    """Legend of series that are not labelled at their ends, and of kinds of marks."""
     from matplotlib.lines import Line2D
 
     handles: list[Any] = []
@@ -410,12 +403,12 @@ def _marks(points: Sequence[_Point], series: Sequence[str]) -> tuple[list[Any], 
 
 
 class _Tile(NamedTuple):
-    """A panel of one figure of a paper: the points of curves, or else a table.
+    """A panel for one of a paper's figures, with curves or else a table.
 
     Args:
         title: above it.
-        along: what the horizontal axis of its curves is.
-        points: of its curves, at least one unless it is a table.
+        along: label of the horizontal axis.
+        points: points of its curves, at least one unless it is a table.
         table: in shades.
     """
 
@@ -426,7 +419,7 @@ class _Tile(NamedTuple):
 
 
 def _draw_figures(figure: Figure, rows: Sequence[Row], picture: Picture, notes: _Notes) -> None:
-    """Every value of the setting ``figure`` in panels of its own."""
+    """Draw panels for every value of the setting ``figure``."""
     tiles = [
         tile
         for value in dict.fromkeys(row.shown(_FIGURE) for row in rows)
@@ -442,8 +435,8 @@ def _draw_figures(figure: Figure, rows: Sequence[Row], picture: Picture, notes: 
         if tile.table is not None:
             draw_table(axes, tile.table)
             continue
-        axes.set_xlabel("\n".join(map(literal, _halved(tile.along))))
-        axes.set_ylabel("\n".join(map(literal, _halved(tile.points[0].line))))
+        axes.set_xlabel("\n".join(map(literal, _split_label(tile.along))))
+        axes.set_ylabel("\n".join(map(literal, _split_label(tile.points[0].line))))
         xs = [point.x for point in tile.points]
         if min(xs) > 0 and max(xs) >= _LOGARITHMIC * min(xs):
             axes.set_xscale("log")
@@ -454,7 +447,7 @@ def _draw_figures(figure: Figure, rows: Sequence[Row], picture: Picture, notes: 
             _draw_series(axes, own, place, notes.z, aside._replace(share=share))
         set_ends(axes.set_yscale, axes.set_ylim, [p.found for p in tile.points], notes.z)
         if axes.get_yscale() == "linear":
-            # Ticks that followed the height would change after the layout.
+            # A fixed number, as the layout would otherwise change the ticks.
             axes.locator_params(axis="y", nbins=5)
     for axes in grid[len(tiles) :]:
         axes.set_visible(False)
@@ -471,7 +464,7 @@ def _draw_figures(figure: Figure, rows: Sequence[Row], picture: Picture, notes: 
 
 
 def _tiles(rows: Sequence[Row], picture: Picture, everything: Sequence[Row]) -> list[_Tile]:
-    """The panels of one figure of a paper: curves, or else its largest table."""
+    """Panels for one of a paper's figures: curves, or else its largest table."""
     value = rows[0].shown(_FIGURE)
     # Texts that tell this figure from others.
     texts = [name for name in rows[0].settings if isinstance(rows[0].settings[name], str)]
@@ -496,7 +489,7 @@ def _tiles(rows: Sequence[Row], picture: Picture, everything: Sequence[Row]) -> 
     return [
         _Tile(
             ", ".join(filter(None, (title, panel))),
-            named(picture, along),
+            display_name(picture, along),
             [point for point in points if (point.panel, point.line) == (panel, line)],
         )
         for panel, line in dict.fromkeys((point.panel, point.line) for point in points)
@@ -504,27 +497,26 @@ def _tiles(rows: Sequence[Row], picture: Picture, everything: Sequence[Row]) -> 
 
 
 def _table(rows: Sequence[Row], picture: Picture, unit: str) -> Table:
-    """The rows that have the same figures as most have, one below the other."""
+    """Table of the rows that share the most common set of figures."""
     alike = max(
         ([r for r in rows if _figure_names([r]) == _figure_names([o])] for o in rows), key=len
     )
     names = _figure_names(alike)
-    # A word that all names begin with is said once.
+    # A word that all names begin with is used once.
     starts = {name.partition(" ")[0] if " " in name else "" for name in names}
     start = starts.pop() if len(starts) == 1 else ""
     varying = _varying(alike)
     return Table(
         rows=tuple(settings_words(picture, row, varying) for row in alike),
         columns=tuple(name.removeprefix(start).strip() for name in names),
-        along=named(picture, start, "figure"),
-        across=", ".join(named(picture, name) for name in varying),
+        along=display_name(picture, start, "figure"),
+        across=", ".join(display_name(picture, name) for name in varying),
         values=np.stack([_finite([f.measured for f in row.figures()]) for row in alike]),
-        unit=unit or named(picture, ""),
+        unit=unit or display_name(picture, ""),
     )
 
 
 def _figure_names(rows: Sequence[Row]) -> tuple[str, ...]:
-    """The names of the figures of some rows."""
     return tuple(dict.fromkeys(found.name for row in rows for found in row.figures()))
 
 
@@ -539,7 +531,7 @@ def _draw_lines(
     varying: Sequence[str],
     notes: _Notes,
 ) -> None:
-    """Every row a line, with its measured and its printed figure on it."""
+    """Draw every row as a line with its measured and its printed figure."""
     drawn = rows[:_MOST_LINES]
     columns = min(_MOST_COLUMNS, len(figures))
     high = math.ceil(len(figures) / columns)
@@ -552,7 +544,7 @@ def _draw_lines(
         found = [(i, f) for i, row in enumerate(drawn) for f in row.figures() if f.name == name]
         everything += [f for _, f in found]
         draw_compared(axes, found, notes.z)
-        axes.set_xlabel("\n".join(map(literal, _halved(named(picture, name)))))
+        axes.set_xlabel("\n".join(map(literal, _split_label(display_name(picture, name)))))
         axes.grid(axis="y", visible=False)
     keys = [cut(settings_words(picture, row, varying), 60) for row in drawn]
     panels[0].set_yticks(range(len(drawn)), list(map(literal, keys)))
@@ -611,7 +603,7 @@ def _varying(rows: Sequence[Row]) -> list[str]:
 
 
 def _longest(rows: Sequence[Row], varying: Sequence[str]) -> str | None:
-    """The setting of numbers, in every row, that has the most values; else None."""
+    """The numeric setting present in every row with the most values; None if there is none."""
     found = {
         name: len({row.shown(name) for row in rows})
         for name in varying
@@ -626,5 +618,5 @@ def _is_number(value: object) -> bool:
 
 
 def _finite(values: Sequence[float | None]) -> NDArray[np.float64]:
-    """Numbers to draw, with gaps where there are none."""
+    """Numbers to draw, with NaN for missing ones."""
     return np.array([v if v is not None and math.isfinite(v) else np.nan for v in values], float)

@@ -1,4 +1,4 @@
-"""The result of a survey: shares and means with their intervals, beside the truth if known."""
+"""Picture of a survey's result: shares and means with intervals, next to the truth if known."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from protocol.estimators.projection import Projection
 from protocol.session.variant import Variant
 from scenarios.report.pictures.drawing import Plot
 from scenarios.report.pictures.style import COLOURS, GREY, LONGEST, PALE, frame, literal
-from scenarios.report.pictures.triangle import draw_triangle, triangle_notes, width_of
+from scenarios.report.pictures.triangle import draw_triangle, triangle_notes, triangle_width
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Finished
 from scenarios.statement.estimates import estimated
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CATEGORIES = 20
-"""Up to so many categories of an attribute are drawn."""
+"""Maximum number of drawn categories of an attribute."""
 
 _MOST_MEANS = 14
 _COLUMN = 56
-"""Up to so many lines a column has."""
+"""Maximum number of lines in a column."""
 
 _SHORT = 24
 """Columns that are no longer are not split."""
@@ -50,9 +50,9 @@ _VANISHES = 0.012
 
 
 def plot_finished(finished: Finished, intervals: Intervals = USUAL) -> Plot:
-    """Every attribute's estimated shares or means with their intervals, beside the true ones.
+    """Estimated shares or means with intervals, next to the true ones.
 
-    Where intervals of shares are too short to be seen, estimates less the truth stand beside them.
+    If intervals of shares are too short to see, a second column has the estimates minus the truth.
     """
 
     def plot(figure: Figure) -> None:
@@ -91,7 +91,7 @@ def _draw_shares(figure: Figure, finished: Finished, panels: Sequence[Panel], to
     figures = [found for block in shown for found in block.figures]
     trues = [true for block in shown for true in block.truth]
     lines = [sum(len(block.labels) + _GAP for block in column) for column in columns]
-    more = width_of(seen) if seen is not None and pairs else 0.0
+    more = triangle_width(seen) if seen is not None and pairs else 0.0
     wide = (4.3 if len(columns) > 1 else 5.5) + 1.6 * beside
     wide = min(wide, (LONGEST - more) / len(columns))
     widths = [0.64 * wide, 0.36 * wide] if beside else [wide]
@@ -131,7 +131,7 @@ def _draw_shares(figure: Figure, finished: Finished, panels: Sequence[Panel], to
 
 
 def _ends(blocks: Sequence[Panel]) -> tuple[float, float, bool]:
-    """The ends of the axis of shares, and whether intervals on it can hardly be seen."""
+    """Ends of the share axis, and whether intervals are too narrow to see on it."""
     figures = [found for block in blocks for found in block.figures]
     trues = [true for block in blocks for true in block.truth]
     ends = np.array([[found.low, found.high] for found in figures])
@@ -143,7 +143,7 @@ def _ends(blocks: Sequence[Panel]) -> tuple[float, float, bool]:
 
 
 def _columns(blocks: Sequence[Panel], most: int) -> Iterator[list[Panel]]:
-    """Attributes by column, in their order, nearly even; what has no room is left out."""
+    """Attributes by column, in order and of nearly equal length, as far as they fit."""
     total = sum(len(block.labels) + _GAP for block in blocks)
     number = min(most, max(1, math.ceil(total / _SHORT)), len(blocks))
     goal = min(_COLUMN, total / number)
@@ -173,7 +173,7 @@ def _draw_column(
     projection: Projection,
     intervals: Intervals,
 ) -> None:
-    """Attributes below each other; estimates less the truth on a second pair of axes, if given."""
+    """Draw attributes below each other; a second pair of axes has errors against the truth."""
     axes = grid[0]
     places: list[float] = []
     labels: list[str] = []
@@ -226,7 +226,7 @@ def _in_points(figures: Sequence[Shown]) -> list[Shown]:
 
 
 def _draw_means(figure: Figure, finished: Finished, section: Section) -> None:
-    """Each mean on an axis of its own, as every attribute has a scale of its own."""
+    """Draw each mean on an axis of its own, as scales differ."""
     shown = section.panels[:_MOST_MEANS]
     intervals = shown[0].intervals
     grid = figure.subplots(len(shown), 1, squeeze=False).ravel()
@@ -258,7 +258,7 @@ def _draw_means(figure: Figure, finished: Finished, section: Section) -> None:
 def _title(
     survey: str, figures: Sequence[Shown], trues: Sequence[float], intervals: Intervals, what: str
 ) -> str:
-    """Title: how many intervals hold the truth, if it is known."""
+    """Title, with the number of intervals that contain the truth if it is known."""
     known = [
         (found, true)
         for found, true in zip(figures, trues, strict=False)
@@ -276,7 +276,7 @@ def _title(
 
 
 def conditions(outcome: Outcome[Variant]) -> list[str]:
-    """Conditions: how many answered, and what it cost them."""
+    """Words on the number of respondents and their cost."""
     loss = outcome.ledger.record_epsilon
     return [
         count(outcome.estimate.n, "respondent"),
@@ -294,15 +294,15 @@ def draw_intervals(
     *,
     what: str = "estimate",
 ) -> None:
-    """Estimates as points, each with its interval, which may lie beside it.
+    """Draw estimates as points, each with its interval.
 
     Args:
         axes: values go along, lines across.
         places: the line of each estimate.
         figures: the estimates and the ends of their intervals; unknown ones are not drawn.
-        intervals: what the legend says of them.
-        projection: what was done to the estimates, but not to the intervals.
-        what: what the legend calls the estimates.
+        intervals: name of the intervals in the legend.
+        projection: projection of the estimates, which leaves the intervals unchanged.
+        what: name of the estimates in the legend.
     """
     raw = projection == "none"
     values, low, high = np.array(figures, np.float64).reshape(-1, 3).T

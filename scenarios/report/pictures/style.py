@@ -26,7 +26,7 @@ DPI = 150
 """Pixels of a picture per inch."""
 
 LONGEST = 13.2
-"""The most inches of a side: below 2,000 pixels."""
+"""Maximum length of a side in inches: below 2,000 pixels."""
 
 STYLE: Any = {
     "font.size": 9.0,
@@ -49,7 +49,7 @@ STYLE: Any = {
     # The same picture is the same file.
     "svg.hashsalt": "sottovoce",
 }
-"""What matplotlib is told while a picture is drawn."""
+"""Settings of matplotlib while a picture is drawn."""
 
 _EDGE = 0.12
 """Inches between what is written and the edge."""
@@ -67,20 +67,20 @@ _NAME = 8.5
 """The size of names at the ends of curves, in points."""
 
 _APART = 1.3
-"""How far apart two names are at least, in sizes of their font."""
+"""Minimum distance of two names, in font sizes."""
 
 _CUT = 90
-"""The most letters of a label in a legend."""
+"""Maximum number of letters of a label in a legend."""
 
 
 def style(place: int) -> tuple[str, str]:
-    """The colour and the marker of a series; where a colour comes again, the marker is another."""
+    """Colour and marker of a series; a repeated colour has another marker."""
     marker = MARKERS[(place + place // len(COLOURS)) % len(MARKERS)]
     return COLOURS[place % len(COLOURS)], marker
 
 
 def literal(text: str) -> str:
-    """A text that is drawn as it is: matplotlib takes what stands between dollars for formulas."""
+    """A text without formulas: matplotlib interprets text between dollar signs."""
     return printable(text).replace("$", r"\$")
 
 
@@ -97,14 +97,14 @@ def frame(
 
     Args:
         figure: with its axes, which are laid out between the two.
-        title: what the picture shows, as a sentence.
-        notes: what has to be known of it, such as numbers and what whiskers are.
+        title: the picture's finding, as a sentence.
+        notes: notes such as numbers, and the meaning of whiskers.
         size: inches of the picture's width, and of the height that the axes have.
-        handles, labels: of the legend, if it has any.
+        handles, labels: entries of the legend, if there are any.
     """
     width, body = min(size[0], LONGEST), size[1]
-    titles = _wrapped(title, width, _TITLE, _BOLD)
-    below = _wrapped("; ".join(filter(None, notes)), width, _NOTE, _PLAIN)
+    titles = _wrap(title, width, _TITLE, _BOLD)
+    below = _wrap("; ".join(filter(None, notes)), width, _NOTE, _PLAIN)
     head = _EDGE + (len(titles) * _TITLE + len(below) * _NOTE) * _LINE / 72
     foot = _legend(figure, handles, labels, width)
     height = min(body + head + foot, LONGEST)
@@ -140,12 +140,12 @@ def frame(
     )
 
 
-def _wrapped(text: str, width: float, size: float, letter: float) -> list[str]:
+def _wrap(text: str, width: float, size: float, letter: float) -> list[str]:
     return textwrap.wrap(text, max(10, int((width - 2 * _EDGE) * 72 / size / letter)))
 
 
 def _legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str], width: float) -> float:
-    """Draw the legend in as many columns as fit; returns how many inches high it is."""
+    """Draw the legend in as many columns as fit; return its height in inches."""
     if not handles:
         return _EDGE / 2
     words = [literal(cut(label, _CUT)) for label in labels]
@@ -166,7 +166,7 @@ class End(NamedTuple):
 
     Args:
         x, y: in the units of the axes.
-        name: of the curve.
+        name: the curve's name.
         place: among the curves, for its colour.
     """
 

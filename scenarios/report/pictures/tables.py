@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _LETTERS = 10
-"""So many letters of a category are written."""
+"""Maximum number of letters of a category."""
 
 _TICKS = 12
-"""So many categories are named along an axis, at most."""
+"""Maximum number of named categories on an axis."""
 
 
 class Table(NamedTuple):
     """Numbers by two settings.
 
     Args:
-        rows, columns: what is written at each.
-        along: what the columns are.
-        across: what the rows are.
+        rows, columns: labels of the rows and columns.
+        along: subject of the columns.
+        across: subject of the rows.
         values: shape (rows, columns); NaN is left blank.
-        unit: what the values are.
+        unit: unit of the values.
     """
 
     rows: tuple[str, ...]

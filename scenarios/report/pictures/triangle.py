@@ -1,4 +1,4 @@
-"""All pairs of attributes as a triangle: how strongly they depend on each other."""
+"""Dependence of all pairs of attributes, as a triangle."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _WRITTEN = 12
-"""Up to so many attributes values are written into the cells."""
+"""Maximum number of attributes for which cells have their values."""
 
 _LETTERS = 16
-"""So many letters of a name are written."""
+"""Maximum number of letters of a name."""
 
 
-def width_of(seen: Glance) -> float:
+def triangle_width(seen: Glance) -> float:
     """Inches that a triangle needs: a square for each attribute, and the last name."""
     size = 0.36 if len(seen.names) <= _WRITTEN else 0.2
     letters = max(len(cut(name, _LETTERS)) for name in seen.names)

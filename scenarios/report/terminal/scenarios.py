@@ -33,7 +33,7 @@ def named_table(name: str) -> RenderableType:
     """The name, summary and parameters of a scenario.
 
     Args:
-        name: of the scenario, or as ``path.py`` or ``path.py:name``.
+        name: name of the scenario, or ``path.py`` or ``path.py:name``.
 
     Raises:
         UsageError: there is no such scenario.

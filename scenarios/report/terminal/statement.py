@@ -1,4 +1,4 @@
-"""A statement for a terminal: what was found, the verdicts, the checks, what they rest on."""
+"""A statement for a terminal: findings, verdicts, checks and their basis."""
 
 from __future__ import annotations
 
@@ -33,17 +33,16 @@ _SHORT = 48
 """A table with a longer cell is printed as a line for each row."""
 
 PANELS = 60
-"""The most panels of a section that a table lists."""
+"""Maximum number of panels of a section in a table."""
 
 CATEGORIES, LARGEST = 40, 20
-"""Of a panel with more figures, so many of the largest are listed."""
+"""Maximum number of figures of a panel; of more, the largest are listed."""
 
 
 def statement_report(said: Statement, *, details: bool = True) -> Iterator[RenderableType]:
-    """Results or what was found first, then the verdicts and what they rest on.
+    """Results or findings first, then the verdicts and their basis.
 
     Args:
-        said: the statement.
         details: False to leave out what only bears out a verdict; all that is bad is left in, and a
             verdict that warns stands before the tables.
     """
@@ -57,7 +56,7 @@ def statement_report(said: Statement, *, details: bool = True) -> Iterator[Rende
     for section in results:
         yield from _result(section, titled=len(results) > 1)
     if said.found is not None and not results:
-        yield from _found(said.found)
+        yield from _found_lines(said.found)
     if not details:
         yield from _briefly(said, [each for each in said.verdicts if each not in warnings])
         return
@@ -77,7 +76,7 @@ def statement_report(said: Statement, *, details: bool = True) -> Iterator[Rende
 
 
 def _briefly(said: Statement, verdicts: Sequence[Verdict]) -> Iterator[RenderableType]:
-    """Report who was counted, the other verdicts in a line each, and all that is bad."""
+    """Print who was counted, the other verdicts in a line each, and all problems."""
     of_record = [verdict for verdict in verdicts if verdict.key == "record"]
     for verdict in of_record:
         yield from _verdict_briefly(verdict)
@@ -103,8 +102,8 @@ def statement_text(said: Statement, *, width: int = 100) -> str:
     return printed(statement_report(said), width=width)
 
 
-def _found(found: Grid) -> Iterator[RenderableType]:
-    """The first figures of what was found, a line for each."""
+def _found_lines(found: Grid) -> Iterator[RenderableType]:
+    """The first figures found, one per line."""
     yield plain("Found: ", style="bold").append_text(plain(found.caption, style="not bold"))
     heads = [name for name, _ in found.heads[1:]]
     width = max((len(str(first)) for first, *_ in found.rows), default=0) + 2
@@ -141,7 +140,7 @@ def _verdict_line(verdict: Verdict, title: str, says: str) -> RenderableType:
 
 
 def _because(verdict: Verdict, reasons: Iterable[str]) -> Iterator[RenderableType]:
-    """The caveat and reasons of a verdict."""
+    """Caveat and reasons of a verdict."""
     if verdict.caveat:
         yield plain(f"  {verdict.caveat}", style=_STYLES["care"])
     for reason in reasons:
@@ -149,7 +148,7 @@ def _because(verdict: Verdict, reasons: Iterable[str]) -> Iterator[RenderableTyp
 
 
 def _coverage_briefly(coverage: Sequence[Coverage]) -> Iterator[RenderableType]:
-    """Report who was counted, and the waits in which somebody was not."""
+    """The counted parties, and the waits in which a party was not counted."""
     if all(each.counted == each.awaited for each in coverage):
         everybody = coverage[0]
         yield plain("Counted: ", style="bold").append_text(
@@ -161,7 +160,6 @@ def _coverage_briefly(coverage: Sequence[Coverage]) -> Iterator[RenderableType]:
 
 
 def _coverage(coverage: Sequence[Coverage]) -> Iterator[RenderableType]:
-    """Report who was counted."""
     first, *others = coverage
     yield plain("Counted: ", style="bold").append_text(
         plain(f"{first.says}, for {first.of}", style="not bold")
@@ -172,14 +170,14 @@ def _coverage(coverage: Sequence[Coverage]) -> Iterator[RenderableType]:
 
 
 def _checks(checks: Iterable[Check]) -> Iterator[RenderableType]:
-    """Every check in a line."""
+    """One line per check."""
     for check in checks:
         line = plain(f"  {WORDS[check.state]:<9}", style=_STYLES.get(check.state, ""))
         yield line.append_text(plain(f"{check.about}. {check.says}", style="not bold default"))
 
 
 def _result(section: Section, *, titled: bool) -> Iterator[RenderableType]:
-    """A section as the first thing that a person sees: tables, then sentences."""
+    """A section as the first thing on the terminal: tables, then sentences."""
     if titled:
         yield plain("")
         yield plain(section.title, style="bold")
@@ -221,7 +219,7 @@ def _section(section: Section, *, answered: bool) -> Iterator[RenderableType]:
 
 
 def panels_report(section: Section) -> Iterator[RenderableType]:
-    """A table for all neighbouring panels of one kind, and how many more there are."""
+    """One table for neighbouring panels of a kind, with the number of further panels."""
     shown = section.panels[:PANELS]
     for _, alike in groupby(shown, key=lambda panel: (panel.heads, bool(panel.truth))):
         yield _panels(tuple(alike))
@@ -230,7 +228,7 @@ def panels_report(section: Section) -> Iterator[RenderableType]:
 
 
 def _panels(panels: Sequence[Panel]) -> RenderableType:
-    """Figures beside the truth, the largest of those that are many."""
+    """Figures next to the truth; of many figures, the largest."""
     # Imported late: verifying prints no estimate.
     from protocol.estimators.inference.interval_words import bracketed
     from scenarios.wording.decimals import decimals
@@ -272,7 +270,7 @@ def _panels(panels: Sequence[Panel]) -> RenderableType:
 
 
 def _figure(value: float, digits: int = 4) -> str:
-    """Format with so many decimals; empty where there is no estimate."""
+    """Format to so many decimals; empty if there is no estimate."""
     return f"{value:.{digits}f}" if math.isfinite(value) else ""
 
 
@@ -284,7 +282,7 @@ def _code(section: Section) -> Iterator[RenderableType]:
 
 
 def _rows(grid: Grid) -> Iterator[RenderableType]:
-    """A table; where a cell is long, a line for each row."""
+    """A table; if any cell is long, a line of text for each row."""
     heads, rows = _without_bars(grid)
     if any(len(cell) > _SHORT for row in ([name for name, _ in heads], *rows) for cell in row):
         for first, *others in rows:
@@ -296,7 +294,7 @@ def _rows(grid: Grid) -> Iterator[RenderableType]:
 
 
 def _table(grid: Grid, *, fold: bool = False) -> Table:
-    """A table without its bars; texts but the first are folded where they are too long."""
+    """A table without bars; long texts are folded, except in the first column."""
     heads, rows = _without_bars(grid)
     short = all(len(row[0]) <= _SHORT // 2 for row in rows)
     table = Table(box=None, pad_edge=False, padding=(0, 2 - fold, 0, 0))
@@ -314,7 +312,7 @@ def _table(grid: Grid, *, fold: bool = False) -> Table:
 
 
 def _without_bars(grid: Grid) -> tuple[list[tuple[str, str]], list[list[str]]]:
-    """The heads and the rows of a table, but for columns of bars."""
+    """Heads and rows of a table without its columns of bars."""
     kept = [place for place, (_, kind) in enumerate(grid.heads) if kind != "picture"]
     heads = [grid.heads[place] for place in kept]
     return heads, [[str(row[place]) for place in kept] for row in grid.rows]

@@ -14,11 +14,11 @@ from scenarios.wording.formatting import others_in, rest
 from scenarios.wording.plain import plain
 
 _NOTES = 12
-"""The most notes on rounds that are alike."""
+"""Maximum number of notes on equal rounds."""
 
 
 def header_report(header: Header) -> RenderableType:
-    """Line on what a transcript is about."""
+    """One line on the survey of a transcript."""
     return plain(
         f"{header.variant}, {others_in(header)}, session {header.session.hex()}, "
         f"attempt {header.attempt}, over {header.transport}"
@@ -26,11 +26,11 @@ def header_report(header: Header) -> RenderableType:
 
 
 def rounds_report(rounds: Sequence[Round], about: Callable[[str], str]) -> Iterator[RenderableType]:
-    """Messages round by round; those that are alike together.
+    """Messages round by round; equal rounds are joined.
 
     Args:
-        rounds: as from ``split_rounds``.
-        about: what a kind of message is; empty if that is not known.
+        rounds: rounds from ``split_rounds``.
+        about: describes a kind of message; empty if unknown.
     """
     explained: set[str] = set()
     for stretch in alike_stretches(rounds):

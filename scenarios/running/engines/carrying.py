@@ -31,7 +31,7 @@ class WorkerTraceback(Exception):
 
 
 class _Packer(pickle.Pickler):
-    """Pickles a task, and notes which files of a person it takes."""
+    """Pickles a task, and records which of the user's files it refers to."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
@@ -52,9 +52,9 @@ class _Packer(pickle.Pickler):
 
 
 def own_files(value: object) -> tuple[UserModule, ...]:
-    """The files of a person whose functions and classes are in a value.
+    """The user's files that functions and classes in a value come from.
 
-    Of a value that cannot be pickled, those that are met before that shows.
+    If a value cannot be pickled, the files found before the failure.
     """
     packer = _Packer(io.BytesIO())
     with contextlib.suppress(UsageError, pickle.PicklingError, AttributeError, TypeError):
@@ -84,7 +84,7 @@ def unpacked(task: bytes) -> tuple[Callable[[Any], Any], Any]:
     """A task's kernel and its argument, where the modules of a person's files are made if need be.
 
     Raises:
-        Exception: what unpacking it or a person's file raised.
+        Exception: an error while unpacking, or of the user's file.
     """
     files, content = pickle.loads(task)
     for file in files:
@@ -95,7 +95,7 @@ def unpacked(task: bytes) -> tuple[Callable[[Any], Any], Any]:
 
 
 def carried_out(task: bytes) -> bytes:
-    """Call a task's kernel; returns what came of it, a result or an error."""
+    """Call a task's kernel; return its result or error."""
     try:
         kernel, argument = unpacked(task)
         return pickle.dumps((kernel(argument),))
@@ -104,7 +104,7 @@ def carried_out(task: bytes) -> bytes:
 
 
 def _error_as_bytes(error: Exception) -> bytes:
-    """An error as bytes that can be read again, if only as what it said."""
+    """An error as bytes that always decode, if only to its message."""
     try:
         content = pickle.dumps(error)
         if type(pickle.loads(content)) is type(error):
@@ -140,7 +140,7 @@ def kernel_result(outcome: bytes) -> Any:
     """Result of a kernel.
 
     Raises:
-        Exception: what it raised instead; the cause is the worker's traceback.
+        Exception: the task's own error, caused by the worker's traceback.
     """
     result, *failed = pickle.loads(outcome)
     if failed:

@@ -12,11 +12,11 @@ from scenarios.running.engines.engine import Engine
 from scenarios.running.engines.opening import open_engine
 
 WORTH = 4096
-"""From how many signatures on processes are started: they take as long as some thousand."""
+"""Number of signatures from which processes are started; starting them costs some thousand."""
 
 
 class ChecksMeanwhile:
-    """Checks signatures in a process for each processor; a few it checks itself.
+    """Checks signatures in one process per processor; a few in this process.
 
     So it does with all that has no answer where processes cannot be started or do not last. Use it
     in a ``with`` block, which ends the processes.
@@ -27,7 +27,7 @@ class ChecksMeanwhile:
         self._engine: Engine | None = None
         self._alone = False
         self._waiting: list[Signed] = []
-        # Of each batch what was claimed or, once that is known, what holds.
+        # For each batch: its signatures, or its results once known.
         self._claimed: dict[int, list[Signed]] = {}
         self._found: dict[int, list[bool]] = {}
 
@@ -58,7 +58,7 @@ class ChecksMeanwhile:
 
     @contextmanager
     def _as_long_as_it_lasts(self) -> Iterator[None]:
-        """Nobody's record is worse for the processes of who reads it."""
+        """Continue in this process if the engine fails in the block."""
         try:
             yield
         except (EngineError, OSError, ValueError):

@@ -1,9 +1,9 @@
 """The seam between work and workers: submit, drain, close, with a bounded window.
 
-A kernel is a function at the top of a module that takes one picklable value and returns another.
-What it returns must follow from the value alone, so that it does not matter where it runs, when, or
-how often. Engines carry out simulations, and on this machine checks of what everybody may see: what
-is handed to them is pickled, and an engine on a network runs whatever it is handed.
+A kernel is a function at the top of a module from one picklable value to another. Its result must
+depend on that value only, so that it does not matter where, when or how often it runs. Engines
+carry out simulations, and on this machine also checks of public data: tasks are pickled, and an
+engine on a network runs any task that it receives.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ R = TypeVar("R")
 
 
 class Engine(ABC):
-    """Carries out tasks, and hands back what they return as they are done.
+    """Carries out tasks, and returns results as they finish.
 
     A kernel that raises an error ends the work: ``drain`` raises it. A worker that dies does not:
     its task is done again elsewhere, unless it was submitted to be done once.
 
     Attributes:
-        name: as in ``--engine``.
-        jobs: how many tasks run at a time.
-        window: how many tasks may be under way; more would only wait.
+        name: name for ``--engine``.
+        jobs: number of concurrent tasks.
+        window: maximum number of tasks handed out at a time.
         host: the address at which workers reach this machine.
     """
 
@@ -53,7 +53,7 @@ class Engine(ABC):
         Args:
             key: names the task when it is handed back; no two under way have the same.
             kernel: a function at the top of a module.
-            argument: what it is called with.
+            argument: the kernel's argument.
             again: do it again if its worker dies. If not, ``Lost`` is handed back.
 
         Raises:
@@ -66,17 +66,17 @@ class Engine(ABC):
     def drain(self) -> list[tuple[int, Any]]:
         """Wait until a task is done; returns all that are, as (key, result), in any order.
 
-        Empty if none is under way. What was done beside a task that failed is handed back first,
-        and the failure raised by the next call.
+        Empty if no task is running. Results next to a failed task come first; the next call raises
+        the failure.
 
         Raises:
             EngineError: workers die again and again, or cannot be reached.
-            Exception: what a kernel raised; the cause is the traceback of its worker.
+            Exception: a kernel's error, caused by its worker's traceback.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """End all workers; what is under way is given up. Closing twice is harmless."""
+        """End all workers and drop unfinished tasks. Closing twice is harmless."""
 
     def __enter__(self) -> Self:
         return self
@@ -91,10 +91,10 @@ class Engine(ABC):
 
 
 class Lost:
-    """Outcome of a task that was to be done once, and whose worker died.
+    """Outcome of a task that must run only once, after its worker died.
 
     Args:
-        reason: what became of the worker.
+        reason: what happened to the worker.
     """
 
     __slots__ = ("reason",)
@@ -109,7 +109,7 @@ class Lost:
 def completed(
     engine: Engine, kernel: Callable[[A], R], tasks: Iterable[tuple[int, A]]
 ) -> Iterator[tuple[int, R]]:
-    """Carry out a kernel on many arguments; (key, result) of each, as they are done.
+    """Run a kernel on many arguments; yield (key, result) as they finish.
 
     Arguments are taken as there is room for them, so memory is bounded however many there are.
 

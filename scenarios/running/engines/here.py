@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 
 class Here(Engine):
-    """Carries out each task when it is waited for."""
+    """Runs each task in this process, when its result is awaited."""
 
     name = "here"
     jobs = 1

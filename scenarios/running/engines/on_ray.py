@@ -1,6 +1,6 @@
 """The engine of Ray, on this machine or on a cluster.
 
-Ray runs whatever it is handed, and trusts its whole network: it carries simulations only.
+Ray runs any task that it receives, and trusts its whole network: it is used for simulations only.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from scenarios.running.engines.with_workers import Task, WorkersEngine
 
 MOST_PORT = 65535
 REACHED_WITHIN = 5.0
-"""How many seconds a cluster may take to accept a connection."""
+"""Seconds that a cluster may take to accept a connection."""
 
 DEATHS: Mapping[type[Exception], str] = {
     exceptions.LocalRayletDiedError: "its node was lost",
@@ -38,19 +38,18 @@ DEATHS: Mapping[type[Exception], str] = {
     exceptions.TaskCancelledError: "its worker was ended",
     exceptions.WorkerCrashedError: "its worker died",
 }
-"""What Ray raises when a worker is gone, and how that is put here."""
+"""Ray's errors for lost workers, with words for them."""
 
 
 class OnRay(WorkersEngine):
-    """Carries out each task in a worker of Ray, which it starts if there is none to use.
+    """Runs each task in a Ray worker; Ray is started if it is not running.
 
-    What is started here listens on this machine alone, asks whoever connects for a token, and
-    keeps its files in a folder of its own. A cluster, and what the caller has started, is left as
-    it is.
+    A Ray started here listens on this machine only, requires a token, and keeps its files in a
+    folder of its own. A cluster, or a Ray that the caller has started, is left running.
 
     Args:
-        jobs: how many tasks run at a time, by default one for each processor there is.
-        address: of a cluster.
+        jobs: number of concurrent tasks, by default one for each processor.
+        address: address of a cluster.
 
     Raises:
         EngineError: Ray cannot be started.
@@ -68,7 +67,7 @@ class OnRay(WorkersEngine):
             self._start(jobs)
         elif self._connected:
             self._connect(str(address))
-        # Ray itself holds back what its processors have no room for.
+        # Ray itself queues tasks beyond its processors.
         self._most = jobs if jobs is not None and self._folder is None else sys.maxsize
         self.jobs = jobs or max(1, int(ray.cluster_resources().get("CPU", 1)))
         self.window = 2 * self.jobs
@@ -181,7 +180,7 @@ class OnRay(WorkersEngine):
     def _initialize(self, printing: Callable[..., None], **options: Any) -> None:
         from ray._private import worker
 
-        # What Ray says of its workers it prints on stdout, which is the command's.
+        # Ray prints about its workers on stdout, which belongs to the command.
         self._printing = worker.print_to_stdstream
         worker.print_to_stdstream = printing
         with warnings.catch_warnings():
@@ -189,7 +188,7 @@ class OnRay(WorkersEngine):
             ray.init(log_to_driver=False, logging_level="ERROR", **options)
 
     def _stop(self) -> None:
-        """Leave Ray, and end it if it was started here."""
+        """Disconnect from Ray, and shut it down if it was started here."""
         from ray._private import worker
 
         ray.shutdown()
@@ -209,7 +208,7 @@ def _print_nothing(*_: object, **__: object) -> None:
 
 
 def _check_reachable(address: str) -> None:
-    """Ray itself would try for minutes to reach what is not there."""
+    """Fail fast: Ray itself would retry an unreachable address for minutes."""
     if address == "auto":
         return
     host, colon, port = address.rpartition(":")
@@ -226,14 +225,14 @@ def _check_reachable(address: str) -> None:
 
 @contextlib.contextmanager
 def _settings() -> Generator[None]:
-    """Set Ray's environment variables for what is started inside.
+    """Set Ray's environment variables for processes started in the block.
 
     Ray listens on all interfaces, but where it believes that there can be no cluster.
     """
     from ray._private import ray_constants
 
     wanted = {
-        # By default Ray gives each task one thread; sums of floats depend on how many there are.
+        # By default Ray gives each task one thread; sums of floats depend on the number of threads.
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(processors())),
         "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path)),
         "RAY_AUTH_MODE": "token",
@@ -258,7 +257,7 @@ def _settings() -> Generator[None]:
 
 
 def _read_settings() -> None:
-    """Have Ray read the environment: it did when it was imported, and keeps what it read."""
+    """Make Ray read the environment again, which it otherwise does once at import."""
     from ray._raylet import AuthenticationTokenLoader, Config
 
     Config.initialize("")

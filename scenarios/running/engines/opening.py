@@ -15,8 +15,8 @@ def open_engine(
 
     Args:
         name: ``here``, ``processes`` of this machine, or ``ray``.
-        jobs: how many tasks run at a time, by default one for each processor there is.
-        address: of a cluster that Ray is to use, by default one started on this machine.
+        jobs: number of concurrent tasks, by default one for each processor.
+        address: address of a Ray cluster, by default one started on this machine.
 
     Raises:
         EngineError: Ray cannot be started.

@@ -1,7 +1,6 @@
 """The engine of processes on this machine, each with a link of its own.
 
-A link says whose task a dead worker had, so only that one is done again, by a new worker; the
-others work on.
+A dead worker's link identifies its task, so only that task is repeated, by a new worker.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from scenarios.running.engines.engine import Lost
 from scenarios.running.engines.with_workers import Task, WorkersEngine
 
 MOST_DEATHS = 3
-"""How many workers may die of one task."""
+"""Maximum number of workers that may die of one task."""
 
 _WORKER = Path(__file__).with_name("worker.py")
 _STDERR = 2
 _POLL = 1.0
-"""After how many seconds of silence it is looked whether a worker died behind an open link."""
+"""Seconds of silence after which a worker is checked for a death behind an open link."""
 
 
 def processors() -> int:
@@ -38,7 +37,7 @@ def processors() -> int:
 
 
 class _Worker:
-    """A process, its link, and the task it has.
+    """A process with its link and its current task.
 
     Raises:
         OSError: it cannot be started.
@@ -65,7 +64,7 @@ class _Worker:
             raise
 
     def begin(self, task: Task) -> None:
-        """Hand it a task.
+        """Send it a task.
 
         Raises:
             OSError: it died before it had read it.
@@ -74,10 +73,10 @@ class _Worker:
         self.task = task
 
     def end(self, *, after: float = 0.0) -> str:
-        """Make sure that it has ended; returns how it did.
+        """Make sure that it has ended; return its exit in words.
 
         Args:
-            after: how many seconds it is given to end by itself.
+            after: seconds to wait for it to end by itself.
         """
         self.link.close()
         try:
@@ -94,7 +93,7 @@ class Processes(WorkersEngine):
     """Carries out each task in one of some processes.
 
     Args:
-        jobs: how many there are, by default one for each processor.
+        jobs: number of processes, by default one for each processor.
     """
 
     name = "processes"
@@ -143,13 +142,13 @@ class Processes(WorkersEngine):
             self._workers.pop().end()
 
     def _hand_out(self) -> None:
-        """Hand tasks that wait to workers that have none, and start workers as needed."""
+        """Give waiting tasks to idle workers, starting workers as needed."""
         while self._waiting:
             worker = next((w for w in self._workers if w.task is None), None)
             if worker is None:
                 if len(self._workers) >= self.jobs:
                     return
-                worker = self._started()
+                worker = self._start_worker()
             task = self._waiting.popleft()
             try:
                 worker.begin(task)
@@ -157,7 +156,7 @@ class Processes(WorkersEngine):
                 self._workers.remove(worker)
                 self._again(task, worker.end(after=_POLL))
 
-    def _started(self) -> _Worker:
+    def _start_worker(self) -> _Worker:
         try:
             worker = _Worker()
             worker.link.send_bytes(pickle.dumps(sys.path))
@@ -167,7 +166,7 @@ class Processes(WorkersEngine):
         return worker
 
     def _wait(self) -> None:
-        """Wait until a worker is done with its task, or dies; then hand out what waits."""
+        """Wait until a worker finishes a task or dies; then hand out tasks."""
         self._hand_out()
         ready = wait([worker.link for worker in self._workers], _POLL)
         for worker in list(self._workers):
@@ -186,7 +185,7 @@ class Processes(WorkersEngine):
         self._hand_out()
 
     def _bury(self, worker: _Worker) -> None:
-        """Put a dead worker away, and have its task done again if that is allowed."""
+        """Discard a dead worker, and repeat its task if that is allowed."""
         self._workers.remove(worker)
         how, task = worker.end(after=_POLL), worker.task
         if task is None:

@@ -28,14 +28,13 @@ class Sweep:
 
     Args:
         start: starts the engine.
-        path: where finished pieces are kept until ``finish``; None to keep them nowhere.
+        path: file of finished pieces until ``finish``; None for no file.
         about: all that the results depend on, as JSON has it.
-        progress: is told of every map how many pieces are done, and of how many.
-        stage: is told, where the maps belong to several stages, how many of these are done, and of
-            how many.
+        progress: called for every map with the number of finished pieces, and their total.
+        stage: called with the number of finished stages, and their total, if there are several.
 
     Attributes:
-        maps: how many maps there were.
+        maps: number of maps so far.
     """
 
     def __init__(
@@ -70,8 +69,8 @@ class Sweep:
         Args:
             kernel: a function at the top of a module, which says by an annotation what it returns.
             arguments: each is a piece of work.
-            progress: is told how many pieces are done, and of how many, from the start; by default
-                what was given for all maps.
+            progress: called with the number of finished pieces, and their total; by default the
+                sweep's own ``progress``.
 
         Raises:
             UsageError: the file of finished pieces is damaged or of another sweep.
@@ -80,21 +79,21 @@ class Sweep:
         if self._path is not None and self._pieces is None:
             self._pieces = self._open.enter_context(growing_pieces(self._path, self._about))
         self.maps += 1
-        told = progress or self._progress or _unheeded
-        told(0, len(arguments))
+        report = progress or self._progress or _ignore_progress
+        report(0, len(arguments))
         found: dict[int, R] = {}
         for place, result in self._done(kernel, arguments):
             found[place] = result
-            told(len(found), len(arguments))
+            report(len(found), len(arguments))
         return [found[place] for place in range(len(arguments))]
 
     def stage(self, done: int, total: int) -> None:
-        """Tell how many stages are done, as the next one begins, and of how many."""
+        """Report the number of finished stages and their total, as the next one begins."""
         if self._stage is not None:
             self._stage(done, total)
 
     def _done(self, kernel: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
-        """Results that were done before, then the rest as it is done."""
+        """Results of earlier sweeps first, then the others as they finish."""
         number, pieces = self.maps, self._pieces
         missing = []
         for place, argument in enumerate(arguments):
@@ -110,7 +109,7 @@ class Sweep:
                     yield place, result
                 else:
                     pieces.add((number, place), kernel, result)
-                    # As it is read, so that a sweep that was ended midway has the same result.
+                    # In stored form, so that a resumed sweep has the same result.
                     yield place, pieces.taken((number, place), kernel)
 
     def finish(self) -> None:
@@ -134,8 +133,8 @@ class Sweep:
         self._open.close()
 
 
-def _unheeded(done: int, total: int) -> None:
-    """Take no notice of how far a map is."""
+def _ignore_progress(done: int, total: int) -> None:
+    pass
 
 
 def sweep_description(command: str, definition: object, **settings: object) -> dict[str, Any]:
@@ -147,11 +146,11 @@ def sweep_description(command: str, definition: object, **settings: object) -> d
         settings: the rest, as JSON has it.
     """
     own = loaded_user_module(definition.__module__)
-    return {"command": command, **settings, **code_of(() if own is None else (own,))}
+    return {"command": command, **settings, **code_versions(() if own is None else (own,))}
 
 
-def code_of(own: Iterable[UserModule]) -> dict[str, Any]:
-    """Code that results are made by: a person's own files, and the versions.
+def code_versions(own: Iterable[UserModule]) -> dict[str, Any]:
+    """Versions of the code behind a result: hashes of the user's files, and versions.
 
     Args:
         own: the files, in any order.

@@ -1,4 +1,4 @@
-"""Tasks that wait, packed, until a worker takes them: what all engines with workers have."""
+"""Queue of packed tasks, shared by all engines with workers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class Task:
-    """Submitted task, and how many workers are known to have died of it."""
+    """A submitted task, with the number of workers that died of it."""
 
     key: int
     content: bytes
@@ -42,4 +42,4 @@ class WorkersEngine(Engine):
 
     @abstractmethod
     def _hand_out(self) -> None:
-        """Hand tasks that wait to workers that have none."""
+        """Give waiting tasks to idle workers."""

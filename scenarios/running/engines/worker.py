@@ -1,7 +1,7 @@
-"""A worker process: carries out the tasks that come over a link, and ends with it.
+"""A worker process: runs the tasks that arrive over a link, and ends with the link.
 
-``processes`` runs this file by its path, with a link's file descriptor. What the driver can import
-comes first over the link, so everything of the project is imported after that.
+``processes`` runs this file by its path, with a link's file descriptor. The driver's import path
+arrives first over the link, so the project is imported only after that.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def serve(link: Connection[bytes, bytes]) -> None:
 
 
 def _listen(link: Connection[bytes, bytes], tasks: queue.SimpleQueue[bytes]) -> None:
-    """Read tasks; when the driver is gone, end at once, whatever is being carried out."""
+    """Read tasks; end the process at once when the driver is gone."""
     try:
         while True:
             tasks.put(link.recv_bytes())

@@ -1,4 +1,4 @@
-"""An audit's statement: what was found, the verdicts, the checks, and what they rest on."""
+"""Statement of an audit: findings, verdicts, checks, and their basis."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from scenarios.statement.audits.record import findings, integrity, members
 from scenarios.statement.audits.spot import spot
 from scenarios.statement.audits.values import audit_values
 from scenarios.statement.estimates import announced, estimated
-from scenarios.statement.found import coverage, found
+from scenarios.statement.found import coverage, found_grid
 from scenarios.statement.privacy_verdict import PrivacyVerdict, on_privacy
 from scenarios.statement.statement import Check, Fact, Section, Statement, Verdict
 from scenarios.statement.usefulness.verdict import (
@@ -46,17 +46,17 @@ class AuditStatement(Statement):
 
     @property
     def record(self) -> Verdict:
-        """True if the record is what was recorded, and its result follows from it."""
+        """True if the record is sound: intact, with a result that follows from it."""
         return self.verdicts[0]
 
     @property
     def privacy(self) -> PrivacyVerdict:
-        """Verdict on how well people were protected."""
+        """The verdict on privacy."""
         return cast(PrivacyVerdict, self.verdicts[1])
 
 
 def statement(judged: Judged) -> AuditStatement:
-    """State an audit; the same audit gives the same statement."""
+    """Statement of an audit; equal audits give equal statements."""
     audit, checks = judged.audit, audit_checks(judged)
     answers = {check.about: check.says for check in checks}
     estimates = _estimates(judged)
@@ -69,7 +69,7 @@ def statement(judged: Judged) -> AuditStatement:
         ledger(judged, answers["Privacy"]),
         claims(judged, answers["Claims"]),
     ]
-    # Why nothing bounds a figure is said once.
+    # The reason for an unbounded figure is given once.
     told, partial = audit.ledger.unbounded, audit.partial
     if (known := judged.coalition) is not None:
         notes = judged.coalition_notes
@@ -98,7 +98,7 @@ def statement(judged: Judged) -> AuditStatement:
         sections.append(trail(judged.account, together(judged.observer)))
     sections.append(integrity(judged, answers["The record"], answers.get("Replayed words", "")))
     return AuditStatement(
-        found=found(judged.estimate, estimates),
+        found=found_grid(judged.estimate, estimates),
         verdicts=(
             on_record(audit.verdict, *_of_the_record(audit)),
             on_privacy(
@@ -110,19 +110,19 @@ def statement(judged: Judged) -> AuditStatement:
                 doubt=_doubt(audit),
                 source=audit.source,
                 apart=audit.apart,
-                promised=_promised(audit),
+                promised=_honest_left(audit),
             ),
             *_usefulness(judged),
         ),
         coverage=coverage(audit.completeness, audit.charter.codec),
         checks=checks,
-        sections=tuple(_folded(sections, checks) if audit.verdict == "sound" else sections),
+        sections=tuple(_fold(sections, checks) if audit.verdict == "sound" else sections),
         values=audit_values(judged),
     )
 
 
-def _folded(sections: Iterable[Section], checks: Sequence[Check]) -> Iterator[Section]:
-    """The sections, without details those that bear out that nothing is wrong."""
+def _fold(sections: Iterable[Section], checks: Sequence[Check]) -> Iterator[Section]:
+    """The sections; those of passed checks lose their brief sentences."""
     care = {check.link for check in checks if check.state not in ("good", "note")}
     for section in sections:
         found = section.key in care or (section.key == "findings" and section.grids)
@@ -135,7 +135,7 @@ def facts(judged: Judged, rounds: Sequence[Round]) -> tuple[Fact, ...]:
     complete = audit.completeness
     octets = sum(flow.bytes for round_ in rounds for flow in round_.flows)
     messages = sum(flow.messages for round_ in rounds for flow in round_.flows)
-    # Of all who hold no records, whoever was asked about.
+    # Always about the aggregator and all services.
     beside = None if audit.partial else bounded_beside_sums(audit.passed, judged.alone)
     loss = audit.passed.record_epsilon if beside is None else beside
     bound = "at least" if audit.partial else "no bound holds" if isinf(loss) else "at most, pure"
@@ -150,7 +150,6 @@ def facts(judged: Judged, rounds: Sequence[Round]) -> tuple[Fact, ...]:
 
 
 def _estimates(judged: Judged) -> Section:
-    """Section on the published result."""
     if judged.estimate is None:
         return Section(
             key="estimate",
@@ -162,7 +161,7 @@ def _estimates(judged: Judged) -> Section:
 
 
 def _usefulness(judged: Judged) -> tuple[UsefulnessVerdict, ...]:
-    """Usefulness of the estimates, and of the announced tables; none if nothing was published."""
+    """Usefulness of the estimates and the announced tables; none without a result."""
     if judged.estimate is None:
         return ()
     analysis, about = judged.audit.charter.analysis, judged.intervals.about
@@ -179,20 +178,20 @@ def _usefulness(judged: Judged) -> tuple[UsefulnessVerdict, ...]:
 
 
 def _conspiring(judged: Judged) -> tuple[CoalitionFinding, ...]:
-    """Findings on the coalitions that were asked about, but for the aggregator alone."""
+    """Findings on the requested coalitions, apart from the aggregator alone."""
     worst = None if judged.worst is None else judged.worst.finding
     asked = (each for each in (judged.coalition, worst) if each is not None)
     return tuple(each for each in asked if each.coalition != Coalition((AGGREGATOR,)))
 
 
-def _promised(audit: Audit) -> int | None:
-    """The number of those in the sum who are honest, and have not disclosed what they put in."""
+def _honest_left(audit: Audit) -> int | None:
+    """Honest members of the sum who have not disclosed their input; None without such a sum."""
     promised = promised_in(audit.charter.variant, len(audit.charter.roster.parties))
     return None if promised is None else max(1, promised - len(audit.disclosed))
 
 
 def _doubt(audit: Audit) -> str:
-    """Reason why more may have been revealed than is on record; empty if nothing speaks for it."""
+    """Reason to believe that more was revealed than is on record; empty if there is none."""
     if audit.partial:
         return "the record could not be read whole"
     if audit.verdict in ("broken", "incomplete"):
@@ -208,13 +207,13 @@ def _of_the_record(audit: Audit) -> tuple[str, tuple[str, ...]]:
     elif audit.verdict == "sound":
         says = "The record is whole, and the published result follows from it."
     elif audit.verdict == "unchecked":
-        # Why, the check of the result says.
+        # The check of the result gives the reason.
         who = "nobody can check it" if audit.trial else "that takes the aggregator's folder"
         return f"The record is intact. Nothing of its result was checked: {who}.", ()
     elif audit.verdict == "incomplete":
         return cut_short(audit.verification), ()
     elif (why := changed(audit.verification)) is not None:
-        # Whatever else is wrong may follow from that.
+        # Other findings may follow from this one.
         more = f"{count(wrong, 'check fails', 'checks fail')} because of it, or as well."
         return why, (more,) if wrong > 1 else ()
     elif wrong:

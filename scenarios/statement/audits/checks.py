@@ -1,4 +1,4 @@
-"""Every question that is put to a record, and how the answer is judged and phrased."""
+"""Checks of a record: questions, judgements and words."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from scenarios.wording.withstanding import together
 
 
 def counted(judged: Judged) -> Answer:
-    """Answer who is in the estimate."""
+    """Check on the parties in the estimate."""
     complete = judged.audit.completeness
     so_far = SO_FAR if judged.audit.partial else ""
     says = (
@@ -81,7 +81,7 @@ def replayed(judged: Judged) -> Answer | None:
 
 
 def announced(judged: Judged) -> Answer:
-    """Check whether the result gives what was announced, and what it gives besides."""
+    """Check whether the result has the announced tables, and further ones."""
     analysis, estimate = judged.audit.charter.analysis, judged.audit.estimate
     if analysis is None:
         return "note", "Nothing was announced of the analysis."
@@ -104,7 +104,7 @@ def announced(judged: Judged) -> Answer:
 
 
 def simulated(judged: Judged) -> Answer | None:
-    """Check whether the record, or somebody's seed, undoes all protection."""
+    """Check whether the record or a seed in it undoes all protection."""
     if judged.audit.trial:
         return (
             "care",
@@ -120,7 +120,7 @@ def simulated(judged: Judged) -> Answer | None:
 
 
 def attempted(judged: Judged) -> Answer | None:
-    """Check whether parties may have told more than this record has, in earlier attempts."""
+    """Check for more losses in earlier attempts."""
     attempt = judged.audit.charter.attempt
     if attempt == 1:
         return None
@@ -132,7 +132,7 @@ def attempted(judged: Judged) -> Answer | None:
 
 
 def learned(judged: Judged) -> Answer:
-    """Answer what bounds the observer's knowledge of a respondent."""
+    """Check on the bound of an observer's knowledge about a respondent."""
     ledger, observer = judged.audit.ledger, together(judged.observer)
     loss = ledger.record_epsilon
     if judged.audit.partial:
@@ -152,7 +152,7 @@ def learned(judged: Judged) -> Answer:
             "care",
             f"No ε bounds what {observer} learned about a respondent: {ledger.unbounded[0]}.",
         )
-    signed = _signed(ledger)
+    signed = _signed_words(ledger)
     if loss == 0:
         return "note", f"{upper(observer)} learned nothing about any respondent{signed}."
     return (
@@ -164,27 +164,27 @@ def learned(judged: Judged) -> Answer:
 
 
 def bounded_beside_sums(ledger: Ledger, known: CoalitionFinding | None) -> float | None:
-    """The ε of what was told beside exact sums, if these alone have none; else None.
+    """The ε outside exact sums, if only these are unbounded; None otherwise.
 
     Args:
-        ledger: of an observer.
-        known: what the same one knows of secure sums; None if that is not known.
+        ledger: ledger of an observer.
+        known: the observer's knowledge of secure sums; None if unknown.
     """
     if known is None or not known.whole or ledger.unsigned:
-        return None  # More may have been told than is on record.
+        return None  # More may have been revealed than is on record.
     if ledger.observer != str(known.coalition) or not has_exact_sums(ledger):
         return None
     loss = beside_sums(ledger).record
     return loss if math.isfinite(loss) else None
 
 
-def _signed(ledger: Ledger) -> str:
-    """Respondents whom a figure is about, where that is not all."""
+def _signed_words(ledger: Ledger) -> str:
+    """Words that restrict a figure to parties that have signed; empty if all have."""
     return " of the parties that have signed" if ledger.unsigned else ""
 
 
 def unsigned(judged: Judged) -> Answer | None:
-    """Bound on what parties revealed in messages that depend on what they have not signed for."""
+    """Bound on losses from messages that depend on unsigned ones."""
     ledger = judged.audit.ledger
     if not ledger.unsigned:
         return None
@@ -199,16 +199,16 @@ def unsigned(judged: Judged) -> Answer | None:
 
 
 def at_delta(judged: Judged) -> Answer | None:
-    """Figure of an exact accountant for the respondent of whom most was learned."""
+    """An exact accountant's figure for the respondent with the largest loss."""
     if judged.no_delta:
-        # Where nothing bounds it, nobody expects a tighter bound.
+        # An unbounded loss needs no tighter bound.
         unbounded = math.isinf(judged.audit.ledger.record_epsilon)
         return None if unbounded else ("care", f"{upper(judged.no_delta)}.")
     worst = judged.worst_respondent
     if worst is None or math.isinf(worst.composition.epsilon):
         return None
     found, partial = worst.composition, judged.audit.partial
-    each = f"each respondent{_signed(judged.audit.ledger)}"
+    each = f"each respondent{_signed_words(judged.audit.ledger)}"
     whom = each if worst.everybody else f"those of {cut(worst.party)}"
     more = "" if worst.everybody else " Others may have told more."
     return (
@@ -220,7 +220,7 @@ def at_delta(judged: Judged) -> Answer | None:
 
 
 def _if_honest(found: Composition) -> str:
-    """The number of honest parties that a figure rests on; empty if on none."""
+    """Words on the honest parties that a figure rests on; empty if none."""
     if not found.honest:
         return ""
     return f", if at least {found.honest:,} of those in the sum are honest"
@@ -254,12 +254,12 @@ def claimed(judged: Judged) -> Answer:
 
 
 def has_sum(finding: CoalitionFinding) -> bool:
-    """True if anybody contributed to a secure sum, so that there is something to take apart."""
+    """True if somebody contributed to a secure sum."""
     return any(found.contributed for found in finding.sums)
 
 
 def conspired(judged: Judged) -> Answer | None:
-    """Conclusions of the observer who was asked about from secure sums."""
+    """Check on the requested observer's conclusions from secure sums."""
     found = judged.coalition
     return None if found is None else known(found, partial=judged.audit.partial)
 
@@ -273,7 +273,7 @@ def worst_conspired(judged: Judged) -> Answer | None:
 def known(finding: CoalitionFinding, *, partial: bool = False) -> Answer:
     """Conclusions of a coalition from secure sums, by adding and subtracting.
 
-    What follows from numbers being small comes on top.
+    Limits that make the numbers small apply in addition.
 
     Args:
         partial: the record could not be read whole, so they may know more.
@@ -346,7 +346,7 @@ def linked(judged: Judged) -> Answer:
 
 
 class Question(NamedTuple):
-    """A question to an audit: the section that says more, and who answers; None if it is moot."""
+    """A check of an audit: its section, and the function that answers it."""
 
     link: str
     answer: Callable[[Judged], Answer | None]
@@ -370,11 +370,11 @@ OF_THE_AUDIT: Mapping[str, Question] = MappingProxyType(
         "False answers": Question("estimate", false_answers),
     }
 )
-"""What is asked of an audit, by what it is about."""
+"""Checks of an audit, by subject."""
 
 
 def audit_checks(judged: Judged) -> tuple[Check, ...]:
-    """All that is asked of an audit, and how it came out: the record first, privacy last."""
+    """All checks of an audit: the record first, privacy last."""
     answers = ((about, link, ask(judged)) for about, (link, ask) in OF_THE_AUDIT.items())
     return (
         *checks_of_file(judged.audit.verification),

@@ -26,7 +26,7 @@ from scenarios.wording.formatting import (
     some,
     upper,
 )
-from scenarios.wording.withstanding import conspiracy_sentences, named
+from scenarios.wording.withstanding import coalition_name, conspiracy_sentences
 
 if TYPE_CHECKING:
     from protocol.sharing.graph import Withstood
@@ -46,17 +46,17 @@ def coalition(
     unbounded: Collection[str] = (),
     partial: bool = False,
 ) -> Section:
-    """Section on what a coalition can tell of the others.
+    """Section on a coalition's knowledge of the others.
 
     Args:
-        finding: what they can tell.
+        finding: the coalition's knowledge.
         lead: the answer.
-        key, title: of the section.
-        notes: what a reader has to know of what was asked.
+        key, title: key and title of the section.
+        notes: cautions about the request.
         unbounded: why no epsilon bounds something, where a reader is told elsewhere.
         partial: the record could not be read whole, so they may know more.
     """
-    said = [f"in it: {named(finding.coalition)}", *notes]
+    said = [f"in it: {coalition_name(finding.coalition)}", *notes]
     for place, each in enumerate(finding.sums[:SUMS], 1):
         which = f"of sum {place:,} " if len(finding.sums) > 1 else ""
         said += [which + note for note in _of_sum(each)]
@@ -76,7 +76,7 @@ def coalition(
             f"ε = {epsilon(loss, least=partial)} about each respondent"
         )
     if not finding.sums:  # Of sums that is what the lead says.
-        said += _merged(finding.ledger)
+        said += _merged_sentence(finding.ledger)
     if finding.ledger.unsigned:
         who = count(len(finding.ledger.unsigned), "party that has", "parties that have")
         said.append(
@@ -91,8 +91,8 @@ def coalition(
     )
 
 
-def _merged(ledger: Ledger) -> Iterator[str]:
-    """Parties that it tells apart from those of whom it knows sums or a random order alone."""
+def _merged_sentence(ledger: Ledger) -> Iterator[str]:
+    """Parties exposed by themselves, set apart from those known only in sums or random order."""
     if not ledger.honest:
         return
     apart = [
@@ -109,8 +109,8 @@ def _merged(ledger: Ledger) -> Iterator[str]:
         yield f"of nobody by itself: {among} at least"
 
 
-def _counted(event: PrivacyEvent) -> str:
-    """The summed counts in a word."""
+def _count_kind(event: PrivacyEvent) -> str:
+    """Kind of the summed counts, in one word."""
     return "true" if is_exact(event) else "noisy" if is_noised(event) else "randomized"
 
 
@@ -123,11 +123,11 @@ def how_found(worst: WorstCoalition, *, partial: bool = False) -> str:
 
 
 def active_notes(worst: WorstCoalition, withstands: Withstood | None) -> tuple[str, ...]:
-    """Notes on a search: that it is passive, and how many are withstood if the aggregator lies.
+    """Notes on a search: it is passive; how many colluders are withstood if the aggregator lies.
 
     Args:
-        worst: what was found in a record with secure sums.
-        withstands: how many may conspire with the aggregator; None if that is not known.
+        worst: the most damaging coalition in a record with secure sums.
+        withstands: number of parties that may conspire with the aggregator; None if unknown.
     """
     passive = (
         "the search is passive: it looks only at what the record shows of a run in which the "
@@ -137,7 +137,7 @@ def active_notes(worst: WorstCoalition, withstands: Withstood | None) -> tuple[s
         return (passive,)
     figure = conspiracy_sentences(withstands)[0].removesuffix(".")
     notes = [passive, f"whatever the aggregator does, {figure[:1].lower()}{figure[1:]}"]
-    # Those who were searched for are chosen after the neighbours were drawn.
+    # The worst coalition is chosen after the neighbours were drawn.
     size = len(worst.coalition.members) - 1
     if size > withstands.adaptive:
         parties = count(size, "party", "parties")
@@ -152,7 +152,7 @@ def active_notes(worst: WorstCoalition, withstands: Withstood | None) -> tuple[s
 
 
 def _of_sum(found: SumFinding) -> Iterator[str]:
-    """Remarks for which a table of sums has no column."""
+    """Remarks about a sum that have no column in its table."""
     if found.opened:
         names = some(map(cut, found.opened), len(found.opened), 8)
         yield f"shares open all secrets of {names}"
@@ -172,7 +172,7 @@ def _sums(sums: Sequence[SumFinding], key: str) -> Iterator[Grid]:
         return
     rows = tuple(
         (
-            f"{place:,}: {found.profile}, of {_counted(found.event)} counts",
+            f"{place:,}: {found.profile}, of {_count_kind(found.event)} counts",
             f"{found.contributed:,}",
             f"{found.honest:,}",
             f"{found.uploads_seen:,}",
@@ -204,7 +204,7 @@ def _sums(sums: Sequence[SumFinding], key: str) -> Iterator[Grid]:
 
 
 def _sets(found: CoalitionFinding, key: str) -> Iterator[Grid]:
-    """Sets of parties whose sums follow, from all that is on record, the smallest first."""
+    """Sets of parties whose sums follow from the whole record, the smallest first."""
     follow: list[tuple[Sequence[PartyId], str]] = [(set_, "exact sum") for set_ in found.determined]
     follow += [(set_, "exact sum, overlapping others") for set_ in found.mixed]
     follow += [((pair.first, pair.second), f"exact {pair.relation}") for pair in found.pairs]
@@ -223,9 +223,9 @@ def _sets(found: CoalitionFinding, key: str) -> Iterator[Grid]:
 
 
 def linkage(found: Linkage, lead: str) -> Section:
-    """Section on linkable reports of one respondent, and what asking again gives away."""
+    """Section on linkable reports of one respondent, and the loss from asking again."""
     repeats = [again for group in found.groups for again in group.repeated]
-    groups = alike(found.groups)
+    groups = group_alike(found.groups)
     grid = Grid(
         key="linked",
         caption="Messages that bear their sender's name, and those hidden in a secure sum",
@@ -234,8 +234,8 @@ def linkage(found: Linkage, lead: str) -> Section:
             (
                 some(map(cut, group.parties), len(group.parties), 3),
                 f"{len(group.parties):,}",
-                _tallied(group.linked),
-                _tallied(group.unlinked),
+                _tally(group.linked),
+                _tally(group.unlinked),
             )
             for group in groups[:GROUPS]
         ),
@@ -245,12 +245,12 @@ def linkage(found: Linkage, lead: str) -> Section:
         key="linkage",
         title="What can be linked",
         lead=lead,
-        grids=(*((grid,) if groups else ()), *_repeated(repeats)),
+        grids=(*((grid,) if groups else ()), *_repeat_grid(repeats)),
     )
 
 
-def alike(groups: Iterable[Linked]) -> list[Linked]:
-    """Groups of which the same is to be said as one, the largest first, names in order."""
+def group_alike(groups: Iterable[Linked]) -> list[Linked]:
+    """Groups of equal coalitions, the largest first, names in order."""
     merged: dict[tuple[tuple[str, ...], tuple[str, ...], tuple[Repeated, ...]], list[PartyId]] = {}
     for group in groups:
         key = group.linked, group.unlinked, group.repeated
@@ -258,7 +258,7 @@ def alike(groups: Iterable[Linked]) -> list[Linked]:
     ordered = sorted(merged.items(), key=lambda item: -len(item[1]))
     return [
         Linked(
-            parties=tuple(sorted(parties, key=_in_order)),
+            parties=tuple(sorted(parties, key=_natural_key)),
             linked=linked,
             unlinked=unlinked,
             repeated=repeated,
@@ -267,13 +267,13 @@ def alike(groups: Iterable[Linked]) -> list[Linked]:
     ]
 
 
-def _in_order(name: str) -> tuple[tuple[int, str], ...]:
-    """Sort key of names, by which party-2 stands before party-10."""
+def _natural_key(name: str) -> tuple[tuple[int, str], ...]:
+    """Sort key that puts party-2 before party-10."""
     parts = (part.lstrip("0") if i % 2 else part for i, part in enumerate(_NUMBER.split(name)))
     return tuple((len(part) if i % 2 else 0, part) for i, part in enumerate(parts))
 
 
-def _repeated(repeats: Sequence[Repeated]) -> Iterator[Grid]:
+def _repeat_grid(repeats: Sequence[Repeated]) -> Iterator[Grid]:
     if repeats:
         yield Grid(
             key="repeated",
@@ -294,7 +294,7 @@ def _repeated(repeats: Sequence[Repeated]) -> Iterator[Grid]:
         )
 
 
-def _tallied(kinds: Sequence[str]) -> str:
+def _tally(kinds: Sequence[str]) -> str:
     tally = Counter(kind or "refused at the switch" for kind in kinds)
     shown = (f"{n:,} {TIMES} {cut(kind, 24)}" for kind, n in tally.items())
     return some(shown, len(tally), 4) or "none"

@@ -1,4 +1,4 @@
-"""All that an audit has found and was asked for: what a statement is made from."""
+"""Findings of an audit, with everything that was computed for its statement."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from scenarios.wording.withstanding import withstood_in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """An audit, and what was computed beside it.
+    """An audit with its further computations.
 
     Args:
         file: the transcript's name.
-        header: the transcript's.
-        audit: what was found.
-        linkage: what the observer can link.
-        alone: what the aggregator alone knows of secure sums; None if the variant has none.
-        intervals: of the estimate: their level, and what they are about.
-        calibrated: the estimate, made to agree with known margins; None if it was not asked for.
-        announced: the announced tables as the published result has them.
-        account: the party whose messages are to be shown one by one.
-        worst_respondent: what an exact accountant says of the respondent of whom most was learned.
-        no_delta: why that is missing; empty if it is there, or not needed.
-        second_opinions: what others say of her.
-        coalition: what the observer knows of secure sums; None if nobody was asked about.
-        worst: the most damaging coalition that was found.
-        coalition_notes, worst_notes: what a reader has to know of what was asked.
-        spot: the places drawn for a spot check; None if none was asked for.
-        notes: what could not be looked at, and why.
+        header: the transcript's header.
+        audit: the audit.
+        linkage: messages that the observer can link.
+        alone: the aggregator's own knowledge of secure sums; None without sums.
+        intervals: level and subject of the estimate's intervals.
+        calibrated: the estimate fitted to known margins, if requested.
+        announced: the announced tables from the published result.
+        account: the party with messages to list one by one.
+        worst_respondent: the largest loss of a respondent by an exact accountant.
+        no_delta: why ``worst_respondent`` is missing; empty if it is not, or not needed.
+        second_opinions: the same loss by other accountants.
+        coalition: the requested observer's knowledge of secure sums.
+        worst: the most damaging coalition found.
+        coalition_notes, worst_notes: cautions about the requested coalitions.
+        spot: the places drawn for a spot check, if requested.
+        notes: parts that could not be judged, with reasons.
     """
 
     file: str
@@ -65,18 +65,18 @@ class Judged:
 
     @property
     def observer(self) -> Coalition:
-        """Coalition that is accounted for: by default all who hold no records."""
+        """Coalition of the ledger: by default the aggregator and all services."""
         if self.coalition is None:
             return serving(self.audit.charter.roster)
         return self.coalition.coalition
 
     @property
     def withstands(self) -> Withstood | None:
-        """Number that may conspire with the aggregator in the secure sum; None if not known."""
+        """Number of parties that may conspire with the aggregator in the sum; None if unknown."""
         charter = self.audit.charter
         return withstood_in(charter.variant, len(charter.roster.parties))
 
     @property
     def estimate(self) -> Estimate | None:
-        """The one that is shown; None if nothing was published."""
+        """The estimate to show; None if nothing was published."""
         return self.calibrated or self.audit.estimate

@@ -35,21 +35,21 @@ from scenarios.surveys.watching.rounds import Round, RoundWriter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """Request for an audit, and what it goes by besides the transcript.
+    """Request for an audit, with its inputs besides the transcript.
 
     Args:
-        observer: whose knowledge to account for, and of secure sums too; None for what all who hold
-            no records learned.
+        observer: the observer to account for, in secure sums too; None for the aggregator and all
+            services.
         trail: the party whose messages are to be shown one by one.
-        worst: how many parties conspire with the aggregator in the most damaging coalition.
+        worst: number of parties in the most damaging coalition with the aggregator.
         delta: the probability with which the tighter epsilon may not hold.
         second_opinion: whether ``dp-accounting`` is asked too.
-        digest, checkpoint: as published elsewhere.
+        digest, checkpoint: values that were published elsewhere.
         cosigned: which of the witnesses demanded have cosigned that checkpoint.
-        disclosed: what members let the auditor have.
-        intervals: of the estimate: their level, and what they are about.
-        spot: how many counted places to draw for a spot check; None for no check.
-        spot_words: what the auditor adds to what they are drawn by.
+        disclosed: secrets and records that members gave to the auditor.
+        intervals: level and subject of the intervals.
+        spot: number of counted places to draw for a spot check; None for no check.
+        spot_words: the auditor's contribution to the draw.
         rounds: whether to tell the rounds; else there are none.
     """
 
@@ -78,20 +78,20 @@ def judge(
     folds: Iterable[Fold] = (),
     checks: Checks | None = None,
 ) -> tuple[Judged, list[Round]]:
-    """Judge a transcript, and say what was asked for besides.
+    """Judge a transcript, with all requested computations.
 
     Args:
         variant: the variant's class, chosen by the auditor and never by the transcript.
-        asked: what is asked for.
+        asked: the requested computations.
         file: the transcript's name.
-        reader: of this transcript, if its header has been read already.
-        folds: what else is to take its steps, in the same pass.
+        reader: reader of this transcript, if its header has been read.
+        folds: further folds over the same pass.
         checks: checks the signatures of heads; by default they are checked at once.
 
     Raises:
         SurveyError: the header cannot be read or is of another variant, or a member named is not
             on the roster.
-        UsageError: what was asked for cannot be said.
+        UsageError: a request cannot be met.
     """
     reader = transcript.entries() if reader is None else reader
     header = reader.header
@@ -145,7 +145,7 @@ def judge(
 
 
 class _SilentTaps(Fold):
-    """The taps of an observer whose wires carried no message."""
+    """Tapped wires of an observer that carried no message."""
 
     def __init__(self, observer: Coalition | None) -> None:
         taps = () if observer is None else observer.taps
@@ -157,7 +157,6 @@ class _SilentTaps(Fold):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """A sentence for each of them."""
         return tuple(
             f"nothing passed on the wire between {x} and {y}: that tap adds nothing"
             for x, y in self._silent.values()
@@ -175,7 +174,7 @@ def _second_opinions(worst: WorstRespondent | None, delta: float) -> tuple[Compo
     """The same messages judged by ``dp-accounting``, whose figures bracket the true one.
 
     Raises:
-        UsageError: it is not installed, or cannot be asked at this delta.
+        UsageError: it is not installed, or does not support this delta.
     """
     from protocol.accounting.pld import opinion
 

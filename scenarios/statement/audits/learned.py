@@ -1,4 +1,4 @@
-"""Sections on privacy: what an observer learned, and claims beside the record."""
+"""Sections on privacy: an observer's knowledge, and claims compared with the record."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from scenarios.wording.withstanding import together
 LOSSES, GROUPS, TRAIL, CLAIMS, CHARGES = 40, 10, 4, 20, 100
 
 _NAMED = 12
-"""Up to so many attributes have a row each, unless their figures are all the same."""
+"""Maximum number of attributes with a row each, unless their figures are all equal."""
 
 
 def ledger(judged: Judged, lead: str) -> Section:
-    """Section on what the observer learned, by attribute and by respondent."""
+    """Section on an observer's knowledge, by attribute and by respondent."""
     learned = judged.audit.ledger
     reasons = tuple(cut(reason, 300) for reason in learned.unbounded[:GROUPS])
     more = rest(len(learned.unbounded), GROUPS, "reasons")
@@ -36,19 +36,19 @@ def ledger(judged: Judged, lead: str) -> Section:
         reasons=(*reasons, more) if more else reasons,
         notes=(
             *box_sentences(judged.audit.charter.variant),
-            *map(_sealed, judged.audit.sealed),
+            *map(_sealed_sentence, judged.audit.sealed),
         ),
         grids=(
             _attributes(learned),
             *_accounts(learned),
-            *_apart(judged.audit.apart),
+            *_smaller_coalitions(judged.audit.apart),
             *_compositions(judged),
         ),
     )
 
 
 def _attributes(learned: Ledger) -> Grid:
-    """A row for each attribute; of many, or if all are alike, one for each figure."""
+    """A row per attribute, or per figure where attributes are many or all alike."""
     losses = learned.attribute_epsilon
     names: dict[float, list[str]] = {}
     for name, loss in losses.items():
@@ -81,11 +81,11 @@ def _accounts(learned: Ledger) -> Iterator[Grid]:
 
 
 def _groups(key: str, caption: str, accounts: Iterable[Account]) -> Grid:
-    """Parties whose messages cost the same, the worst first."""
+    """Parties grouped by cost, the largest first."""
     groups: dict[tuple[object, ...], list[Account]] = {}
     shown = functools.cache(epsilon)
     for account in accounts:
-        # As it is shown: what was asked, and where it stands in a trail, may differ.
+        # Accounts that look the same: questions and order may differ.
         costs = tuple((charge.kind, shown(charge.loss.record)) for charge in account.trail)
         groups.setdefault((shown(account.loss.record), costs), []).append(account)
     ranked = sorted(groups.values(), key=lambda alike: (-alike[0].loss.record, -len(alike)))
@@ -112,8 +112,8 @@ def _groups(key: str, caption: str, accounts: Iterable[Account]) -> Grid:
     )
 
 
-def _apart(ledgers: Sequence[Ledger]) -> Iterator[Grid]:
-    """Knowledge of those who conspire, if all others keep to the protocol."""
+def _smaller_coalitions(ledgers: Sequence[Ledger]) -> Iterator[Grid]:
+    """Knowledge of smaller coalitions if all others follow the protocol."""
     if ledgers:
         yield Grid(
             key="apart",
@@ -129,7 +129,7 @@ def _apart(ledgers: Sequence[Ledger]) -> Iterator[Grid]:
 
 
 def _crowd(ledger: Ledger) -> str:
-    """Check whether a respondent is told apart from others."""
+    """Words on what was learned about a single party."""
     if not ledger.record_epsilon:
         return "nothing"
     trails = [charge for a in ledger.everybody.values() for charge in a.trail]
@@ -138,8 +138,8 @@ def _crowd(ledger: Ledger) -> str:
     return "something of a party by itself"
 
 
-def _sealed(sealed: SealedFor) -> str:
-    """Part of what was sealed for a member that the audit has looked into, in words."""
+def _sealed_sentence(sealed: SealedFor) -> str:
+    """Number of messages sealed for a member, and how many the audit opened."""
     messages = count(sealed.messages, "message")
     if sealed.opened is None:
         return (
@@ -159,7 +159,7 @@ def _charge(charge: Charge) -> str:
 
 
 def _compositions(judged: Judged) -> Iterator[Grid]:
-    """The most that one respondent told, by all accountants that bound it."""
+    """Bounds on one respondent's loss by every accountant that has one."""
     worst, partial = judged.worst_respondent, judged.audit.partial
     found: list[Composition] = [] if worst is None else [worst.composition]
     bounds = [each for each in (*found, *judged.second_opinions) if math.isfinite(each.epsilon)]
@@ -239,8 +239,7 @@ def trail(account: Account, observer: str) -> Section:
     """The messages behind one party's figures.
 
     Args:
-        account: of that party.
-        observer: who learned them, in words.
+        account: the party's account.
     """
     party = cut(account.party)
     rows = tuple(

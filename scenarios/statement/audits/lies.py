@@ -1,4 +1,4 @@
-"""The reach of false answers: how far they can have moved what was published."""
+"""The effect that false answers can have on the result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Bound(NamedTuple):
     """The most that one false report can do.
 
     Args:
-        moves: by how much it moves a raw share of answers that were randomized together.
+        moves: largest change of a raw share of jointly randomized answers.
         keep: the probability that these are kept.
     """
 
@@ -28,7 +28,7 @@ class Bound(NamedTuple):
 
 
 def _bound(judged: Judged) -> Bound | None:
-    """The bound of one false report; None if no check looked at that."""
+    """Bound on the effect of one false report; None if unknown."""
     estimate = judged.audit.estimate
     source = estimate.source if isinstance(estimate, LinearEstimate) else None
     if not isinstance(source, JointReports):
@@ -46,7 +46,7 @@ def _is_summed(judged: Judged) -> bool:
 
 
 def false_answers(judged: Judged) -> Answer | None:
-    """The answer on how far false answers reach; None if nothing was published."""
+    """Check on the effect of false answers; None if nothing was published."""
     if judged.audit.estimate is None:
         return None
     if _is_summed(judged):
@@ -75,7 +75,7 @@ def false_answers(judged: Judged) -> Answer | None:
 
 
 def false_answer_values(judged: Judged) -> dict[str, Any] | None:
-    """The same as values."""
+    """The effect of false answers for JSON."""
     if judged.audit.estimate is None:
         return None
     bound = None if _is_summed(judged) else _bound(judged)

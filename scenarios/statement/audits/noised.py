@@ -1,4 +1,4 @@
-"""Sums with coins in the verdict: what they tell at a delta, and if so many parties are honest."""
+"""Sums with coins in the verdict: their loss at a delta with enough honest parties."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scenarios.wording.formatting import odds
 
 
 def noised_by(ledger: Ledger, promised: int | None) -> Cost | None:
-    """The most that a respondent told who is in a sum with coins; None if nobody is.
+    """The largest loss of a respondent in a sum with coins; None without such sums.
 
     Args:
         promised: as many parties of a sum are honest, at most; None for all whose part is not
@@ -37,8 +37,8 @@ def noised_by(ledger: Ledger, promised: int | None) -> Cost | None:
     return None if worst is None else Cost(worst.epsilon, DELTA, (max(1, worst.honest),))
 
 
-def said_of(noised: Cost, who: str) -> str:
-    """The sentence on what a sum with coins tells about one person."""
+def noised_sentence(noised: Cost, who: str) -> str:
+    """Sentence on the loss of one person in a sum with coins."""
     if math.isinf(noised.epsilon):
         return f"the coins in what {who} can learn are too few to hide anybody"
     [honest], rarely = noised.honest, f"but with a probability of {noised.delta:g}"

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 Answer: TypeAlias = tuple[State, str]
 
 LENGTH, NAMES = 400, 8
-"""The most characters of a sentence, and the most names in it."""
+"""Maximum number of characters of a sentence, and of names in it."""
 
 
 def whole(verification: Verification) -> Answer:
-    """Check whether the record is what was recorded, to its end."""
+    """Check whether the record is intact to its end."""
     faults = len(verification.faults) + verification.faults_left_out
     wrong = f"{count(faults, 'fault')} in the file"
     if verification.unopened is not None:
@@ -54,8 +54,8 @@ def cut_short(verification: Verification) -> str:
 
 
 def _by_itself(verification: Verification) -> bool:
-    """True if all that is wrong is how a file compares with a checkpoint or digest given to it."""
-    # Cosignatures are of the checkpoint that was given, too, and are answered by themselves.
+    """True if the only faults are differences from a given checkpoint or digest."""
+    # Cosignatures of the given checkpoint have a check of their own.
     about = {fault.rule for fault in verification.faults}
     return about <= {"published", "digest"} and not verification.faults_left_out
 
@@ -95,7 +95,7 @@ def on_record(word: Soundness, says: str, reasons: tuple[str, ...]) -> Verdict:
     Args:
         word: the verdict.
         says: why, in a sentence.
-        reasons: what a reader has to know beside it, in sentences.
+        reasons: further sentences that a reader needs.
     """
     return Verdict(
         about="Record", word=word, state=_OF_THE_RECORD[word], says=says, reasons=reasons
@@ -141,7 +141,7 @@ _PUBLISHED: Mapping[Published, Answer] = MappingProxyType(
 
 
 def published(verification: Verification) -> Answer:
-    """Check whether it is the record that was published."""
+    """Check whether the record is the published one."""
     if verification.unopened is not None and verification.published == "differs":
         return (
             "open",
@@ -152,7 +152,7 @@ def published(verification: Verification) -> Answer:
 
 
 def signed_by_members(verification: Verification) -> Answer:
-    """Answer which parties and services have signed what they sent and received."""
+    """Check on parties and services that signed their messages."""
     signed, unsigned = len(verification.signed_by), verification.unsigned
     header = verification.header
     many = "members" if header is not None and header.roles else "parties"
@@ -174,7 +174,7 @@ def signed_by_members(verification: Verification) -> Answer:
 
 
 def signed_by_aggregator(verification: Verification) -> Answer:
-    """Answer how much of the record the aggregator has signed, and if it contradicts itself."""
+    """Check on the part that the aggregator signed, and on contradictions."""
     last = verification.checkpoint
     if verification.equivocation is not None:
         return (
@@ -249,7 +249,7 @@ OF_THE_FILE: Mapping[str, Callable[[Verification], Answer | None]] = MappingProx
         "The beginning": begun,
     }
 )
-"""What is asked of the file alone, by what it is about; None if it is moot."""
+"""Checks of the file alone, by subject; a check without an answer gives None."""
 
 
 def checks_of_file(verification: Verification) -> tuple[Check, ...]:

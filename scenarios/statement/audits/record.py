@@ -1,4 +1,4 @@
-"""Sections on the record itself: findings, who took part, and what the file proves."""
+"""Sections on the record: findings, members, and proofs in the file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FAULTS, MEMBERS, WORDED = 30, 12, 400
 
 
 def findings(judged: Judged) -> Section:
-    """Section on findings, each with the entries behind it, and what was survived."""
+    """Section on findings with their entries, and on faults that the survey survived."""
     wrong, odd = judged.audit.findings, judged.audit.remarks
     verdict = judged.audit.verdict
     undecided = verdict in ("unfinished", "unchecked", "incomplete")
@@ -48,7 +48,7 @@ def findings(judged: Judged) -> Section:
         if wrong or odd
         else (),
         grids=(
-            *_found(
+            *_finding_grid(
                 "found",
                 "What was found"
                 if undecided
@@ -57,12 +57,12 @@ def findings(judged: Judged) -> Section:
                 else "What shows it",
                 wrong,
             ),
-            *_found("remarks", "Also noted", odd),
+            *_finding_grid("remarks", "Also noted", odd),
         ),
     )
 
 
-def _found(key: str, caption: str, found: Sequence[Finding]) -> Iterator[Grid]:
+def _finding_grid(key: str, caption: str, found: Sequence[Finding]) -> Iterator[Grid]:
     rows = [
         (
             cut(each.text, 400),
@@ -72,7 +72,7 @@ def _found(key: str, caption: str, found: Sequence[Finding]) -> Iterator[Grid]:
         for each in found[:FINDINGS]
     ]
     if rows:
-        # A column that says nothing of anything is left out.
+        # Empty columns are left out.
         kept = [i for i in range(3) if i == 0 or any(row[i] != NONE for row in rows)]
         yield Grid(
             key=key,
@@ -84,7 +84,7 @@ def _found(key: str, caption: str, found: Sequence[Finding]) -> Iterator[Grid]:
 
 
 def members(judged: Judged, lead: str) -> Section:
-    """Section on who was counted, who was not, and why."""
+    """Section on counted parties, and on the others with reasons."""
     complete = judged.audit.completeness
     departed: dict[str, list[str]] = {}
     for name, reason in complete.departed.items():
@@ -112,7 +112,7 @@ def members(judged: Judged, lead: str) -> Section:
 
 
 def _closings(closings: Sequence[Closing]) -> Iterator[Grid]:
-    """Every gather; where there are many, all of one kind in one row."""
+    """One row per gather; where there are many, one row per kind."""
     waits = named_waits(closings, at_most=CLOSINGS)
     rows = []
     for name, group in waits[:CLOSINGS]:
@@ -154,10 +154,9 @@ def _reasons(
 
 
 def integrity(judged: Judged, lead: str, replayed: str) -> Section:
-    """Section on what the file proves, and what it does not.
+    """Section on what the file proves and what it does not.
 
     Args:
-        judged: the audit.
         lead: the answer.
         replayed: the sentence on the parties whose words were replayed; empty if none were.
     """
@@ -184,13 +183,13 @@ def integrity(judged: Judged, lead: str, replayed: str) -> Section:
         )
     ]
     grids.append(_wording(judged.audit.charter.variant.survey))
-    # Those that do not follow first.
+    # Messages that do not follow come first.
     grids.append(_replays(sorted(replays, key=lambda replay: replay.follows is not False)))
     notes = tuple(f"{upper(cut(note, 600))}." for note in _notes(judged))
-    # On what was not disclosed the first ones only say how it could be.
+    # Notes on undisclosed records only explain how to disclose them.
     told = notes if audit.disclosed else notes[len(judged.notes) :]
     if any(how in ("folder", "link") for how, _ in header.enrolled or ()):
-        told = (*told, f"How parties got their keys: {_enrolled(header)}.")
+        told = (*told, f"How parties got their keys: {_enrolment_words(header)}.")
     brief = (replayed, *told) if replayed else told
     return Section(
         key="integrity",
@@ -207,9 +206,9 @@ def integrity(judged: Judged, lead: str, replayed: str) -> Section:
             ("Checkpoints", f"{verification.checkpoints:,}"),
             ("Session", header.session.hex()),
             ("Attempt", f"{header.attempt}"),
-            *_closes(judged.audit.charter.variant.survey),
+            *_closing_row(judged.audit.charter.variant.survey),
             ("Roster", f"the aggregator{', ' if header.roles else ' and '}{others_in(header)}"),
-            ("How parties got their keys", _enrolled(header)),
+            ("How parties got their keys", _enrolment_words(header)),
             (
                 "The variant's file",
                 "SHA-256 " + header.code.hex()
@@ -224,8 +223,8 @@ def integrity(judged: Judged, lead: str, replayed: str) -> Section:
     )
 
 
-def _closes(survey: Survey) -> Iterator[tuple[str, str]]:
-    """Closing time of the answers, if that was agreed."""
+def _closing_row(survey: Survey) -> Iterator[tuple[str, str]]:
+    """Agreed closing time, if there is one."""
     if survey.closing is not None:
         yield "Answers taken until", moment(int(survey.closing.timestamp()))
 
@@ -239,7 +238,7 @@ _KEYS = {
 }
 
 
-def _enrolled(header: Header) -> str:
+def _enrolment_words(header: Header) -> str:
     if header.enrolled is None:
         return "nothing shows it"
     ways = (f"{number:,} {_KEYS.get(how, cut(how, 60))}" for how, number in header.enrolled)

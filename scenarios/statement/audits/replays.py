@@ -1,4 +1,4 @@
-"""Sentences on what replays that agree leave open: whether the records are the true ones."""
+"""Sentences on the limits of replays: the records may still be false."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 def records_unproved(audit: Audit) -> str:
     """Sentence on other records that would agree as well; empty if no party's messages follow.
 
-    A randomizer that keeps or else redraws does not look at the answer where it redraws, so that is
-    how often a false answer passes. Of others it is said in words alone.
+    A keep randomizer ignores the answer when it redraws, so a false answer passes with that
+    probability. For other randomizers there is no number.
     """
     members = {replay.member for replay in audit.replays if replay.follows}
     if not members:
@@ -42,10 +42,10 @@ def records_unproved(audit: Audit) -> str:
         for name, account in audit.passed.everybody.items()
         if name in members
         for charge in account.trail
-        for event in parts_of(charge.event)
+        for event in event_parts(charge.event)
     }
     passing = [*_passing(events)] or ["any that lead to the same words agree as well"]
-    if _unasked(events, audit.passed.attributes):
+    if _has_unasked(events, audit.passed.attributes):
         passing.append("one that nobody asked for always passes")
     return f"{lead}: {'; '.join(passing)}"
 
@@ -68,32 +68,32 @@ def _passing(events: Iterable[PrivacyEvent]) -> Iterator[str]:
 
 
 def is_exact(event: PrivacyEvent) -> bool:
-    """Check whether an event tells true counts, of one party or of several together."""
+    """Check whether an event reveals true counts, of one party or of several together."""
     return tells(event, ExactCounts)
 
 
 def is_noised(event: PrivacyEvent) -> bool:
-    """True if an event tells counts with coins."""
+    """True if an event reveals counts with coins."""
     return tells(event, Coins)
 
 
-def _unasked(events: Iterable[PrivacyEvent], attributes: Iterable[str]) -> bool:
-    """True if some attributes were told by some respondents and not by others, or by nobody."""
+def _has_unasked(events: Iterable[PrivacyEvent], attributes: Iterable[str]) -> bool:
+    """True if some attributes were reported by only some respondents, or by none."""
     asked = {name for event in events for name in getattr(event, "attributes", ())}
     return any(isinstance(event, OneOf) for event in events) or not asked.issuperset(attributes)
 
 
-def parts_of(event: PrivacyEvent) -> Iterator[PrivacyEvent]:
-    """Parts that an event is composed of; alternatives come before their own parts."""
+def event_parts(event: PrivacyEvent) -> Iterator[PrivacyEvent]:
+    """Parts of a composed event; alternatives come before their own parts."""
     match event:
         case OneOf(events):
             yield event
             for part in events:
-                yield from parts_of(part)
+                yield from event_parts(part)
         case Composed(events):
             for part in events:
-                yield from parts_of(part)
+                yield from event_parts(part)
         case Masked(inner) | Merged(inner):
-            yield from parts_of(inner)
+            yield from event_parts(inner)
         case _:
             yield event

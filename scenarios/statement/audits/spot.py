@@ -1,4 +1,4 @@
-"""Spot check in a statement: the people to ask, what that finds, and what it does not."""
+"""Spot check in a statement: people to ask, and the power of asking them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHOSEN = (
 
 
 def spot(found: Spot) -> Section:
-    """The places drawn, and what asking their people is worth."""
+    """Section on the drawn places, and the power of asking their people."""
     title = "Spot check by telephone"
     if found.root is None:
         lead = "Cannot draw places: expected a checkpoint of the whole record by the aggregator."
@@ -40,7 +40,7 @@ def spot(found: Spot) -> Section:
     words = " and the auditor's words" if found.words else ""
     by = f"by the root of the last checkpoint, of {count(found.size, 'leaf', 'leaves')}{words}"
     missed = "; ".join(
-        f"if {100 * share:g} % of the counted places were made up, {_missed(found, share)}"
+        f"if {100 * share:g} % of the counted places were made up, {_miss_sentence(found, share)}"
         for share in SHARES
     )
     return Section(
@@ -65,15 +65,15 @@ def spot(found: Spot) -> Section:
     )
 
 
-def _missed(found: Spot, share: float) -> str:
-    """The probability to draw none of so many made-up places."""
+def _miss_sentence(found: Spot, share: float) -> str:
+    """Sentence on the probability that no made-up place is drawn."""
     percent = 100 * found.missed(share)
     most = "less than 0.01" if percent < 0.01 else f"at most {epsilon(percent)}"
     return f"none of them is drawn with a probability of {most} %"
 
 
 def spot_values(found: Spot) -> dict[str, Any]:
-    """The same as JSON has it."""
+    """The spot check for JSON."""
     return {
         "asked": found.asked,
         "counted": found.counted,

@@ -27,11 +27,11 @@ from scenarios.statement.sampling import design_values, response_values
 EXAMPLES = 5
 LISTED_NAMES = 50
 LISTED_SETS = 100
-"""The most names of a set, and the most sets, that values give; all are counted."""
+"""Maximum number of names of a set, and of sets; all are counted."""
 
 
 def audit_values(judged: Judged) -> dict[str, Any]:
-    """Values that ``audit --json`` prints beside the statement."""
+    """Values of ``audit --json``, without the statement."""
     audit = judged.audit
     privacy = {
         "observer": audit.ledger.observer,
@@ -86,7 +86,7 @@ def audit_values(judged: Judged) -> dict[str, Any]:
 
 
 def _claim_values(check: ClaimCheck) -> dict[str, Any]:
-    """A claim beside what the record shows.
+    """A claim next to the record's figure.
 
     ``factor`` is the record's figure as a multiple of the claim's; None if there is no such number.
     """
@@ -100,7 +100,7 @@ def _claim_values(check: ClaimCheck) -> dict[str, Any]:
 
 
 def _accounts_values(accounts: Iterable[Account]) -> list[dict[str, Any]]:
-    """All accounts, those that are alike but for the party's name together."""
+    """All accounts; accounts that differ only in the party's name are listed together."""
     groups: dict[tuple[object, ...], list[Account]] = {}
     for account in accounts:
         key = tuple((c.seq, c.kind, id(c.loss)) for c in account.trail)
@@ -202,11 +202,11 @@ def _audit_values(judged: Judged) -> dict[str, Any]:
 def coalition_values(finding: CoalitionFinding, *, notes: Iterable[str] = ()) -> dict[str, Any]:
     """Values of a coalition's knowledge.
 
-    Long lists are cut: of a set ``LISTED_NAMES`` names are given beside its size, of sets
-    ``LISTED_SETS`` beside their number.
+    Long lists are cut to ``LISTED_NAMES`` names of a set and ``LISTED_SETS`` sets; their full
+    numbers are given.
 
     Args:
-        notes: what a reader has to know of what was asked.
+        notes: cautions about the request.
     """
     return {
         "members": finding.coalition.members,
@@ -255,7 +255,7 @@ def _sum_values(found: SumFinding) -> dict[str, Any]:
 
 
 def linkage_values(linkage: Linkage) -> dict[str, Any]:
-    """Values of linkable reports; of many groups the largest, beside their number."""
+    """Values of linkable reports: the largest groups, and their number."""
     return {
         "observer": linkage.observer,
         "count": len(linkage.groups),

@@ -1,4 +1,4 @@
-"""Statement of a file that was verified by itself."""
+"""Statement of a verified file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scenarios.statement.statement import Fact, Statement
 from scenarios.wording.formatting import count, rest
 
 FAULTS = 50
-"""The most faults that are listed."""
+"""Maximum number of listed faults."""
 
 
 def state_verified(verification: Verification) -> Statement:
@@ -78,7 +78,7 @@ def verification_values(verification: Verification) -> dict[str, Any]:
 
 
 def _witness_values(verification: Verification) -> dict[str, Any]:
-    """Witnesses of the published and the first checkpoint; empty if nobody was demanded."""
+    """Witnesses of the published and the first checkpoint; empty if none was demanded."""
     found = {"cosigned": verification.cosigned, "first_cosigned": verification.first_cosigned}
     return {name: _cosigned_values(each) for name, each in found.items() if each is not None}
 

@@ -1,1 +1,1 @@
-"""Statements of designs: a recommendation, the ranking, or what an error takes."""
+"""Statements of designs: recommendations, rankings, and needs for an error."""

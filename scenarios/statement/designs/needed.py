@@ -1,4 +1,4 @@
-"""Statement of what an error takes."""
+"""Statement of the epsilon or the respondents that an error needs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scenarios.statement.designs.setting import (
     target_words,
     whom_words,
 )
-from scenarios.statement.designs.values import lines_of
+from scenarios.statement.designs.values import row_lines
 from scenarios.statement.statement import Grid, Section, Statement
 from scenarios.wording.formatting import count, epsilon
 
@@ -25,13 +25,12 @@ from scenarios.wording.formatting import count, epsilon
 def state_needed(
     setup: Setup, error: float, level: float, needed: Sequence[Needed], without: Sequence[str]
 ) -> Statement:
-    """State what an error takes.
+    """Statement of the needs for an error.
 
     Args:
-        setup: what it is for.
         error: the error.
-        level: how sure it is.
-        needed: what was found.
+        level: the confidence level.
+        needed: the results.
         without: the variants that cannot promise it.
     """
     notes = [f"About {whom_words(setup)}, if {setup.shares.says}."]
@@ -66,7 +65,7 @@ def state_needed(
 
 
 def _first(needed: Sequence[Needed]) -> Section:
-    """The first of all that holds whoever conspires, and of those that rest on honest others."""
+    """The best way whoever conspires, and the best way with honest others."""
     alone = [one for one in needed if one.candidate.among is None]
     honest = [one for one in needed if one.candidate.among is not None]
     best = (alone or honest)[0]
@@ -78,7 +77,7 @@ def _first(needed: Sequence[Needed]) -> Section:
         sentences.append(
             f"With honest others, {_way(other)} is enough. {privacy_sentence(*other[:2])}"
         )
-    lines = lines_of(best)
+    lines = row_lines(best)
     return Section(
         key="recommended",
         title=f"Take this: {_way(best)}",
@@ -117,7 +116,7 @@ def _honest(one: Needed) -> str:
 
 
 def needed_values(setup: Setup, error: float, level: float, needed: Sequence[Needed]) -> Values:
-    """Values of what an error takes."""
+    """Needs for an error, for JSON."""
     return {
         **setup_values(setup),
         "error": error,
@@ -130,7 +129,7 @@ def needed_values(setup: Setup, error: float, level: float, needed: Sequence[Nee
                 "epsilon": one.epsilon,
                 "respondents": one.respondents,
                 **among_values(one.candidate.among),
-                "plan": "\n".join(lines_of(one)) or None,
+                "plan": "\n".join(row_lines(one)) or None,
             }
             for one in needed
         ],

@@ -1,4 +1,4 @@
-"""The sentence on how private a design is."""
+"""Sentence on the privacy of a design."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from scenarios.wording.formatting import epsilon, odds
 
 
 def privacy_sentence(candidate: Candidate, cost: float) -> str:
-    """The verdict on privacy of a way to ask, and whose honesty that rests on.
+    """The verdict on privacy of a way to ask, with its assumption.
 
     Args:
-        candidate: the way.
         cost: a respondent's epsilon, as far as what it rests on holds.
     """
     word, changes = privacy_word(cost), f"odds about a person change by {odds(cost)} at most"

@@ -1,4 +1,4 @@
-"""Statement of designs: what is recommended, and how variants rank at each epsilon."""
+"""Statement of designs: a recommendation, and ranked variants at each epsilon."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ from scenarios.wording.formatting import NONE, epsilon, size
 
 
 def state_designs(found: Designed, *, every: bool) -> Statement:
-    """A recommendation, what was found at each epsilon, then what holds of several variants.
+    """Statement of designs: recommendation, rankings at each epsilon, and common facts.
 
     Args:
-        found: the same.
         every: show all ways to set up a variant, not only its best.
     """
     setup, picks = found.setup, recommend(found.rows)
@@ -48,18 +47,18 @@ def state_designs(found: Designed, *, every: bool) -> Statement:
                 notes=(*((mostly,) if mostly else ()), f"The rule: {RULE}", *_notes(rows, setup)),
             ),
             *plan_sections(picks),
-            *_grouped("Trusted", ((_who(row), row.trusted) for row in rows)),
-            *_grouped(
+            *_group_sections("Trusted", ((_who(row), row.trusted) for row in rows)),
+            *_group_sections(
                 "If parties vanish", ((row.candidate.family, row.dropouts.says) for row in rows)
             ),
-            *_grouped("Not applicable", refused),
+            *_group_sections("Not applicable", refused),
         ),
         values={**recommended_values(found, picks), **designed_values(found)},
     )
 
 
 def _who(row: Row) -> str:
-    """Trust that a row needs: what rests on honest others does so by its epsilon."""
+    """Name of a row's variant, with its epsilon if that rests on honest others."""
     name = row.candidate.name
     return (
         f"{name} at epsilon {row.epsilon:g}" if row.rests_on == "honest" else row.candidate.family
@@ -67,17 +66,17 @@ def _who(row: Row) -> str:
 
 
 def _at(rows: Sequence[Row], setup: Setup) -> Iterator[Section]:
-    """The variants at an epsilon; apart from the others those for which it rests on others."""
+    """Ranked variants at one epsilon; those that rest on honest others have their own section."""
     alone = [row for row in rows if row.rests_on != "honest"]
     if alone:
-        yield _ranked(alone, setup)
+        yield _rank_section(alone, setup)
     honest = [row for row in rows if row.rests_on == "honest"]
     if honest:
         yield _ranked_among(honest, setup)
 
 
 def _ranked_among(rows: Sequence[Row], setup: Setup) -> Section:
-    """The variants whose epsilon holds at a delta if enough others are honest."""
+    """Variants with an epsilon that holds at a delta if enough others are honest."""
     value = rows[0].epsilon
     return Section(
         key=f"epsilon-{value:g}-among-honest",
@@ -120,7 +119,7 @@ def _cells_among(row: Row, place: int) -> tuple[str, ...]:
     )
 
 
-def _ranked(rows: Sequence[Row], setup: Setup) -> Section:
+def _rank_section(rows: Sequence[Row], setup: Setup) -> Section:
     """The variants at an epsilon, the best first."""
     return Section(
         key=f"epsilon-{rows[0].epsilon:g}",
@@ -169,7 +168,7 @@ def _rank(row: Row, place: int) -> str:
 
 
 def _octets(bits: float) -> str:
-    """Bits as bytes, as long as they fill some."""
+    """Bits, or bytes for larger numbers."""
     return f"{bits:.2g} bits" if bits < 80 else size(round(bits / 8))
 
 
@@ -208,8 +207,8 @@ def _notes(rows: Sequence[Row], setup: Setup) -> Iterator[str]:
         yield REVEALS
 
 
-def _grouped(title: str, pairs: Iterable[tuple[str, str]]) -> Iterator[Section]:
-    """Variants by what is said of them, a line for each saying."""
+def _group_sections(title: str, pairs: Iterable[tuple[str, str]]) -> Iterator[Section]:
+    """Variants grouped by what is stated of them, one line per statement."""
     groups: dict[str, dict[str, None]] = {}
     for name, says in pairs:
         groups.setdefault(says, {})[name] = None

@@ -11,7 +11,7 @@ from scenarios.designing.designing import Designed, Row, Setup
 from scenarios.designing.recommending import PICKS, RULE, Recommendation
 from scenarios.statement.designs.privacy import privacy_sentence, privacy_word
 from scenarios.statement.designs.setting import Values
-from scenarios.statement.designs.values import lines_of
+from scenarios.statement.designs.values import row_lines
 from scenarios.statement.statement import Section
 from scenarios.statement.usefulness.verdict import mended
 from scenarios.wording.announced import table_title
@@ -19,10 +19,10 @@ from scenarios.wording.formatting import count, size, upper
 from scenarios.wording.withstanding import withstood_in
 
 USEFUL = ("good", "fair")
-"""The words for estimates that are of use."""
+"""Words for useful estimates."""
 
 IN_PLAN = "In the plan, in place of its variant and parameters:"
-"""What stands above the lines of a plan."""
+"""Sentence above the lines of a plan."""
 
 _LEADS: Mapping[str, str] = MappingProxyType(
     {
@@ -40,10 +40,10 @@ class Reasons(NamedTuple):
     """Sentences on one way to ask; each is empty if there is nothing to say.
 
     Args:
-        error: by how much shares are off, and how useful that is.
-        privacy: how well people are protected, and whose honesty that rests on.
-        asks: what people have to do.
-        more: what would be better, or is as good.
+        error: size of the error, and its usefulness.
+        privacy: level of protection, and the honesty that it rests on.
+        asks: tasks of the respondents.
+        more: better or equally good alternatives.
     """
 
     error: str
@@ -74,7 +74,7 @@ def recommended_sections(found: Designed, picks: Recommendation) -> Iterator[Sec
         if row is None or any(row is one for one in seen):
             continue
         seen.append(row)
-        lines = lines_of(row) if name == "recommended" else ()
+        lines = row_lines(row) if name == "recommended" else ()
         reasons = reasons_for(found, picks, row).text
         yield Section(
             key=name.replace("_", "-"),
@@ -89,7 +89,7 @@ def plan_sections(picks: Recommendation) -> Iterator[Section]:
     """The lines of a plan for each alternative."""
     for name, row in zip(PICKS[1:], picks[1:], strict=True):
         if row is not None and name == next(iter(picks.named(row))):
-            lines = lines_of(row)
+            lines = row_lines(row)
             if lines:
                 yield Section(
                     key=f"plan-{name.replace('_', '-')}",
@@ -131,7 +131,7 @@ def _values(found: Designed, picks: Recommendation, row: Row) -> Values:
         "margin_of": None if worst is None else worst.names,
         "privacy": privacy_word(row.cost),
         "reasons": [*filter(None, reasons_for(found, picks, row))],
-        "plan": "\n".join(lines_of(row)) or None,
+        "plan": "\n".join(row_lines(row)) or None,
     }
 
 
@@ -175,7 +175,7 @@ def _points(margin: float) -> str:
 
 
 def _asks(setup: Setup, row: Row) -> str:
-    """Tasks of the people who answer."""
+    """Sentence on the tasks of respondents."""
     traffic, variant = row.traffic, row.candidate.variant
     if traffic is None or variant is None:
         return "What it asks of people is not known."
@@ -213,7 +213,7 @@ def _more(found: Designed, picks: Recommendation, row: Row) -> Iterator[str]:
 
 
 def _mending(setup: Setup, row: Row) -> str:
-    """Changes that would take the best that holds whoever conspires to the next step, if any."""
+    """Changes that take the best way whoever conspires to the next step, if any."""
     variant = row.candidate.variant
     if variant is None or row.least_exact is None or row.usefulness == "good":
         return ""

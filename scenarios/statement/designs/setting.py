@@ -6,7 +6,7 @@ from typing import Any
 
 from scenarios.designing.assumed import Given
 from scenarios.designing.designing import Setup
-from scenarios.designing.targets import cells_of
+from scenarios.designing.targets import count_cells
 from scenarios.wording.formatting import count
 
 Values = dict[str, Any]
@@ -15,7 +15,7 @@ REVEALS = (
     "The errors were predicted from the records given, so they reveal something of them, and so "
     "does a choice that is made by them."
 )
-"""What is said where the shares of records are assumed."""
+"""Words for shares that are taken from records."""
 
 
 def setting_words(setup: Setup) -> str:
@@ -31,7 +31,7 @@ def setting_words(setup: Setup) -> str:
 
 def target_words(setup: Setup) -> str:
     tables = setup.target.tables
-    cells = sum(cells_of(setup.survey, names) for names in tables)
+    cells = sum(count_cells(setup.survey, names) for names in tables)
     says = setup.target.says
     if says not in ("margins", "pairs"):
         return f"the table of {says} ({cells:,} cells)"

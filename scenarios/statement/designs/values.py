@@ -58,12 +58,12 @@ def row_values(row: Row) -> Values:
         "withstands_dropouts": row.dropouts.withstands,
         "dropouts": row.dropouts.says,
         "best_of_variant": row.best,
-        "plan": "\n".join(lines_of(row)) or None,
+        "plan": "\n".join(row_lines(row)) or None,
     }
 
 
-def lines_of(one: Row | Needed) -> tuple[str, ...]:
-    """The lines of a plan for it; none for a variant of a person's own."""
+def row_lines(one: Row | Needed) -> tuple[str, ...]:
+    """Lines of a plan for a way to ask; none for a user's own variant."""
     variant = one.candidate.variant
     assert variant is not None
     return plan_lines(variant, one.epsilon, one.candidate.among)

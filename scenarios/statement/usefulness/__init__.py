@@ -1,1 +1,1 @@
-"""Usefulness of estimates, and what would make them more useful."""
+"""Usefulness of estimates, and changes that would improve it."""

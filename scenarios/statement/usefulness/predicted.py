@@ -1,4 +1,4 @@
-"""Usefulness of estimates, predicted before anybody is asked."""
+"""Usefulness of estimates, predicted before a survey."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ def predicted_verdict(
     All combinations of answers are taken to be equally likely.
 
     Args:
-        variant: how people will be asked.
-        respondents: how many will answer, at least 1.
-        parties: that speak for them; None for one each.
+        respondents: number of respondents, at least 1.
+        parties: number of parties that hold the respondents; None for one each.
 
     Raises:
-        NotEstimatedError: there is no formula for its errors; says why.
+        NotEstimatedError: there is no formula for its errors.
     """
     of: tuple[MarginOfError, ...] = predicted_margins(variant, respondents, parties=parties)
     found = mending(
@@ -33,11 +32,10 @@ def predicted_verdict(
 
 
 def predicted_sentence(variant: Variant, respondents: int) -> str:
-    """The same in sentences, with the reasons; or why there is no prediction.
+    """Sentences on the predicted usefulness; or the reason why it is unknown.
 
     Args:
-        variant: how people will be asked.
-        respondents: how many will answer, each by a party of her own.
+        respondents: number of respondents, each with a party of her own.
     """
     try:
         verdict = predicted_verdict(variant, respondents)

@@ -1,4 +1,4 @@
-"""The verdict on usefulness: how far estimates may be off, in a word and a sentence."""
+"""The verdict on usefulness: margins of error, in a word and a sentence."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from scenarios.designing.mending import Mending
 
 MOST_PAIRS = 200
-"""The most pairs of attributes that are judged where nobody asked for them."""
+"""Maximum number of pairs of attributes that are judged without a request."""
 
 FEWEST = 50
-"""From the errors of fewer respondents nothing is concluded about more."""
+"""Minimum number of respondents for conclusions about more."""
 
 NAMED = 6
-"""The most tables of one word that are named."""
+"""Maximum number of named tables for one word."""
 
 _LEADS: Mapping[Usefulness, str] = MappingProxyType(
     {
@@ -57,13 +57,13 @@ _STATES: Mapping[Usefulness, State] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsefulnessVerdict(Verdict):
-    """The verdict on usefulness: that of the least useful of what was asked for.
+    """The verdict on usefulness: that of the least useful requested estimate.
 
     Args:
-        off: by how much the least useful may be off, in a sentence.
+        off: sentence on the margin of the least useful one.
         of: the margin of error of every attribute, or of every table that was asked for.
-        pairs: those of the pairs of attributes beside them; the verdict does not go by these.
-        mending: what would make it better; None if that is not known, or nothing has to be.
+        pairs: margins of pairs of attributes, which do not affect the verdict.
+        mending: changes that would improve it; None if unknown or unnecessary.
     """
 
     off: str
@@ -73,7 +73,7 @@ class UsefulnessVerdict(Verdict):
 
     @property
     def headline(self) -> str:
-        """The word, and by how much the least useful may be off."""
+        """The word, with the margin of the least useful estimate."""
         return f"{self.about}: {self.word}. {self.off}"
 
     @property
@@ -91,7 +91,9 @@ class UsefulnessVerdict(Verdict):
         }
 
 
-def pairs_of(estimate: Estimate, about: About, projection: Projection) -> tuple[MarginOfError, ...]:
+def pair_margins(
+    estimate: Estimate, about: About, projection: Projection
+) -> tuple[MarginOfError, ...]:
     """The margins of error of all pairs of attributes; none if they are too many."""
     attributes = len(estimate.survey.names)
     if attributes * (attributes - 1) > 2 * MOST_PAIRS:
@@ -112,14 +114,15 @@ def judge_usefulness(
     """The verdict on usefulness of an estimate, with its pairs; none if it has nothing to judge.
 
     Args:
-        estimate: that is reported.
-        intervals, projection: as it is shown.
+        estimate: the reported estimate.
+        intervals, projection: those of the report.
         variant, respondents, parties: as for ``mended``.
-        tables: that were announced.
     """
     of = margins_of(estimate, intervals.about, projection, tables)
     mending = mended(variant, of, respondents=respondents, parties=parties, about=intervals.about)
-    return on_usefulness(of, pairs=pairs_of(estimate, intervals.about, projection), mending=mending)
+    return on_usefulness(
+        of, pairs=pair_margins(estimate, intervals.about, projection), mending=mending
+    )
 
 
 def on_usefulness(
@@ -131,9 +134,9 @@ def on_usefulness(
     """The verdict on usefulness; none if there is nothing to judge.
 
     Args:
-        of: what is judged.
+        of: the judged margins.
         pairs: pairs of attributes that stand beside it.
-        mending: what would make it better.
+        mending: changes that would improve it.
     """
     if not of:
         return ()
@@ -141,7 +144,7 @@ def on_usefulness(
     word = worst.word
     off = "All estimates are exact."
     if any(one.margin for one in of):
-        off = f"{_off(worst)}{_others(of, worst)}."
+        off = f"{_margin_sentence(worst)}{_others(of, worst)}."
     reasons, brief = [*_by_word(of)] if len(of) > 1 else [], [_briefly(of, off)]
     if pairs:
         reasons.append(_on_pairs(pairs))
@@ -167,14 +170,14 @@ def on_usefulness(
 
 
 def scale_said(of: Iterable[MarginOfError]) -> str:
-    """Meaning of the steps, as far as it takes for what is judged."""
+    """Meaning of the steps that matter for the judged estimates."""
     kinds = {one.of for one in of}
     said = (SCALE_SAYS if "shares" in kinds else "", MEANS_SAY if kinds - {"shares"} else "")
     return " ".join(filter(None, said))
 
 
 def usefulness_values(verdicts: Iterable[Verdict]) -> dict[str, Any]:
-    """A verdict as ``result.json`` has it; empty if there is none."""
+    """A verdict for ``result.json``; empty if there is none."""
     return {
         verdict.key: as_json({"verdict": verdict.word, **verdict.values}) for verdict in verdicts
     }
@@ -186,11 +189,10 @@ def mended(
     """Changes that would make estimates more useful; None if none has to, or none is known.
 
     Args:
-        variant: how people were asked.
         of: the margins of error.
-        respondents: how many have answered.
-        parties: that spoke for them.
-        about: whose shares.
+        respondents: number of respondents that have answered.
+        parties: number of parties that hold the respondents.
+        about: subject of the estimates.
     """
     if respondents < FEWEST or all(one.word in ("good", "unknown") for one in of):
         return None
@@ -200,8 +202,8 @@ def mended(
     return mending(variant, of, respondents=respondents, parties=parties, about=about)
 
 
-def _off(one: MarginOfError) -> str:
-    """Margin of one of them, as a sentence without its end."""
+def _margin_sentence(one: MarginOfError) -> str:
+    """Margin of error in a sentence without a full stop."""
     name = _subject(one)
     if math.isnan(one.margin):
         return f"How far {name} may be off is not known"
@@ -216,7 +218,6 @@ _UNITS: Mapping[Subject, str] = MappingProxyType(
 
 
 def _subject(one: MarginOfError) -> str:
-    """Subject of a margin."""
     name = cut(table_title(one.names))
     if one.of == "shares":
         return f"shares of {name}"
@@ -224,13 +225,13 @@ def _subject(one: MarginOfError) -> str:
 
 
 def _others(of: Sequence[MarginOfError], worst: MarginOfError) -> str:
-    """Number of estimates that are more useful than the least useful, as the end of a sentence."""
+    """End of a sentence: how many estimates are more useful than the least useful one."""
     better = sum(one.word != worst.word for one in of)
     return f"; {better:,} of {len(of):,} estimates are better" if better else ""
 
 
 def _briefly(of: Sequence[MarginOfError], off: str) -> str:
-    """The largest margin of error with its level, and what follows if it is large."""
+    """The largest margin of error with its level, and a warning if it is large."""
     worst = least_exact(of)
     if not 0 < worst.margin < 1:
         return off
@@ -249,7 +250,7 @@ def _points(one: MarginOfError) -> str:
 
 
 def _by_word(of: Sequence[MarginOfError]) -> Iterator[str]:
-    """The tables of each word, in a sentence."""
+    """A sentence for each word of the verdict, with its tables."""
     for word in ORDER:
         alike = sorted((one for one in of if one.word == word), key=lambda one: -one.excess)
         if not alike:
@@ -267,7 +268,7 @@ def _with_margin(one: MarginOfError) -> str:
 
 
 def _on_pairs(pairs: Sequence[MarginOfError]) -> str:
-    counted = _counted(pairs)
+    counted = _count_words(pairs)
     worst = least_exact(pairs)
     of = f"{count(len(pairs), 'pair')} of attributes"
     if len(counted) == 1:
@@ -279,7 +280,7 @@ def _on_pairs(pairs: Sequence[MarginOfError]) -> str:
     return f"{said}; the least exact is {table_title(worst.names)}{off}."
 
 
-def _counted(of: Iterable[MarginOfError]) -> dict[Usefulness, int]:
+def _count_words(of: Iterable[MarginOfError]) -> dict[Usefulness, int]:
     words = [one.word for one in of]
     return {word: words.count(word) for word in ORDER if word in words}
 
@@ -290,4 +291,4 @@ def _values(one: MarginOfError) -> dict[str, Any]:
 
 
 def _pairs_values(pairs: Sequence[MarginOfError]) -> dict[str, Any]:
-    return {"counted": _counted(pairs), "worst": _values(least_exact(pairs))}
+    return {"counted": _count_words(pairs), "worst": _values(least_exact(pairs))}

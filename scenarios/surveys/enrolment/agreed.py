@@ -26,7 +26,7 @@ from scenarios.surveys.own_variant import Pin, own_variant
 from scenarios.surveys.survey_plan import Plan
 
 MOST_PARTIES = 100_000
-"""The most parties that a survey can have."""
+"""Maximum number of parties of a survey."""
 
 Nonce = Annotated[bytes, Meta(min_length=NONCE_BYTES, max_length=NONCE_BYTES)]
 Hash = Annotated[bytes, Meta(min_length=HASH_BYTES, max_length=HASH_BYTES)]
@@ -37,14 +37,14 @@ Way: TypeAlias = Literal["request", "folder", "link"]
 
 
 class Agreed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Terms that are agreed before anybody is enrolled.
+    """Terms of a survey, agreed before enrolment.
 
     Args:
         variant: the name of the protocol.
-        pin: of the variant's file; None for a built-in one.
-        parameters: of the variant.
-        survey: what is asked.
-        analysis: what was announced of it; None if nothing was.
+        pin: pin of the variant's file; None for a built-in variant.
+        parameters: the variant's parameters.
+        survey: the survey.
+        analysis: the announced analysis, if there is one.
         nonce: sets the survey apart from others of the same plan.
     """
 
@@ -104,16 +104,16 @@ class Agreed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CharterFile(Agreed, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Charter in every member's folder: what is agreed, and by whom.
+    """Charter in every member's folder: the terms, and the roster's root.
 
     Args:
-        members: how many the roster has, the aggregator included.
-        roster: its root.
-        enrolled: how the parties came by their keys, in the roster's order: so many in this way,
-            then so many in that.
+        members: number of members, with the aggregator.
+        roster: the roster's root.
+        enrolled: origins of the parties' keys in roster order: so many of one way, then so many of
+            the next.
 
     Raises:
-        ValueError: it says of another number of parties how they came by their keys.
+        ValueError: the origins of the keys are of another number of parties.
     """
 
     members: Annotated[int, Meta(ge=2, le=MOST_PARTIES + 1)]
@@ -133,10 +133,9 @@ class CharterFile(Agreed, frozen=True, forbid_unknown_fields=True, kw_only=True)
         """Charter file of an agreement and its roster.
 
         Args:
-            agreed: what is asked, and how.
+            agreed: the terms of the survey.
             roster: all members.
-            enrolled: how many parties came by their keys in which way, in the roster's order; a
-                way without parties is left out.
+            enrolled: numbers of parties by origin of their keys, in roster order, without zeros.
         """
         fields = {name: getattr(agreed, name) for name in Agreed.__struct_fields__}
         ways = tuple((way, number) for way, number in enrolled if number)
@@ -158,7 +157,7 @@ class CharterFile(Agreed, frozen=True, forbid_unknown_fields=True, kw_only=True)
         )
 
     def agreed(self) -> Agreed:
-        """Terms that are agreed, whoever takes part."""
+        """The terms, without the roster."""
         return Agreed(*(getattr(self, name) for name in Agreed.__struct_fields__))
 
 
@@ -166,10 +165,10 @@ class PlaceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Place of a party on the roster.
 
     Args:
-        party: its id.
+        party: the party's id.
         place: on the roster, from 1.
         aggregator: the aggregator's public key.
-        proof: that both are on the roster (``Roster.proof_of``).
+        proof: proof that both are on the roster (``Roster.proof_of``).
     """
 
     party: PartyId
@@ -194,7 +193,7 @@ class PlaceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RosterFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All members, for the aggregator, and for parties whose variant needs them.
+    """All members; for the aggregator, and for parties that need them.
 
     Args:
         members: id and public key of each, the aggregator first.

@@ -40,14 +40,14 @@ from scenarios.surveys.survey_plan import Plan
 from transports.certificates import Authority, private_pem
 
 MOST_DAYS = 3650
-"""The longest that certificates are valid, in days."""
+"""Maximum validity of certificates in days."""
 
 _AFTERWARDS = 30
 _UNFINISHED = ".new."
-"""How the name of a folder begins whose entries have not appeared yet."""
+"""Prefix of a folder with entries that have not appeared yet."""
 
 
-def names_of(parties: Sequence[str]) -> list[PartyId]:
+def party_ids(parties: Sequence[str]) -> list[PartyId]:
     """The ids of parties.
 
     Raises:
@@ -66,12 +66,12 @@ def names_of(parties: Sequence[str]) -> list[PartyId]:
 
 
 def spare_names(spare: int) -> list[PartyId]:
-    """Ids of so many spare places beside places with names of their own."""
+    """Ids of so many spare places next to named places."""
     width = len(str(spare))
     return [PartyId(f"spare-{number:0{width}}") for number in range(1, spare + 1)]
 
 
-def files_of(
+def member_files(
     charter: CharterFile,
     roster: Roster,
     authority: Authority,
@@ -82,9 +82,9 @@ def files_of(
     """Every member, and the files of its folder but its key, in the order of the roster.
 
     Args:
-        charter: what is agreed, by this roster.
+        charter: the terms, with this roster.
         roster: all members.
-        authority: issues the certificates.
+        authority: issuer of the certificates.
         whole_roster: whether parties need all members.
         without: parties that get no folder.
     """
@@ -114,7 +114,7 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Make a private file. It is not synced: whoever writes many syncs them together.
+    """Make a private file, without a sync: the caller syncs all files together.
 
     Raises:
         FileExistsError: something has that name.
@@ -126,10 +126,10 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def expect_file(path: Path, command: str) -> None:
-    """Make sure that a file is in the folder that a command makes.
+    """Check that a file is in a folder that a command makes.
 
     Raises:
-        UsageError: it is missing; names the command.
+        UsageError: the file is missing; names the command.
     """
     if not path.exists():
         raise UsageError(f"{path}: no such file; 'sottovoce {command}' makes this folder")
@@ -142,16 +142,15 @@ def put_files(
     check: Callable[[Path], None],
     otherwise: str,
 ) -> None:
-    """Put the files of a member beside its key; the same ones again change nothing.
+    """Put the files of a member next to its key; equal files change nothing.
 
     Args:
-        files: by name, the charter among them.
+        files: contents by name, with the charter.
         folder: the member's, with its key.
-        source: what they are from, for messages.
+        source: origin of the files, for messages.
         check: refuses what does not make a member together with the key; it is given a folder that
             has the files alone.
-        otherwise: what is wrong where a file is there with another content, with a ``{}`` for its
-            name.
+        otherwise: the error about a file with other content, with a ``{}`` for its name.
 
     Raises:
         UsageError: ``check`` refuses them, or a file has another content; nothing is put then.
@@ -160,7 +159,7 @@ def put_files(
     for name, content in files.items():
         if (folder / name).exists() and (folder / name).read_bytes() != content:
             raise UsageError(f"{folder / name}: {otherwise.format(name)}")
-    # The key is read where it is: if this program is killed, no copy of it is left.
+    # The key is read in place: a killed program leaves no copy of it.
     with tempfile.TemporaryDirectory() as made:
         new = Path(made)
         for name, content in files.items():
@@ -169,7 +168,7 @@ def put_files(
             check(new)
         except UsageError as error:
             raise UsageError(f"{source}: {str(error).replace(f'{new}{os.sep}', '')}") from error
-    # The charter comes last: only with it is the folder a member's.
+    # The charter comes last, as it completes a member's folder.
     for name in sorted(files, key=lambda name: name == CHARTER):
         if not (folder / name).exists():
             write_once(folder / name, files[name])
@@ -177,14 +176,14 @@ def put_files(
 
 @contextmanager
 def appearing_in(out: Path, *, sync: bool = False) -> Generator[Path]:
-    """A folder whose entries appear in another one together at the end of the block.
+    """A folder with entries that appear in another folder all at once after the block.
 
     Args:
-        out: where they appear; it is made.
+        out: folder where they appear; it is made.
         sync: whether they are on disk before.
 
     Raises:
-        OSError: something cannot be written; nothing of it is left.
+        OSError: a file cannot be written; none is left.
     """
     make_folder(out)
     with naming(out):
@@ -201,9 +200,9 @@ def appearing_in(out: Path, *, sync: bool = False) -> Generator[Path]:
 
 
 def remove_unfinished(out: Path) -> None:
-    """Remove what ``appearing_in`` leaves in a folder if its program is killed: it may hold a key.
+    """Remove leftovers of a killed ``appearing_in``, which may contain a key.
 
-    The caller makes sure that nobody else is at it.
+    The caller makes sure that no other program uses the folder.
 
     Raises:
         OSError: it cannot be removed.
@@ -217,7 +216,7 @@ def valid_days(survey: Survey, days: int | None) -> int:
     """Number of days that the certificates of a survey are valid.
 
     Args:
-        days: as given; None for a month, and for a month after the survey closes.
+        days: the given number; None for a month, or for a month after the survey closes.
 
     Raises:
         UsageError: they end before the survey, or its closing is past or too far away.
@@ -248,13 +247,12 @@ def make_keys(
 ) -> Charter:
     """Make every member's private folder, keys included, for a rehearsal or a trial.
 
-    Whoever runs this holds all private keys until they are handed out.
+    The caller holds all private keys until they are handed out.
 
     Args:
-        plan: of the survey.
         parties: their names.
         out: the folder for the members' folders, new or empty; they appear all at once.
-        days: how long the certificates are valid.
+        days: days for which certificates are valid.
 
     Returns:
         The charter.
@@ -265,7 +263,7 @@ def make_keys(
         OSError: a file cannot be written; none is left.
     """
     out = Path(out)
-    names = names_of(parties)
+    names = party_ids(parties)
     check_parties(plan.variant, names)
     if out.exists() and any(out.iterdir()):
         raise UsageError(f"{out}: exists and is not empty; keys are never overwritten")
@@ -274,7 +272,7 @@ def make_keys(
     roster = Roster(tuple((name, identity.public) for name, identity in identities.items()))
     charter = CharterFile.of(Agreed.planned(plan), roster, ("folder", len(names)))
     with appearing_in(out) as new:
-        for name, files in files_of(
+        for name, files in member_files(
             charter, roster, authority, whole_roster=plan.variant.whole_roster
         ):
             key = private_pem(identities[name].private_key)

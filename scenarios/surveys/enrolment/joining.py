@@ -24,8 +24,8 @@ from scenarios.surveys.enrolment.letters import (
     Invitation,
     Refusal,
     Request,
+    encode_letter,
     read_letter,
-    written,
 )
 from scenarios.surveys.members import (
     AUTHORITY,
@@ -50,7 +50,7 @@ class Joined(NamedTuple):
     """Request of a party.
 
     Args:
-        invitation: what it was handed.
+        invitation: the party's invitation.
         variant: the protocol, with what is asked.
         request: the file to hand to the organiser.
     """
@@ -63,10 +63,10 @@ class Joined(NamedTuple):
 def join(path: Path, folder: Path, own: str | None) -> Joined:
     """Make a party's keys in its folder, and the request to be admitted with them.
 
-    Done again with the same invitation and folder, it makes nothing new.
+    Repeating it with the same invitation and folder changes nothing.
 
     Args:
-        path: of the invitation.
+        path: the invitation's path.
         folder: the party's, new or empty.
         own: ``PATH.py:Class``, where the variant is not a built-in one.
 
@@ -90,8 +90,8 @@ def join(path: Path, folder: Path, own: str | None) -> Joined:
     identity = Identity(invitation.party, os.urandom(SECRET_BYTES))
     files = {
         KEY: private_pem(identity.private_key),
-        INVITATION: written(invitation),
-        REQUEST: written(invitation.request(identity)),
+        INVITATION: encode_letter(invitation),
+        REQUEST: encode_letter(invitation.request(identity)),
     }
     make_folder(folder.parent)
     with naming(folder):
@@ -101,7 +101,7 @@ def join(path: Path, folder: Path, own: str | None) -> Joined:
             for name in files:
                 with (new / "folder" / name).open("rb") as file:
                     os.fsync(file.fileno())
-            # Once the request is handed in, the place is lost with this key.
+            # Once the request is handed in, losing this key loses the place.
             sync_folder(new / "folder")
             # An empty folder is replaced.
             os.rename(new / "folder", folder)
@@ -115,9 +115,9 @@ class Accepted(NamedTuple):
     """Outcome of a party's request.
 
     Args:
-        member: what is in its folder now; None if it was refused.
-        claims: what its invitation was used for by somebody else: for a party that was admitted,
-            the requests that were refused; for one that was refused, the one that counts.
+        member: the member in its folder; None if it was refused.
+        claims: uses of the party's invitation by others: the refused requests if the party was
+            admitted, the admitted request if it was refused.
     """
 
     member: Member | None
@@ -127,11 +127,11 @@ class Accepted(NamedTuple):
 def accept(folder: Path, path: Path, own: str | None) -> Accepted:
     """Take the organiser's answer: an admission is put into the folder.
 
-    Done again with the same admission, it changes nothing.
+    Repeating it with the same admission changes nothing.
 
     Args:
         folder: the party's.
-        path: of the answer, an admission or a refusal.
+        path: path of the answer, an admission or a refusal.
         own: ``PATH.py:Class``, where the variant is not a built-in one.
 
     Raises:
@@ -188,7 +188,7 @@ def _put(admission: Admission, folder: Path, path: Path, own: str | None) -> Mem
 
 
 def _check_member(new: Path, admission: Admission, folder: Path, own: str | None) -> None:
-    """Make sure that new files make a member together with the key in its folder."""
+    """Check that new files and the folder's key make a member."""
     member = read_member(new, own, key=folder / KEY)
     invited, charter = _invitation_in(folder), member.charter
     if member.identity.name != admission.party:

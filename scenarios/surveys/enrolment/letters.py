@@ -1,8 +1,7 @@
 """Letters between organiser and parties until the roster is sealed, by mail or any other way.
 
-An invitation holds a secret key, and whoever signs a request with it takes the invited place. Two
-requests with different keys that one invitation has signed prove by themselves that it was used
-twice.
+An invitation contains a secret key that signs a request for the invited place. Two requests with
+different keys, signed by one invitation, prove that it was used twice.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from scenarios.surveys.enrolment.agreed import Agreed, Hash, PublicKey
 from scenarios.surveys.members import S, decoded
 
 MOST_CLAIMS = 4
-"""How many refused requests of one invitation are kept, and shown to whoever was admitted."""
+"""Maximum number of refused requests of one invitation that are kept and shown."""
 
 LARGEST_LETTER = 1 << 20
-"""The longest invitation or request, in bytes."""
+"""Maximum size of an invitation or a request, in bytes."""
 
 LARGEST_ADMISSION = 1 << 24
-"""The longest admission, in bytes: it may hold a whole roster."""
+"""Maximum size of an admission in bytes: it may hold a whole roster."""
 
 Secret = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Signature = Annotated[bytes, Meta(min_length=64, max_length=64)]
@@ -69,7 +68,7 @@ class Request(
         return is_signature(self.invited, self.statement, key=invitation)
 
     def check(self, agreed: bytes, invitation: bytes) -> None:
-        """Make sure that it may be granted.
+        """Check that the request is valid.
 
         Args:
             agreed: the hash of what is asked.
@@ -95,13 +94,13 @@ class Invitation(
     tag_field="format",
     tag="sottovoce invitation 1",
 ):
-    """Invitation of one party, handed to nobody else.
+    """Invitation of one party, secret to that party.
 
     Args:
         party: the place on the roster.
         organiser: the public key of the organiser, who will be the aggregator.
-        secret: of the invitation's key.
-        agreed: what is asked, and how.
+        secret: secret of the invitation's key.
+        agreed: the terms of the survey.
     """
 
     party: PartyId
@@ -144,7 +143,7 @@ class Refusal(
     tag_field="format",
     tag="sottovoce refusal 1",
 ):
-    """An invitation had been used before: both requests prove it.
+    """Refusal of a used invitation, with both requests as proof.
 
     Args:
         first: the request that counts.
@@ -165,8 +164,8 @@ class Admission(
     """Admission that a party needs for its folder, signed by the organiser.
 
     Args:
-        party: whose.
-        files: of the folder, by name.
+        party: the admitted party.
+        files: files of its folder, by name.
         claims: refused requests by the same invitation.
         signature: the organiser's.
     """
@@ -183,38 +182,36 @@ class Admission(
         return b"sottovoce admission 1\0" + hashlib.sha256(content).digest()
 
     def signed(self, organiser: Identity) -> Admission:
-        """The same, signed."""
+        """The admission with the organiser's signature."""
         return msgspec.structs.replace(self, signature=organiser.sign(self.statement))
 
 
 ANSWER: Any = Refusal | Admission
-"""What a party can be answered with."""
+"""Answers to a party."""
 
 
 def read_letter(path: Path, kind: type[S], most: int = LARGEST_LETTER) -> S:
-    """Read a file from somebody else.
+    """Read an untrusted file.
 
     Args:
-        path: the file.
-        kind: what it must be.
-        most: its longest, in bytes.
+        kind: the expected kind.
+        most: maximum size in bytes.
 
     Raises:
-        UsageError: it is too long, malformed, or of another kind.
+        UsageError: the file is too long, malformed, or of another kind.
         OSError: it cannot be read.
     """
-    return decoded(received(path, most), kind, path)
+    return decoded(read_untrusted(path, most), kind, path)
 
 
-def received(path: Path, most: int) -> bytes:
-    """The content of a file from somebody else.
+def read_untrusted(path: Path, most: int) -> bytes:
+    """Content of an untrusted file.
 
     Args:
-        path: the file.
-        most: its longest, in bytes.
+        most: maximum size in bytes.
 
     Raises:
-        UsageError: it is too long, or not a regular file.
+        UsageError: the file is too long, or not a regular file.
         OSError: it cannot be read.
     """
     with naming(path):
@@ -227,6 +224,6 @@ def received(path: Path, most: int) -> bytes:
     return content
 
 
-def written(letter: msgspec.Struct) -> bytes:
+def encode_letter(letter: msgspec.Struct) -> bytes:
     """A letter as a file."""
     return msgspec.json.format(msgspec.json.encode(letter), indent=1) + b"\n"

@@ -30,15 +30,15 @@ from scenarios.surveys.enrolment.folders import (
     appearing_in,
     as_json,
     expect_file,
-    files_of,
-    names_of,
+    member_files,
     new_authority,
+    party_ids,
     put_files,
     valid_days,
     write_folder,
     write_private,
 )
-from scenarios.surveys.enrolment.letters import received
+from scenarios.surveys.enrolment.letters import read_untrusted
 from scenarios.surveys.members import (
     AUTHORITY,
     CERTIFICATE,
@@ -64,7 +64,7 @@ _TRIALS = ("localhost", "127.0.0.1")
 
 
 class Link(msgspec.Struct, frozen=True):
-    """A link to be handed to one person. Whoever has it can answer in that person's place.
+    """A secret link for one person; whoever has it can answer in that person's place.
 
     Args:
         place: the id of the place on the roster.
@@ -95,7 +95,7 @@ class Places(NamedTuple):
 
 
 def numbered(count: int, spare: int) -> tuple[list[str], list[str]]:
-    """Ids of so many places and of so many spare ones, numbered from 1 with leading zeros."""
+    """Ids of places and of spare places, numbered from 1 with leading zeros."""
     width = len(str(count + spare))
     names = [f"p-{number:0{width}}" for number in range(1, count + spare + 1)]
     return names[:count], names[count:]
@@ -105,7 +105,7 @@ def address_of_page(url: str) -> str:
     """The address of a page, ``https://HOST/``, as all links begin.
 
     Raises:
-        UsageError: it is something else. For trials, ``http`` is good for this machine.
+        UsageError: the URL is malformed. For trials, ``http`` is accepted for this machine.
     """
     wrong = UsageError(
         f"--url {url!r:.200}: expected https://HOST/, or for a trial http://localhost:PORT/"
@@ -143,17 +143,16 @@ def make_links(
 ) -> tuple[Charter, Sequence[Link]]:
     """Draw a key for every place, seal the roster, and write a link for each.
 
-    Whoever runs this holds all respondents' keys until the links are handed out and deleted.
+    The caller holds all respondents' keys until the links are handed out and deleted.
 
     Args:
-        plan: of the survey.
         places: on its roster.
         out: the folder for the aggregator's folder, the links and the parties' folders, new or
             empty; they appear all at once.
         url: the address of the page.
-        page: makes the page with the links to be printed.
+        page: makes the page of links to print.
         organiser: the aggregator's public key; None to draw one.
-        days: how long the certificates are valid; by default until a month after the closing.
+        days: days for which certificates are valid; by default until a month after the closing.
 
     Returns:
         The charter, and the links in the roster's order.
@@ -167,7 +166,7 @@ def make_links(
     check_linked(plan.variant, pinned=plan.pin is not None)
     days = valid_days(plan.variant.survey, days)
     address = address_of_page(url)
-    names = names_of([*places.linked, *places.spare, *places.parties])
+    names = party_ids([*places.linked, *places.spare, *places.parties])
     kept = {*places.spare}
     # A spare place stands in for another one.
     check_parties(plan.variant, [name for name in names if name not in kept])
@@ -193,7 +192,7 @@ def make_links(
         Link(name, _link(address, name, keys[name], charter.survey_id), name in kept)
         for name in linked(charter)
     ]
-    folders = files_of(
+    folders = member_files(
         written,
         roster,
         new_authority(days),
@@ -214,13 +213,13 @@ def make_links(
 
 
 def make_key(folder: Path) -> Identity:
-    """Make the organiser's own key in a folder, so that somebody else can make the links.
+    """Make the organiser's own key, for links that somebody else makes.
 
     Args:
         folder: new or empty.
 
     Raises:
-        UsageError: it is not empty.
+        UsageError: the folder is not empty.
         OSError: the key cannot be written; none is left.
     """
     if folder.exists() and any(folder.iterdir()):
@@ -232,9 +231,9 @@ def make_key(folder: Path) -> Identity:
 
 
 def take(made: Path, folder: Path) -> Member:
-    """Put the aggregator's folder that somebody else has made beside the organiser's key.
+    """Put an aggregator's folder made by somebody else next to the organiser's key.
 
-    Done again with the same folder, it changes nothing.
+    Repeating it with the same folder changes nothing.
 
     Args:
         made: the folder that was received.
@@ -249,7 +248,7 @@ def take(made: Path, folder: Path) -> Member:
     expect_file(key, "links --key")
     key_secret(key.read_bytes(), key)
     names = (AUTHORITY, CERTIFICATE, ROSTER, SPARES, CHARTER)
-    files = {name: received(made / name, _LARGEST_FILE) for name in names}
+    files = {name: read_untrusted(made / name, _LARGEST_FILE) for name in names}
 
     def check(new: Path) -> None:
         member = read_member(new, key=key)
@@ -267,13 +266,13 @@ def take(made: Path, folder: Path) -> Member:
 
 
 def check_linked(variant: Variant, *, pinned: bool = False) -> None:
-    """Refuse what people cannot answer through links, until the survey closes.
+    """Refuse surveys that people cannot answer through links until they close.
 
     Args:
         pinned: whether the variant is in a file of its own.
 
     Raises:
-        UsageError: says what it is.
+        UsageError: the survey cannot be answered through links.
     """
     can = f"expected one of {', '.join(ANSWERED_BY_PAGES)}"
     if pinned:
@@ -313,7 +312,6 @@ def _base64(content: bytes) -> str:
 
 
 def _table(links: Sequence[Link]) -> str:
-    """Links as CSV."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("place", "link", "spare"))

@@ -39,9 +39,9 @@ from scenarios.surveys.enrolment.folders import (
     appearing_in,
     as_json,
     expect_file,
-    files_of,
-    names_of,
+    member_files,
     new_authority,
+    party_ids,
     remove_unfinished,
     spare_names,
     valid_days,
@@ -54,8 +54,8 @@ from scenarios.surveys.enrolment.letters import (
     Invitation,
     Refusal,
     Request,
+    encode_letter,
     read_letter,
-    written,
 )
 from scenarios.surveys.holding.waiting import waits
 from scenarios.surveys.members import KEY, ROSTER, decoded
@@ -63,38 +63,37 @@ from scenarios.surveys.survey_plan import Plan
 from transports.certificates import private_pem
 
 INVITATIONS, REFUSALS, ADMISSIONS, POOL = "invitations", "refusals", "admissions", "spares"
-"""The folders of what is handed out, a file for each party."""
+"""Folders of what the organiser hands out, with a file or folder for each party."""
 
 SEALED = "sealed"
-"""The folder that there is once the roster is fixed: the aggregator's own, and the admissions."""
+"""Folder made when the roster is sealed, with the aggregator's folder and the admissions."""
 
 _ENROLMENT, _REQUESTS = "enrolment.json", "requests.jsonl"
 
 
 class _Enrolment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Invited parties: name and invitation's public key, of which the last counts."""
+    """Invited parties with the public keys of their invitations; a party's last one counts."""
 
     agreed: Agreed
     invited: tuple[tuple[PartyId, PublicKey], ...]
 
 
 def invite(plan: Plan, parties: Sequence[str], folder: Path) -> Invitation:
-    """Draw a one-time invitation for every party; the organiser keeps public keys of them.
+    """Draw a one-time invitation for every party; the organiser keeps only their public keys.
 
     Args:
-        plan: of the survey.
-        parties: their names.
-        folder: the organiser's, new or empty; everything appears in it at once.
+        parties: names of the parties.
+        folder: the organiser's folder, new or empty; all files appear in it at once.
 
     Returns:
-        One of them.
+        The last invitation.
 
     Raises:
-        UsageError: an invalid or repeated name, what a survey cannot be held with, or a folder that
-            is not empty.
+        UsageError: an invalid or repeated name, too few parties for the plan, or a folder that is
+            not empty.
         OSError: a file cannot be written; none is left.
     """
-    names = names_of(parties)
+    names = party_ids(parties)
     check_parties(plan.variant, names)
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder}: exists and is not empty; invitations are never overwritten")
@@ -104,8 +103,8 @@ def invite(plan: Plan, parties: Sequence[str], folder: Path) -> Invitation:
         (new / INVITATIONS).mkdir(PRIVATE_FOLDER)
         invited = []
         for name in names:
-            invitation = _drawn(name, organiser.public, agreed)
-            write_private(new / INVITATIONS / f"{name}.json", written(invitation))
+            invitation = _draw_invitation(name, organiser.public, agreed)
+            write_private(new / INVITATIONS / f"{name}.json", encode_letter(invitation))
             invited.append((name, invitation.identity.public))
         write_private(new / KEY, private_pem(organiser.private_key))
         write_private(new / _REQUESTS, b"")
@@ -115,26 +114,26 @@ def invite(plan: Plan, parties: Sequence[str], folder: Path) -> Invitation:
 
 
 def invite_again(folder: Path, party: str) -> Path:
-    """Draw a new invitation for a party; the one before, and what it was used for, is void.
+    """Draw a new invitation for a party; the old one and its uses become void.
 
     Raises:
-        UsageError: nobody of that name was invited, or the roster is sealed.
+        UsageError: the party was not invited, or the roster is sealed.
         OSError: a file cannot be written.
     """
     with _open(folder) as enrolling:
         if party not in enrolling.invited:
             raise UsageError(f"{party!r:.80} was not invited")
         organiser = _read_organiser(folder)
-        invitation = _drawn(PartyId(party), organiser.public, enrolling.agreed)
+        invitation = _draw_invitation(PartyId(party), organiser.public, enrolling.agreed)
         enrolment = _Enrolment(
             enrolling.agreed,
             (*enrolling.invited.items(), (invitation.party, invitation.identity.public)),
         )
         path = folder / INVITATIONS / f"{party}.json"
         make_folder(path.parent)
-        # First what it is checked by: an invitation that nobody knows could not be used.
+        # The public key first: without it the invitation would be useless.
         write_whole(folder / _ENROLMENT, msgspec.json.encode(enrolment), private=True)
-        write_whole(path, written(invitation), private=True)
+        write_whole(path, encode_letter(invitation), private=True)
     return path
 
 
@@ -142,13 +141,12 @@ class Admitted(NamedTuple):
     """Outcome of some requests.
 
     Args:
-        new: how many were admitted.
-        before: how many were admitted already, with the same key.
-        refused: file and reason of each other.
-        total: how many are admitted now.
-        invited: how many are invited.
-        late: whoever asked after the roster was sealed, and the folder of the spare place to hand
-            to each.
+        new: number of newly admitted parties.
+        before: number of parties that were admitted before with the same key.
+        refused: file and reason of each refusal.
+        total: number of admitted parties in all.
+        invited: number of invited parties.
+        late: parties that came after the roster was sealed, with the folders of their spare places.
     """
 
     new: int
@@ -160,22 +158,21 @@ class Admitted(NamedTuple):
 
 
 def admit(folder: Path, requests: Iterable[Path]) -> Admitted:
-    """Admit whoever asks with an invitation that was not used, and refuse everybody else.
+    """Admit requests with an unused invitation, and refuse all others.
 
-    If an invitation was used before, with another key, a refusal is written, which the organiser
-    hands to whoever asked. It has both requests, which prove the second use.
+    For an invitation that was used before with another key, a refusal is written, to be handed to
+    the second user. It contains both requests as proof.
 
-    Whoever asks after the roster was sealed gets a spare place, as long as one is left. Its key is
-    not the one that was asked with, but one that the organiser has drawn.
+    Requests that come after the roster was sealed get a spare place, while there is one, with a key
+    that the organiser has drawn.
 
     Args:
-        folder: the organiser's.
+        folder: the organiser's folder.
         requests: files, or folders of files.
 
     Raises:
-        UsageError: the folder is not an organiser's, or the roster is sealed and has no spare
-            places.
-        OSError: a file cannot be read or written; what was admitted before stays so.
+        UsageError: the folder is not an organiser's, or the roster is sealed without spare places.
+        OSError: a file cannot be read or written; earlier admissions stay valid.
     """
     new = before = 0
     refused: list[tuple[Path, str]] = []
@@ -218,8 +215,8 @@ class _Pool(NamedTuple):
     """The spare places of a sealed roster.
 
     Args:
-        sealed: the folder.
-        seated: everybody who was admitted before it was sealed.
+        sealed: the ``SEALED`` folder.
+        seated: parties that were admitted before it was sealed.
     """
 
     sealed: Path
@@ -227,7 +224,7 @@ class _Pool(NamedTuple):
 
     @classmethod
     def of(cls, folder: Path) -> _Pool | None:
-        """Those of an organiser's folder; None while its roster is not sealed."""
+        """The pool of an organiser's folder; None while the roster is not sealed."""
         sealed = folder / SEALED
         if not sealed.exists():
             return None
@@ -237,10 +234,10 @@ class _Pool(NamedTuple):
         return cls(sealed, frozenset(name for name, _ in members))
 
     def hand_out(self, party: PartyId) -> Path:
-        """Hand out a place to a party that comes late; its folder.
+        """Give a late party a place; return the place's folder.
 
         Raises:
-            ValueError: none is left.
+            ValueError: no place is left.
         """
         place = hand_out(self.sealed / AGGREGATOR, party)
         if place is None:
@@ -249,23 +246,22 @@ class _Pool(NamedTuple):
 
 
 def seal(folder: Path, own: str | None, *, days: int | None = None, spare: int = 0) -> Charter:
-    """Fix the roster: the aggregator's folder, and an admission for every party.
+    """Fix the roster: write the aggregator's folder, and an admission for every party.
 
     Args:
-        folder: the organiser's.
-        own: ``PATH.py:Class``, where the variant is not a built-in one.
-        days: how long the certificates are valid; by default a month, and a month after a survey
-            closes.
-        spare: how many places more there are for parties that come late. The organiser draws their
-            keys.
+        folder: the organiser's folder.
+        own: ``PATH.py:Class`` of a variant that is not built in.
+        days: days for which certificates are valid; by default a month, or until a month after
+            the survey closes.
+        spare: number of extra places for late parties, with keys drawn by the organiser.
 
     Returns:
         The charter.
 
     Raises:
-        UsageError: the folder is not an organiser's, or the roster is sealed, or too few parties
-            are admitted for what the survey promises; or nobody can come late to it.
-        OSError: a file cannot be written; nothing is sealed then.
+        UsageError: the folder is not an organiser's, the roster is sealed, too few parties are
+            admitted, or spare places are impossible in this survey.
+        OSError: a file cannot be written; nothing is sealed.
     """
     with _open(folder) as enrolling:
         try:
@@ -290,31 +286,31 @@ def seal(folder: Path, own: str | None, *, days: int | None = None, spare: int =
             sealed = new / SEALED
             for made in (sealed, sealed / ADMISSIONS, *((sealed / POOL,) if pool else ())):
                 made.mkdir(PRIVATE_FOLDER)
-            for name, files in files_of(charter, roster, authority, whole_roster=whole):
+            for name, files in member_files(charter, roster, authority, whole_roster=whole):
                 if name == AGGREGATOR:
                     own_files = {KEY: private_pem(organiser.private_key)}
                     if pool:
                         own_files[SPARES] = as_json(list(pool))
                     write_folder(sealed / AGGREGATOR, own_files | files)
-                    continue
-                if name in pool:
+                elif name in pool:
                     key = private_pem(pool[name].private_key)
                     write_folder(sealed / POOL / name, {KEY: key, **files})
-                    continue
-                text = {file: content.decode() for file, content in files.items()}
-                claims = tuple(enrolling.claims.get(name, ()))
-                admission = Admission(name, text, claims, bytes(64)).signed(organiser)
-                write_private(sealed / ADMISSIONS / f"{name}.json", written(admission))
+                else:
+                    text = {file: content.decode() for file, content in files.items()}
+                    claims = tuple(enrolling.claims.get(name, ()))
+                    admission = Admission(name, text, claims, bytes(64)).signed(organiser)
+                    write_private(sealed / ADMISSIONS / f"{name}.json", encode_letter(admission))
     return charter.charter(variant, roster)
 
 
 def _drawn_pool(
     variant: Variant, spare: int, invited: Collection[PartyId]
 ) -> dict[PartyId, Identity]:
-    """Draw the keys of so many spare places.
+    """Draw keys for spare places.
 
     Raises:
-        UsageError: nobody can come late to such a survey, or a place has an invited party's name.
+        UsageError: spare places are impossible in this survey, or an invited party has the name of
+            one.
     """
     if spare and not waits(variant):
         raise UsageError(
@@ -336,10 +332,10 @@ class _Enrolling:
     """State of an enrolment while it is open.
 
     Attributes:
-        agreed: what is asked, and how.
-        invited: the public key of each party's invitation.
-        admitted: the request that counts, by party.
-        claims: the refused requests of an invitation, by party.
+        agreed: the terms of the survey.
+        invited: public keys of the invitations, by party.
+        admitted: the accepted requests, by party.
+        claims: refused requests with a used invitation, by party.
     """
 
     def __init__(self, enrolment: _Enrolment, file: GrowingFile, organiser: bytes) -> None:
@@ -353,10 +349,10 @@ class _Enrolling:
         self._holders = {key_holder(organiser): AGGREGATOR}
 
     def replay(self, request: Request) -> None:
-        """Take in what is on disk already."""
+        """Take in a request from disk."""
         name = request.party
         if name in self._again and not request.is_by(self.invited[name]):
-            return  # By an invitation that was replaced.
+            return  # Its invitation was replaced.
         if name in self.admitted:
             self.claims.setdefault(name, []).append(request)
         else:
@@ -364,10 +360,10 @@ class _Enrolling:
             self._holders[key_holder(request.key)] = name
 
     def judge(self, request: Request, agreed: bytes) -> Request | None:
-        """The request of this invitation that counts; None if it is the first.
+        """The accepted request with this invitation; None if this is the first.
 
         Raises:
-            ValueError: it cannot be granted.
+            ValueError: the request is invalid.
         """
         if request.party not in self.invited:
             raise ValueError(f"{request.party!r:.80} was not invited")
@@ -379,12 +375,12 @@ class _Enrolling:
         return first
 
     def add(self, request: Request) -> None:
-        """Admit it."""
+        """Admit a request."""
         self._write(request)
         self.replay(request)
 
     def claim(self, request: Request) -> None:
-        """Keep what a used invitation was used for, as far as there is room."""
+        """Keep a refused request with a used invitation, up to ``MOST_CLAIMS``."""
         claims = self.claims.get(request.party, [])
         known = any(each.key == request.key for each in claims)
         if not known and len(claims) < MOST_CLAIMS:
@@ -392,7 +388,7 @@ class _Enrolling:
             self.replay(request)
 
     def sync(self) -> None:
-        """Sync what was admitted, once for all."""
+        """Sync all admissions to disk."""
         if self._file.failure is None:
             self._file.sync()
 
@@ -402,17 +398,17 @@ class _Enrolling:
 
 @contextmanager
 def _open(folder: Path, *, late: bool = False) -> Generator[_Enrolling]:
-    """An organiser's folder, locked, while its roster is not sealed, or while it has spare places.
+    """Lock an organiser's folder for the block; the roster must not be sealed.
 
     Args:
-        late: whether spare places will do.
+        late: also accept a sealed roster with spare places.
     """
     path, file = folder / _ENROLMENT, folder / _REQUESTS
     for each in (path, file):
         expect_file(each, "invite")
     busy = f"{folder}: another program is enrolling"
     with locked_growing(file, busy, whole=whole_lines) as (content, growing):
-        # Under the lock: another program may have sealed it until then.
+        # Checked under the lock: another program may have sealed it meanwhile.
         spare = late and (folder / SEALED / POOL).exists()
         if (folder / SEALED).exists() and not spare:
             raise UsageError(
@@ -426,7 +422,7 @@ def _open(folder: Path, *, late: bool = False) -> Generator[_Enrolling]:
         yield enrolling
 
 
-def _drawn(name: PartyId, organiser: bytes, agreed: Agreed) -> Invitation:
+def _draw_invitation(name: PartyId, organiser: bytes, agreed: Agreed) -> Invitation:
     return Invitation(name, organiser, os.urandom(SECRET_BYTES), agreed)
 
 
@@ -439,7 +435,7 @@ def _read_organiser(folder: Path) -> Identity:
 def _refuse(folder: Path, first: Request, request: Request) -> Path:
     path = folder / REFUSALS / f"{request.party}-{request.key.hex()[:16]}.json"
     make_folder(path.parent)
-    write_whole(path, written(Refusal(first, request)), private=True)
+    write_whole(path, encode_letter(Refusal(first, request)), private=True)
     return path
 
 

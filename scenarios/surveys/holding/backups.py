@@ -28,7 +28,7 @@ from parties.keeping.writing import (
 from protocol.errors import TranscriptError, UsageError
 from protocol.transcript.entries import encode_header
 from protocol.transcript.reader import TranscriptReader
-from scenarios.surveys.holding.aggregating import check_aggregator
+from scenarios.surveys.holding.attempts import check_aggregator
 
 FORMAT = "sottovoce backup 1"
 
@@ -39,7 +39,7 @@ _LARGEST_NAME = 255
 
 
 class _Contents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Names and digests (SHA-256) of the files in a backup, and the attempt to go on with."""
+    """Names and SHA-256 digests of a backup's files, and the attempt to resume."""
 
     format: str
     attempt: int
@@ -50,9 +50,9 @@ class Backup(NamedTuple):
     """Content of a backup.
 
     Args:
-        attempt: that a restored aggregator goes on with, or begins.
+        attempt: the attempt that a restored aggregator resumes or begins.
         begun: whether that has begun.
-        files: how many there are.
+        files: number of files.
     """
 
     attempt: int
@@ -63,10 +63,9 @@ class Backup(NamedTuple):
 def write_backup(member: Member, out: Path, file: Path) -> Backup:
     """Write a backup of an aggregator, whether it runs or not.
 
-    A survey that is held goes on meanwhile; what it acknowledges after this is not in the backup.
+    A running survey goes on meanwhile; later acknowledgements are not in the backup.
 
     Args:
-        member: the aggregator.
         out: the folder with its record.
         file: for the backup, readable by its owner alone; it holds private keys.
 
@@ -78,7 +77,7 @@ def write_backup(member: Member, out: Path, file: Path) -> Backup:
     check_aggregator(member)
     if os.path.lexists(file):
         raise UsageError(f"{file}: exists; a backup replaces nothing")
-    files, last = _copied(member.folder, out)
+    files, last = _copy_files(member.folder, out)
     state = "over" if last is None else last.state
     attempt = (0 if last is None else last.attempt) + (state == "over")
     contents = _Contents(
@@ -95,8 +94,8 @@ def write_backup(member: Member, out: Path, file: Path) -> Backup:
     return Backup(attempt, state == "begun", len(files))
 
 
-def _copied(folder: Path, out: Path) -> tuple[dict[str, bytes], Taken | None]:
-    """The files of an aggregator as they were at one moment, and its last attempt then."""
+def _copy_files(folder: Path, out: Path) -> tuple[dict[str, bytes], Taken | None]:
+    """A consistent copy of an aggregator's files, and its last attempt."""
     for _ in range(_TRIES):
         with suppress(FileNotFoundError):  # It got another name meanwhile.
             before = _content(folder / ATTEMPTS)
@@ -112,7 +111,7 @@ def _copied(folder: Path, out: Path) -> tuple[dict[str, bytes], Taken | None]:
 
 
 def _files_in(folder: Path, out: Path) -> Iterator[Path]:
-    """The files of a folder, but for those that are about to get a name."""
+    """Files of a folder, without temporary ones."""
     for path in sorted(folder.iterdir()):
         passing = path.name.startswith(".") or path.is_socket() or path.name == RESTORED
         if passing or path.resolve() == out.resolve():
@@ -128,10 +127,10 @@ def _content(path: Path) -> bytes | None:
 
 
 def _check_record(record: Mapping[str, bytes], last: Taken | None, out: Path) -> None:
-    """Make sure that the record of an attempt that has begun is there, and is of it.
+    """Check that the record of a begun attempt is present and belongs to it.
 
     Raises:
-        UsageError: it is not.
+        UsageError: the record is missing, or of another attempt.
     """
     if last is None or last.state != "begun":
         return
@@ -144,7 +143,7 @@ def _check_record(record: Mapping[str, bytes], last: Taken | None, out: Path) ->
 
 
 def restore_backup(file: Path, folder: Path, out: Path) -> Backup:
-    """Make the folder of an aggregator, and that of its record, from a backup.
+    """Restore an aggregator's folder, and the folder of its record, from a backup.
 
     Its next program has the record say that it goes on from an older copy, and publishes nothing
     before every party that may hold a receipt has come again.
@@ -173,7 +172,6 @@ def restore_backup(file: Path, folder: Path, out: Path) -> Backup:
 
 
 def _read(file: Path) -> tuple[_Contents, dict[str, bytes]]:
-    """The contents of a backup, checked."""
     with naming(file):
         packed = file.read_bytes()
     try:

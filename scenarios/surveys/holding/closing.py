@@ -1,4 +1,4 @@
-"""The time at which a survey closes, as everybody was told beforehand."""
+"""The announced closing time of a survey."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from protocol.messages import CLOSED_EARLY, LINK_CLOSED, OUT_OF_TIME, PartyId
 from protocol.session.charter import Charter
 from transports.switch import Switch
 
-_LOOK = 1.0  # Seconds between two looks at the clock, which may be set, and stops in sleep.
+_LOOK = 1.0  # Seconds between two looks at the clock, which may be reset, and stops in sleep.
 
 
 def seconds_left(charter: Charter) -> float | None:
@@ -24,7 +24,7 @@ async def closed(charter: Charter, early: trio.Event | None = None) -> str:
     """Wait until a survey closes.
 
     Args:
-        charter: of a survey with a closing time.
+        charter: charter of a survey with a closing time.
         early: set if it is closed before.
 
     Returns:
@@ -38,7 +38,7 @@ async def closed(charter: Charter, early: trio.Event | None = None) -> str:
 
 
 def count_out(switch: Switch, parties: Iterable[PartyId], reason: str) -> None:
-    """Have parties depart that are not gone: whoever has said its last words closes its link."""
+    """Detach present parties; a party with its last message on record closes its link."""
     exchange = switch.exchange
     for name in parties:
         if name not in exchange.departed:

@@ -19,7 +19,7 @@ from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.receipts import encode_receipt
 from scenarios.files.transcripts import Transcript
 from scenarios.running.outcomes import Outcome
-from scenarios.surveys.holding.aggregating import Opening, check_aggregator
+from scenarios.surveys.holding.attempts import Opening, check_aggregator
 from scenarios.surveys.holding.serving import Serving
 from scenarios.surveys.holding.waiting import Pages, await_answers, check_open
 from scenarios.surveys.operating.operation import Operation
@@ -27,14 +27,14 @@ from scenarios.surveys.operating.signals import heeding
 from scenarios.wording.formatting import some
 from transports.web.gateway import Gateway, OnRecord, Page
 
-_NAMED = 20  # How many parties are named.
+_NAMED = 20  # Maximum number of named parties.
 
 
 def check_collected(member: Member) -> None:
-    """Make sure that a member is the aggregator of a survey with links.
+    """Check that a member is the aggregator of a survey with links.
 
     Raises:
-        UsageError: it is not.
+        UsageError: the folder is a party's, or the survey has no links.
     """
     check_aggregator(member)
     if not linked(member.charter):
@@ -45,10 +45,10 @@ def check_collected(member: Member) -> None:
 
 
 def check_answerable(member: Member, parties: tuple[str, int] | None) -> None:
-    """Make sure that everybody can answer: by links until the survey closes, and by folders.
+    """Check that all can answer: by links until the survey closes, and by folders.
 
     Args:
-        parties: as of ``collect_survey``.
+        parties: as in ``collect_survey``.
 
     Raises:
         UsageError: ordinary parties have nowhere to connect, or no attempt has begun before the
@@ -87,18 +87,18 @@ def collect_survey(
     publish: Callable[[Outcome[Variant]], object] | None = None,
     **opening: Unpack[Opening],
 ) -> Outcome[Variant]:
-    """Ask everybody, take what comes until the survey closes, publish, and record it all.
+    """Hold a survey with links: ask, take answers until it closes, publish, and record.
 
     Args:
-        page: what browsers are served.
-        serving: where.
-        parties: where ordinary parties connect over TLS, if there are any.
+        page: the page for browsers.
+        serving: the server.
+        parties: address for parties over TLS, if there are any.
         listening: called with the page's address, and that for parties if there are any.
 
     All else is as for ``aggregate_survey``.
     """
     check_collected(member)
-    serving.context()  # What does not fit is said before anything begins.
+    serving.context()  # A mismatch is reported before anything begins.
     opening["operation"] = operation = opening.get("operation") or Operation()
     said = OnRecord(linked(member.charter))
     operation.follow_too(said.take)
@@ -124,10 +124,10 @@ def serve_receipts(
     transcript: Path,
     listening: Callable[[str], object],
 ) -> None:
-    """Show places whether they were counted, after the end, until a signal comes.
+    """Show places after the end whether they were counted, until a signal comes.
 
     Args:
-        transcript: of an attempt at the member's survey that has ended.
+        transcript: path of a finished attempt at the member's survey.
         listening: called with the page's address, and how many receipts there are.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Attempts whose record was restored: nobody who may hold a receipt is counted out silently."""
+"""Attempts with a restored record: parties that may hold receipts are never left out silently."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ GoOnWithout = Callable[[Sequence[PartyId], float], object]
 async def await_all(
     switch: Switch, hub: LastingHub, machine: Machine, go_on_without: GoOnWithout, within: float
 ) -> None:
-    """Wait until every party has said what it holds, before anything more is asked of anybody.
+    """Wait for all parties to show their checkpoints before anything else is asked.
 
-    The wait that is open begins anew, so that what the record lacks can be said again.
+    The open wait begins again, so that parties can repeat what the record lacks.
 
     Args:
         machine: the aggregator's.
         within: for how many seconds.
 
     Raises:
-        UsageError: somebody has not come, and is not gone on without.
+        UsageError: a party has not come, and ``go_on_without`` refuses.
     """
     missing = await hub.returned(within)
     if missing:
@@ -44,15 +44,15 @@ async def await_all(
 
 
 class Owing:
-    """The aggregator's link: no wait is closed, and nothing published, without whom it owes that.
+    """The aggregator's link of a restored record, which leaves out no party that it owes.
 
-    It owes it to parties that hold receipts of what the record lacks.
+    It owes a place in the record to parties that hold receipts of missing messages.
 
     Args:
         link: the aggregator's own.
         switch: relays what it says.
         hub: knows who is owed something.
-        go_on_without: is asked about those who would be left out.
+        go_on_without: called with parties that would be left out.
     """
 
     def __init__(
@@ -64,10 +64,10 @@ class Owing:
         self._go_on_without = go_on_without
 
     def send_nowait(self, envelopes: Sequence[Envelope]) -> int:
-        """Send what can be sent without waiting; how many that were.
+        """Send without waiting; return the number of sent envelopes.
 
         Raises:
-            UsageError: somebody would be left out.
+            UsageError: a party would be left out.
         """
         self._check(envelopes)
         return self._link.send_nowait(envelopes)

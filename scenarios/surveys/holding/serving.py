@@ -29,7 +29,7 @@ class Serving(NamedTuple):
     """Place and manner of serving the page.
 
     Args:
-        host, port: where to listen; port 0 takes a free one.
+        host, port: the address to listen at; port 0 takes a free one.
         certificate, key: files in PEM, for HTTPS; they are read again when they change. Without
             them, only this machine can connect: a proxy that runs on it, say.
         proxied: whether a proxy says whose each request is (X-Forwarded-For). It is on this
@@ -90,7 +90,7 @@ class Serving(NamedTuple):
             yield f"{'http' if tls is None else 'https'}://{host}:{port}/"
 
     async def _renew(self, context: ssl.SSLContext) -> None:
-        """Read the certificate again whenever its file has changed, until cancelled."""
+        """Reload the certificate whenever its file changes, until cancelled."""
         assert self.certificate is not None, "there is one to renew"
         files = [file for file in (self.certificate, self.key) if file is not None]
         read = [file.stat().st_mtime_ns for file in files]
@@ -108,7 +108,7 @@ class Serving(NamedTuple):
     def _load(self, context: ssl.SSLContext) -> None:
         assert self.certificate is not None, "there is one to load"
         try:
-            # A certificate that its key does not fit would take the place of one that does.
+            # A mismatched certificate must not replace a good one.
             for each in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), context):
                 # Nobody may be there to type a password.
                 each.load_cert_chain(self.certificate, self.key, password="")

@@ -1,4 +1,4 @@
-"""Surveys whose question waits for whoever comes until they close: nobody need be there at once."""
+"""Surveys with a question that waits for each party until the closing time."""
 
 from __future__ import annotations
 
@@ -30,13 +30,8 @@ from scenarios.errors import say
 from scenarios.running.loopback import allow_connections
 from scenarios.running.outcomes import Outcome
 from scenarios.surveys.answering import SILENCE
-from scenarios.surveys.holding.aggregating import (
-    Attempt,
-    Opening,
-    attempting,
-    hold_by,
-    lost_in,
-)
+from scenarios.surveys.holding.aggregating import hold_by, lost_in
+from scenarios.surveys.holding.attempts import Attempt, Opening, attempting
 from scenarios.surveys.holding.closing import closed, count_out, seconds_left
 from scenarios.surveys.holding.restored import Owing
 from scenarios.surveys.members import tls_context
@@ -53,17 +48,17 @@ if TYPE_CHECKING:
     from transports.web.gateway import Gateway
 
 BEGINNING = 600.0
-"""For how many seconds witnesses are asked for the first checkpoint, unless it closes before."""
+"""Seconds for which witnesses are asked for the first checkpoint, unless it closes before."""
 
 GRAIN = 60.0
-"""To how many seconds the times on record are rounded up."""
+"""Seconds to which times on record are rounded up."""
 
 SPARE = f"{WITHDRAWN}: a spare place that was not handed out"
 """The reason for the departure of a spare place that has not answered when the survey closes."""
 
-_PATIENCE = 60.0  # Seconds until what could not be read is tried again.
-_LOOK = 1.0  # Seconds between two looks at what the organiser withdraws.
-_PARTING = 1.0  # Seconds for acknowledgements that are under way when the survey has ended.
+_PATIENCE = 60.0  # Seconds before another attempt to read.
+_LOOK = 1.0  # Seconds between two looks for withdrawals.
+_PARTING = 1.0  # Seconds for the last acknowledgements.
 
 
 def waits(variant: Variant) -> bool:
@@ -77,7 +72,7 @@ def waits(variant: Variant) -> bool:
 
 
 def check_open(member: Member) -> None:
-    """Make sure that an attempt has begun before the survey closed, or still can.
+    """Check that an attempt began before the survey closed, or can still begin.
 
     Raises:
         UsageError: it cannot; or another program is at it.
@@ -107,13 +102,13 @@ def await_answers(
     publish: Callable[[Outcome[Variant]], object] | None = None,
     **opening: Unpack[Opening],
 ) -> Outcome[Variant]:
-    """Ask everybody, take what comes until the survey closes, publish, and record it all.
+    """Hold such a survey: ask, take answers until it closes, publish, and record.
 
-    Nobody need be there at once: the question waits for each.
+    The question waits for each party separately.
 
     Args:
         member: the aggregator, of a survey that ``waits``.
-        parties: where parties connect over TLS; None if nobody does.
+        parties: address for parties over TLS; None without such parties.
         pages: given the charter of this attempt, where people answer from a page; None if nobody
             does.
         listening: called with the addresses, in words, once it listens.
@@ -130,11 +125,11 @@ def await_answers(
 
 
 class Pages(NamedTuple):
-    """The way in of whoever answers from a page.
+    """The way in for people who answer on a web page.
 
     Args:
         gateway: takes their answers.
-        serving: where it is served.
+        serving: the server.
     """
 
     gateway: Gateway
@@ -142,12 +137,12 @@ class Pages(NamedTuple):
 
 
 class _Waiting:
-    """An attempt whose question waits for everybody until the survey closes.
+    """An attempt that takes answers until the survey closes.
 
     Args:
-        attempt: that is about to begin, or to go on.
-        parties: where parties connect over TLS; None if nobody does.
-        pages: where people answer from a page; None if nobody does.
+        attempt: the attempt, new or resumed.
+        parties: address for parties over TLS; None without such parties.
+        pages: the way in from a web page; None without pages.
         listening: called with the addresses, in words, once it listens.
     """
 
@@ -216,13 +211,13 @@ class _Waiting:
         return lost_in(exchange)
 
     async def _open(self, stack: AsyncExitStack, switch: Switch, commits: Commits) -> str:
-        """Begin the attempt, and let whoever answers reach it; the addresses, in words."""
+        """Begin the attempt and accept answers; return the addresses in words."""
         attempt, pages = self._attempt, self._pages
         address = await self._open_to_parties(stack, switch, commits)
         if pages is None:
             attempt.begin()
             return address or ""
-        # Until it is opened, the gateway asks for patience.
+        # Until it is opened, the gateway asks clients to wait.
         page = await stack.enter_async_context(pages.serving.served(pages.gateway))
         self._go_on_without(linked(attempt.charter), switch)
         attempt.begin()
@@ -233,7 +228,7 @@ class _Waiting:
     async def _open_to_parties(
         self, stack: AsyncExitStack, switch: Switch, commits: Commits
     ) -> str | None:
-        """Let parties connect over TLS, if anybody does; the address."""
+        """Accept parties over TLS, if any are expected; return the address."""
         attempt, past = self._attempt, self._attempt.past
         if self._parties is None:
             return None
@@ -261,7 +256,7 @@ class _Waiting:
         return f"{host}:{bound}"
 
     def _has_answered(self, party: PartyId) -> bool:
-        """Return whether a party's report is on record, whether or not its head is.
+        """Check whether a party's report is on record, with or without its head.
 
         A loss of power may come between the two.
         """
@@ -269,10 +264,10 @@ class _Waiting:
         return exchange.accepted(party) > exchange.has_ended(party)
 
     def _go_on_without(self, parties: Sequence[PartyId], switch: Switch) -> None:
-        """Have a record that was restored say whom it goes on without.
+        """Record the parties that a restored record goes on without.
 
-        Whoever comes back says what it holds, until the survey closes. A page does not, so that is
-        everybody with a link whose last words the record lacks, before anybody is heard.
+        Parties over TLS show their checkpoints when they reconnect. Pages do not, so the record
+        names every place with a link and without a last message, before it goes on.
 
         Raises:
             UsageError: as ``Attempt.go_on_without``.
@@ -287,7 +282,7 @@ class _Waiting:
                 attempt.go_on_without(missing, switch.now)
 
     async def _close(self, switch: Switch) -> None:
-        """Once the survey closes, count out who has not answered."""
+        """Count out whoever has not answered, once the survey closes."""
         reason = await closed(self._attempt.charter, self._early)
         unused: Sequence[PartyId] = ()
         with suppress(OSError, UsageError):  # It was said.
@@ -306,7 +301,7 @@ class _Waiting:
         count_out(switch, self._others, reason)
 
     async def _withdraw(self, switch: Switch) -> None:
-        """Count out places that the organiser withdraws, until cancelled."""
+        """Count out withdrawn places, until cancelled."""
         while True:
             try:
                 self._take_back(switch)
@@ -316,7 +311,7 @@ class _Waiting:
             await trio.sleep(_LOOK)
 
     def _take_back(self, switch: Switch) -> None:
-        """Count out the places that the organiser has withdrawn since this was done last."""
+        """Count out the places withdrawn since the last time."""
         found, departed = withdrawals(self._attempt.member.folder), switch.exchange.departed
         for each in found[len(self._taken_back) :]:
             if self._has_answered(each.place):

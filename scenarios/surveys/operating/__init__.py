@@ -1,1 +1,1 @@
-"""A survey as a service: how it goes, who is told, and what may end it early."""
+"""A survey as a service: progress, monitoring, and early endings."""

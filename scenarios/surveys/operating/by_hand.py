@@ -25,9 +25,9 @@ class Act(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         done: ``begin``, ``resume``, ``close``, ``close --early``, ``abandon``, ``abandon --lost``,
             or ``force``: an earlier record was moved aside.
         attempt: the attempt that it is done to, if to one.
-        wait: what was waited for, where that is known: ``joining``, ``collecting`` or ``asking``.
-        user: whose program did it; a number if that user has no name.
-        pid: of the program.
+        wait: the interrupted wait, if known: ``joining``, ``collecting`` or ``asking``.
+        user: name of the user, or number if there is no name.
+        pid: the program's process id.
     """
 
     time: str
@@ -42,11 +42,11 @@ _ACT = msgspec.json.Decoder(Act)
 
 
 def note(folder: Path, done: str, *, attempt: int | None = None, wait: str = "") -> None:
-    """Write down what is about to be done; it is on disk before the call returns.
+    """Record a manual intervention before it happens; on disk when the call returns.
 
     Args:
         folder: the aggregator's.
-        done, attempt, wait: as of ``Act``.
+        done, attempt, wait: as in ``Act``.
 
     Raises:
         UsageError: the file is malformed.
@@ -65,7 +65,7 @@ def note(folder: Path, done: str, *, attempt: int | None = None, wait: str = "")
 
 
 def note_to_last(folder: Path, done: str, *, wait: str = "") -> None:
-    """Write down what is about to be done to the last attempt; as ``note``."""
+    """Record an intervention in the last attempt; see ``note``."""
     attempts = attempts_in(folder)
     note(folder, done, attempt=attempts[-1].attempt if attempts else None, wait=wait)
 
@@ -81,7 +81,7 @@ def acts_in(folder: Path) -> list[Act]:
 
 
 def _user() -> str:
-    import pwd  # Here, so that the command line can still start on Windows and say what it lacks.
+    import pwd  # Imported here: Windows lacks it, and must still get an error message.
 
     number = os.getuid()
     try:

@@ -1,6 +1,6 @@
 """The file that is there while a survey waits for people: deleting it ends the wait.
 
-It lies in the aggregator's folder, so whoever may not write there cannot end anything.
+The file is in the aggregator's folder, so only users who may write there can end the joining.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ EVERY = 0.25
 async def joining_file(
     folder: Path, end: Callable[[], object], *, closes: str = ""
 ) -> AsyncGenerator[None]:
-    """Have the file in the folder while the block runs, and call ``end`` when it is deleted.
+    """Keep the file in the folder during the block, and call ``end`` when it is deleted.
 
     Args:
-        closes: when the wait ends by itself, as everybody was told; it is what the file says.
+        closes: the announced end of the wait, which the file names.
 
     Raises:
         OSError: it cannot be made.
@@ -44,7 +44,7 @@ async def joining_file(
 
     async def look() -> None:
         while True:
-            # Not once it is moved, with its folder, say: nobody has ended anything then.
+            # A moved file, as with its folder, ends nothing.
             if not os.fstat(descriptor).st_nlink:
                 end()
                 return

@@ -23,13 +23,13 @@ LOGGER = "sottovoce"
 """The name of the logger that takes events; each record has its counts as ``fields``."""
 
 STANDARD_ERROR = "-"
-"""What stands for standard error in the place of a file's name."""
+"""Stand-in for standard error in the place of a file's name."""
 
 WAITING = 1024
-"""How many lines may wait to be written; what comes beyond them is lost, and counted."""
+"""Maximum number of waiting lines; further lines are dropped, and counted."""
 
 LAST_SECONDS = 2.0
-"""How long the last lines may take to be written, in seconds."""
+"""Seconds that the last lines may take to be written."""
 
 _FIRST = 4096
 
@@ -48,19 +48,19 @@ class JsonFormatter(logging.Formatter):
 def json_log(where: str) -> Generator[Tell]:
     """Log events to a file, at its end, or to standard error, while the block runs.
 
-    A log that cannot be written ends nothing; that is said once. One that takes nothing, a pipe
-    that nobody reads, say, holds up a thread, and neither the survey nor the end of the program.
-    It loses lines, and an event ``lost`` with their number follows if it takes some again.
+    A log that cannot be written is reported once, and the survey goes on. A log that blocks, such
+    as a pipe without a reader, blocks only its thread. It loses lines; an event ``lost`` with their
+    number follows once it accepts lines again.
 
     Args:
         where: the file's name, or ``-`` for standard error.
 
     Raises:
-        UsageError: the file holds something else than such a log.
+        UsageError: the file has other content than such a log.
         OSError: the file cannot be opened.
     """
     logger = logging.getLogger(LOGGER)
-    handler = _Waiting(_standard_error() if where == STANDARD_ERROR else _opened(Path(where)))
+    handler = _Waiting(_standard_error() if where == STANDARD_ERROR else _open(Path(where)))
     handler.setFormatter(JsonFormatter())
     level, propagates = logger.level, logger.propagate
     logger.addHandler(handler)
@@ -81,10 +81,10 @@ def json_log(where: str) -> Generator[Tell]:
 
 
 class _Waiting(logging.Handler):
-    """Hands lines to a thread, and never waits for it.
+    """Passes lines to a thread, and never waits for it.
 
     Args:
-        file: where the thread writes them; it closes the file in the end.
+        file: file that the thread writes, and closes at the end.
     """
 
     def __init__(self, file: io.FileIO) -> None:
@@ -104,7 +104,7 @@ class _Waiting(logging.Handler):
             self._lost += 1
 
     def end(self, within: float) -> None:
-        """Take no more lines, and wait so many seconds until all are written."""
+        """Refuse new lines, and wait so many seconds for the rest to be written."""
         self._over = True
         with suppress(queue.Full):
             self._lines.put_nowait(None)
@@ -121,7 +121,7 @@ class _Waiting(logging.Handler):
                         return
 
     def _put(self, record: logging.LogRecord) -> None:
-        """Write a line without a lock or a buffer, which the end of the program would wait for."""
+        """Write a line without a lock or buffer that could delay the program's end."""
         line = f"{self.format(record)}\n".encode()
         try:
             while line:
@@ -141,7 +141,7 @@ def _standard_error() -> io.FileIO:
     return io.FileIO(os.dup(sys.stderr.fileno()), "w")
 
 
-def _opened(path: Path) -> io.FileIO:
+def _open(path: Path) -> io.FileIO:
     file = io.FileIO(open_private(path, os.O_RDWR | os.O_CREAT | os.O_APPEND), "a+")
     try:
         file.seek(0)

@@ -1,4 +1,4 @@
-"""Metrics of a survey over HTTP, for Prometheus, and whether it is well."""
+"""Metrics and health of a survey over HTTP, for Prometheus."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from transports.web import http
 from transports.web.http import Handler, Limits, Request, Response
 
 REQUEST_BYTES = 1 << 13
-"""The longest request, in bytes."""
+"""Maximum size of a request, in bytes."""
 
 SECONDS = 5.0
-"""How long a client may take for its request and to read the answer."""
+"""Seconds that a client may take for its request and to read the answer."""
 
 CONNECTIONS = 16
-"""The most connections at once."""
+"""Maximum number of connections."""
 
 SLOW = 10.0
 """A survey is not well while one write to disk takes longer, in seconds."""
@@ -80,7 +80,7 @@ def exposition(counts: Counts) -> Response:
 
 
 def health(counts: Counts) -> Response:
-    """Check whether parties can connect and what they say is written to disk."""
+    """Health of a survey: parties can connect, and messages are written to disk."""
     status, said = HTTPStatus.OK, counts.phase.value
     if counts.phase in (Phase.BEGINNING, Phase.STOPPING):
         status = HTTPStatus.SERVICE_UNAVAILABLE
@@ -91,14 +91,14 @@ def health(counts: Counts) -> Response:
 
 
 PAGES: dict[str, Callable[[Counts], Response]] = {"/metrics": exposition, "/healthz": health}
-"""What can be asked for."""
+"""Answers by path."""
 
 
 def listen(host: str, port: int) -> socket.socket:
     """A socket that listens.
 
     Raises:
-        OSError: one cannot listen there; it says where.
+        OSError: the address cannot be listened at.
     """
     where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:

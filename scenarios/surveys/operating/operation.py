@@ -1,4 +1,4 @@
-"""Surroundings of a survey while it is held: who is told how it goes, and what may end it early."""
+"""Operation of a survey: listeners to its progress, and signals that end it early."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from transports.records.commits import Commits
 from transports.switch import Switch
 
 DRAINING = 5.0
-"""How long a survey that is stopped may take to acknowledge what it has, in seconds."""
+"""Seconds that a stopped survey may take to acknowledge its messages."""
 
 Task = Callable[[], Awaitable[object]]
 
 
 class Operation:
-    """Operation of a survey; by default nobody is told, and nothing ends it early.
+    """Operation of a survey; by default without listeners, and without early endings.
 
     Args:
         tell: takes events.
         heeds_signals: whether SIGTERM, SIGHUP and Ctrl-C stop it. Signals are the main thread's.
-        folder: where ``close_joining`` finds the survey.
+        folder: folder in which ``close_joining`` finds the survey.
         trusted: addresses whose connections do not make room for those of strangers.
 
     Attributes:
-        progress: how it goes.
+        progress: reports progress.
         tasks: run while parties can connect.
-        early: those of them that run before, too, while witnesses are asked.
+        early: tasks that also run before, while witnesses are asked.
     """
 
     def __init__(
@@ -60,11 +60,11 @@ class Operation:
         self._followers: list[Callable[[Entry], object]] = []
 
     def follow_too(self, take: Callable[[Entry], object]) -> None:
-        """Have every entry told to somebody else, too."""
+        """Add a listener to every entry."""
         self._followers.append(take)
 
     def follow(self, charter: Charter) -> Callable[[Entry], object]:
-        """Listeners to every entry of an attempt, once it is recorded or read back."""
+        """Listeners to every entry of an attempt, new or read back."""
         takers = (self.progress.follow(charter), *self._followers)
 
         def take(entry: Entry) -> None:
@@ -81,8 +81,8 @@ class Operation:
 
         Args:
             switch: relays between them.
-            door: where they come in.
-            commits: of the record.
+            door: the hub or the gateway.
+            commits: the record's commits.
 
         Raises:
             StoppedError: a signal came. All that was recorded is durable then, and acknowledged as
@@ -97,7 +97,7 @@ class Operation:
                     if isinstance(door, LastingHub):
                         await door.acknowledged()
             if self.progress.phase is Phase.ENDING:
-                # Nothing is left to ask: it ends as it would, only sooner.
+                # Nothing is left to ask: the survey ends as usual, only sooner.
                 soon = trio.current_time() + DRAINING
                 self._lingering.deadline = min(self._lingering.deadline, soon)
                 return
@@ -117,7 +117,7 @@ class Operation:
 
     @asynccontextmanager
     async def joining(self, switch: Switch, within: float) -> AsyncGenerator[None]:
-        """While parties are waited for, for so many seconds."""
+        """Context of the wait for parties, for so many seconds."""
         self.progress.joining(within)
         async with self.closing(switch.end_joining):
             yield
@@ -127,7 +127,7 @@ class Operation:
         """While ``close_joining`` ends a wait, by ``end``.
 
         Args:
-            closes: when it ends by itself, as everybody was told; empty if nobody was.
+            closes: the announced closing time; empty if there is none.
         """
         if self._folder is None:
             yield
@@ -136,7 +136,7 @@ class Operation:
             yield
 
     def lingering(self, seconds: float) -> trio.CancelScope:
-        """While parties are waited for that have heard the end; a signal makes it shorter."""
+        """Context of the wait for parties to receive the end; a signal shortens it."""
         self.progress.ending()
         self._lingering.deadline = trio.current_time() + seconds
         return self._lingering

@@ -1,4 +1,4 @@
-"""Operation of a survey from the command line: who is told how it goes, and by what."""
+"""Operation of a survey from the command line, with its listeners."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def operating(
 ) -> Generator[tuple[Operation, str]]:
     """Operate the survey of a folder: signals stop it, and ``close_joining`` finds it.
 
-    A service manager is told when it is ready. On a terminal, a line says how it goes.
+    A service manager is notified of readiness. A terminal shows the progress in a line.
 
     Args:
         folder: the aggregator's.
         log: the file for the log, or ``-`` for standard error; None for no log.
-        address: where metrics are served, if they are.
+        address: address to serve metrics at, if any.
         trusted: addresses whose connections do not make room for those of strangers.
 
     Yields:
         How it is held, and where metrics are served, ``HOST:PORT``, or nothing.
 
     Raises:
-        UsageError: the log's file holds something else, or ``prometheus-client`` is missing.
+        UsageError: the log's file has other content, or ``prometheus-client`` is missing.
         OSError: the log cannot be opened, or the address cannot be listened at.
     """
     tells: list[Tell] = [notify]
@@ -81,7 +81,7 @@ def operating(
 
 
 async def _optional(what: str, task: Task) -> None:
-    """Run a task without which a survey goes on."""
+    """Run a task that the survey can do without."""
     try:
         await task()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Progress of a survey, in counts: nothing of what anybody sends, and nobody's name."""
+"""Progress of a survey in counts, without contents and names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from transports.records.commits import Commits
 from transports.switch import Switch
 
 EVERY = 1.0
-"""The least seconds between two events that tell of changed counts."""
+"""Minimum seconds between two events about changed counts."""
 
 _UNTOLD = ("connected", "closed", "entries", "durable", "writing", "left", "cosigned", "needed")
 """Counts that those events do not tell."""
@@ -34,10 +34,10 @@ Tell = Callable[[str, Mapping[str, Field]], object]
 
 
 class Refusing(Protocol):
-    """Counts of members that come in or are refused.
+    """Counts of connected and refused members.
 
     Attributes:
-        refused: how many were not let in, by one of a few words.
+        refused: number of refused connections, by reason.
     """
 
     refused: Counter[str]
@@ -61,24 +61,24 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     """Counts of a survey at one moment.
 
     Args:
-        phase: how far it is.
-        parties: how many the roster has.
-        joined: how many of them have been connected at some time.
-        connected: how many are now.
+        phase: the phase.
+        parties: number of parties on the roster.
+        joined: number of parties that have ever connected.
+        connected: number of connected parties.
         awaiting: the kind of message that is awaited, or empty.
-        awaited: from how many parties it is.
-        answered: how many of them have sent it.
-        declined: how many parties have declined.
-        closed: how many waits have ended, by kind.
-        gone: how many parties are gone for good, by one of a few words.
-        refused: how many connections were not let in, by one of a few words.
-        messages: how many were accepted.
-        entries: how many the record has.
-        durable: how many of them are known to be on disk.
+        awaited: number of awaited parties.
+        answered: number of awaited parties that have answered.
+        declined: number of parties that have declined.
+        closed: number of finished waits, by kind.
+        gone: number of parties gone for good, by reason.
+        refused: number of refused connections, by reason.
+        messages: number of accepted messages.
+        entries: number of entries of the record.
+        durable: number of durable entries.
         writing: for how many seconds the record has been being written; 0 between writes.
         left: the seconds until the joining or the wait ends by itself, or None.
-        cosigned: how many witnesses have cosigned the first checkpoint, while they are asked.
-        needed: how many must.
+        cosigned: number of cosignatures of the first checkpoint, while witnesses are asked.
+        needed: number of cosignatures needed.
     """
 
     phase: Phase
@@ -108,8 +108,8 @@ class Progress:
         tell: takes events.
 
     Attributes:
-        phase: how far the survey is.
-        closed: how many waits have ended, by kind.
+        phase: the survey's phase.
+        closed: number of finished waits, by kind.
     """
 
     def __init__(self, tell: Tell = lambda event, fields: None) -> None:
@@ -129,7 +129,7 @@ class Progress:
         self._tell(event, fields)
 
     def follow(self, charter: Charter) -> Callable[[Entry], object]:
-        """Count a survey by its record; the end of a wait is told once parties can connect."""
+        """Count a survey by its record; ends of waits are reported once parties can connect."""
         tally = self._tally = Tally(charter.roster)
 
         def add(entry: Entry) -> None:
@@ -149,7 +149,7 @@ class Progress:
         return add
 
     def witnessing(self, cosigned: int, needed: int, within: float) -> None:
-        """Witnesses are asked for so many seconds more: too few have cosigned the beginning."""
+        """Report that witnesses are asked for so many seconds more."""
         self._cosigned, self._needed = cosigned, needed
         self._deadline = trio.current_time() + within
         self.tell("witnesses", cosigned=cosigned, needed=needed, left=round(within))
@@ -164,7 +164,7 @@ class Progress:
         self.tell("listening", parties=parties, attempt=switch.exchange.charter.attempt)
 
     def joining(self, within: float) -> None:
-        """Parties are waited for, for so many seconds."""
+        """Report that parties are awaited for so many seconds."""
         self.phase = Phase.JOINING
         self._deadline = trio.current_time() + within
 
@@ -190,9 +190,9 @@ class Progress:
         self.tell("older record", held=held, entries=entries)
 
     async def tell_changes(self) -> None:
-        """Tell of counts that have changed, at most once a second, until cancelled.
+        """Report changed counts, at most once a second, until cancelled.
 
-        What strangers do is summed up at most once a minute.
+        Activity of strangers is summed up at most once a minute.
         """
         before: Mapping[str, Field] = {}
         due = trio.current_time() + SUMMED_SECONDS
@@ -212,7 +212,7 @@ class Progress:
             self._sum_up()
 
     def _sum_up(self) -> None:
-        """Tell what strangers have done since this was told last."""
+        """Report what strangers have done since the last time."""
         if self._door is None:
             return
         scarce = self._door.strangers.scarce
@@ -225,7 +225,7 @@ class Progress:
         if self._switch is None or self._tally is None:
             return Counts(
                 phase=self.phase,
-                left=self._left(),
+                left=self._seconds_left(),
                 cosigned=self._cosigned,
                 needed=self._needed,
             )
@@ -245,16 +245,16 @@ class Progress:
             messages=self._tally.messages,
             entries=0 if self._commits is None else self._commits.size,
             durable=0 if self._commits is None else self._commits.durable,
-            writing=self._writing(),
-            left=self._left(),
+            writing=self._seconds_writing(),
+            left=self._seconds_left(),
         )
 
-    def _writing(self) -> float:
+    def _seconds_writing(self) -> float:
         since = None if self._commits is None else self._commits.since
         return 0.0 if since is None else trio.current_time() - since
 
-    def _left(self) -> float | None:
-        """Seconds until what is waited for ends by itself; only while the survey is held."""
+    def _seconds_left(self) -> float | None:
+        """Seconds until the current wait times out; None outside the survey."""
         asks_witnesses = self.phase is Phase.BEGINNING and self._deadline is not None
         if self.phase not in (Phase.JOINING, Phase.ASKING) and not asks_witnesses:
             return None

@@ -15,9 +15,9 @@ _SAID = {"listening": "READY=1", "stopping": "STOPPING=1"}
 
 
 def notify(event: str, fields: Mapping[str, Field]) -> None:
-    """Tell the manager of an event that it waits for, if there is a manager.
+    """Notify a service manager of an event, if there is one.
 
-    One that cannot be reached at once is left alone: it has its own deadline.
+    A manager that cannot be reached at once is ignored: it has its own deadline.
     """
     said, address = _SAID.get(event), os.environ.get(NOTIFY_SOCKET)
     if said is None or not address:
@@ -26,7 +26,7 @@ def notify(event: str, fields: Mapping[str, Field]) -> None:
         address = f"\0{address[1:]}"
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-            # A manager that does not read must not hold up the survey.
+            # A manager that does not read must not block the survey.
             manager.setblocking(False)
             manager.connect(address)
             manager.send(said.encode())

@@ -21,7 +21,7 @@ STOPPING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 @contextmanager
 def receiving() -> Generator[AsyncIterator[int]]:
-    """Receive the signals while the block runs, but those that this process was started to ignore.
+    """Receive signals during the block, except those that this process ignores.
 
     It must run in the main thread.
     """

@@ -1,1 +1,1 @@
-"""A survey as it goes on: the same steps of a live run and of its transcript."""
+"""Watching a survey: the same steps for live runs and transcripts."""

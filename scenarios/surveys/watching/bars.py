@@ -1,4 +1,4 @@
-"""Progress of long work on a terminal: how much is done, and the time that is left."""
+"""Progress of long work on a terminal, with the time left."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 class Ongoing:
-    """Progress of long work on a terminal: how much is done, stage by stage if there are.
+    """Progress of long work on a terminal, stage by stage if there are several.
 
     Args:
-        show: is given what is done, of how much, and both in words.
-        each: what is counted.
+        show: called with the done part, the total, and both in words.
+        each: word for what is counted.
     """
 
     def __init__(
@@ -28,17 +28,17 @@ class Ongoing:
         self._before, self._stages, self._most = 0, 1, 0.0
 
     def __call__(self, done: int, total: int) -> None:
-        """Take how much of this stage is done, and of how much."""
+        """Report the done part of this stage, and its total."""
         self.share(done / max(total, 1), f"{done:,} of {total:,} {self._each}")
 
     def share(self, share: float, said: str) -> None:
-        """Take which share of this stage is done, and what is to be said of it."""
-        # A stage may be carried out in several turns, and the bar does not go back.
+        """Report the done share of this stage, with words."""
+        # A stage may run in several turns, and the bar never goes back.
         self._most = max(self._most, self._before + share * (1 - 1e-9))
         self._tell(said)
 
     def stage(self, done: int, total: int) -> None:
-        """Take how many stages are done, as the next one begins, and of how many."""
+        """Report the number of finished stages and their total, as the next one begins."""
         self._before, self._stages, self._most = done, total, max(self._most, float(done))
         self._stage = f"part {done + 1} of {total}" if total > 1 else ""
         self._tell("")
@@ -65,13 +65,13 @@ def ongoing(
     each: str = "pieces",
     below: Callable[[], RenderableType] | None = None,
 ) -> Generator[Ongoing]:
-    """On a terminal, a line of how much is done, of how much, and the time that is left.
+    """A progress line on a terminal, with the time left.
 
     Args:
-        name: of the work, for people.
+        name: name of the work, for people.
         silent: show nothing.
-        each: what is counted.
-        below: what stands below the line now.
+        each: word for what is counted.
+        below: text below the line.
     """
     console = None if silent else terminal()
     if console is None:

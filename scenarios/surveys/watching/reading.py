@@ -1,4 +1,4 @@
-"""Reading a transcript that may be long, with a line on a terminal of how far it is."""
+"""Progress of reading a long transcript."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ def reading(path: Path, *, times: int = 1, silent: bool = False) -> Generator[Tr
     """A transcript in an existing file.
 
     Args:
-        path: the file.
-        times: how often it is read.
+        times: number of reads.
         silent: show nothing.
 
     Raises:
@@ -39,7 +38,7 @@ def reading(path: Path, *, times: int = 1, silent: bool = False) -> Generator[Tr
 
         def progress(octets: int) -> None:
             nonlocal read
-            # The bytes that come now are yet to be judged.
+            # The bytes read now are not judged yet.
             bar.share(min(read / whole, 1.0), f"{size(read)} of {size(whole)}")
             read += octets
 

@@ -1,4 +1,4 @@
-"""A transcript as rounds: what was said between two closings of the aggregator."""
+"""Rounds of a transcript: the messages between two closings of the aggregator."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from protocol.wire.codec import Codec
 from scenarios.surveys.watching.tally import Ended, RoundCounter, wait_name
 
 NOTES = 1_000
-"""How many different notes of a round are told apart."""
+"""Maximum number of different notes of a round."""
 
 STRANGER = PartyId("(not on the roster)")
-"""Whoever is on record and not on the roster."""
+"""Name for senders that are not on the roster."""
 
 
 @dataclass(slots=True)
@@ -29,10 +29,10 @@ class Flow:
     """All messages of one kind from one side to another in one round.
 
     Args:
-        kind: of the messages.
+        kind: the messages' kind.
         senders, recipients: the one member, or all the members, of that side.
-        messages, bytes: how much was sent.
-        delivered: how many messages arrived; None of those for the record.
+        messages, bytes: number and size of sent messages.
+        delivered: number of delivered messages; None for messages to the record.
     """
 
     kind: str
@@ -50,20 +50,20 @@ class Flow:
 
 @dataclass(slots=True)
 class Round:
-    """Messages between two closings, and what else happened meanwhile."""
+    """Messages between two closings, and other events."""
 
     flows: list[Flow] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
 class Stretch(NamedTuple):
-    """Rounds in a row in which the same kinds of message went the same ways.
+    """Consecutive rounds with the same kinds of messages between the same sides.
 
     Args:
         name: which rounds.
-        alike: how many.
-        flows: of all of them together.
-        notes: what else happened, each with how often if that is more than once.
+        alike: number of such rounds.
+        flows: flows of all of them together.
+        notes: other events, with their number if above 1.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Stretch(NamedTuple):
 
 
 def alike_stretches(rounds: Sequence[Round]) -> list[Stretch]:
-    """Rounds, those that are alike and follow each other together."""
+    """Rounds, with consecutive equal ones joined."""
 
     def said(numbered: tuple[int, Round]) -> list[tuple[str, ...]]:
         return [
@@ -87,15 +87,15 @@ def alike_stretches(rounds: Sequence[Round]) -> list[Stretch]:
         name = f"Round {numbers[0]:,}"
         if len(alike) > 1:
             name = f"Rounds {numbers[0]:,} to {numbers[-1]:,}"
-        flows = tuple(map(added, zip(*(round_.flows for round_ in alike), strict=True)))
+        flows = tuple(map(sum_flows, zip(*(round_.flows for round_ in alike), strict=True)))
         noted = Counter(note for round_ in alike for note in round_.notes)
         notes = (f"{note}, in {n:,} rounds" if n > 1 else note for note, n in noted.items())
         found.append(Stretch(name, len(alike), flows, tuple(notes)))
     return found
 
 
-def added(flows: Sequence[Flow]) -> Flow:
-    """Flows of one kind between the same sides, as one."""
+def sum_flows(flows: Sequence[Flow]) -> Flow:
+    """Flows of one kind between the same sides, summed."""
     arrived = [flow.delivered for flow in flows if flow.delivered is not None]
     return Flow(
         flows[0].kind,
@@ -116,20 +116,20 @@ def named_waits(
     """
     if len(closings) <= at_most:
         return [
-            (_by(closing, wait_name(closing.kind, closing.round)), (closing,))
+            (_with_waiter(closing, wait_name(closing.kind, closing.round)), (closing,))
             for closing in closings
         ]
     by_kind: dict[str, list[Closing]] = {}
     for closing in closings:
-        by_kind.setdefault(_by(closing, closing.kind), []).append(closing)
+        by_kind.setdefault(_with_waiter(closing, closing.kind), []).append(closing)
     return [
         (kind if len(alike) == 1 else f"{kind}, {len(alike):,} times", alike)
         for kind, alike in by_kind.items()
     ]
 
 
-def _by(closing: Closing, name: str) -> str:
-    """The name of a wait, with who has waited if that is not the aggregator."""
+def _with_waiter(closing: Closing, name: str) -> str:
+    """Name of a wait, with the waiting member if that is not the aggregator."""
     return name if closing.by == AGGREGATOR else f"{name}, by {closing.by}"
 
 
@@ -151,10 +151,10 @@ class RoundWriter(Fold):
         entry, envelope = step.entry, step.envelope
         match entry:
             case Sent() if envelope is not None:
-                self._sent(envelope, len(entry.envelope))
+                self._add_sent(envelope, len(entry.envelope))
                 ended = self._counter.add(step)
                 if ended is not None:
-                    self._ended(ended, step.number)
+                    self._add_ended(ended, step.number)
             case Delivered() if envelope is not None and step.said is not None:
                 tallies = self._tallies[bisect_left(self._closings, step.said)]
                 flow = tallies[self._key(envelope)]
@@ -174,22 +174,25 @@ class RoundWriter(Fold):
                 rounds.append(Round([*tallies.values()], shown))
         return rounds
 
-    def _sent(self, envelope: Envelope, size: int) -> None:
+    def _add_sent(self, envelope: Envelope, size: int) -> None:
         key = self._key(envelope)
         if key not in self._tallies[-1]:
             delivered = None if envelope.recipient == RECORD else 0
             self._tallies[-1][key] = Flow(envelope.kind, set(), set(), delivered=delivered)
         flow = self._tallies[-1][key]
-        flow.senders.add(self._known(envelope.sender))
-        flow.recipients.add(self._known(envelope.recipient))
+        flow.senders.add(self._member(envelope.sender))
+        flow.recipients.add(self._member(envelope.recipient))
         flow.messages += 1
         flow.bytes += size
 
     def _key(self, envelope: Envelope) -> tuple[str, str, str]:
-        sides = _side(self._known(envelope.sender)), _side(self._known(envelope.recipient))
+        sides = (
+            _side(self._member(envelope.sender)),
+            _side(self._member(envelope.recipient)),
+        )
         return envelope.kind, *sides
 
-    def _ended(self, ended: Ended, entry: int) -> None:
+    def _add_ended(self, ended: Ended, entry: int) -> None:
         if ended.malformed:
             self._note(f"a malformed closing: {ended.malformed}")
         else:
@@ -199,7 +202,7 @@ class RoundWriter(Fold):
         self._tallies.append({})
         self._notes.append({})
 
-    def _known(self, name: PartyId) -> PartyId:
+    def _member(self, name: PartyId) -> PartyId:
         return name if name == RECORD or name in self._roster else STRANGER
 
     def _note(self, text: str) -> None:
@@ -214,7 +217,7 @@ def _side(member: str) -> str:
 
 
 def split_rounds(roster: Roster, entries: Iterable[Entry]) -> list[Round]:
-    """The rounds of a transcript, without entries that are malformed: ``verify`` names those."""
+    """Rounds of a transcript, without malformed entries, which ``verify`` reports."""
     writer = RoundWriter(roster)
     fold(walk(Codec((), members=len(roster)), entries, bodies=False), writer)
     return writer.rounds()

@@ -1,4 +1,4 @@
-"""A run as it goes on: a line on a terminal, and if it is watched, how it stands below."""
+"""Progress of a run on a terminal, and its standing below if it is watched."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from scenarios.surveys.watching.standings import Standing
 
 _TOLD = 200
-"""How often a run tells how far it is, about."""
+"""Approximate number of progress reports of a run."""
 
 
 @contextlib.contextmanager
@@ -32,14 +32,13 @@ def following(
     silent: bool,
     intervals: Intervals = USUAL,
 ) -> Generator[tuple[Watch | None, Callable[[int, int], None]]]:
-    """Follow runs: a watch for each, and a function that is told how many of them are done.
+    """Follow runs: a watch for each, and a function for the number of finished ones.
 
     Args:
-        name: of what is run, for people.
+        name: name of the run, for people.
         watched: show how a run stands: on a terminal as it goes on, else by a line for each step on
             standard error.
         silent: show no line of progress; what is watched is shown.
-        intervals: of the estimates.
     """
     if not watched and (silent or terminal() is None):
         yield None, Ongoing()
@@ -77,14 +76,13 @@ def following(
 
 
 class _Runs:
-    """Tells a bar how far runs by messages are, one after the other."""
+    """Shows the progress of consecutive runs by messages on a bar."""
 
     def __init__(self, bar: Ongoing) -> None:
         self._bar = bar
         self._done, self._total = 0, 1
 
     def done(self, done: int, total: int) -> None:
-        """Take how many runs are done, and of how many."""
         self._done, self._total = done, total
         self._bar(done, total)
 
@@ -92,7 +90,7 @@ class _Runs:
         """Follow one run by its parties: who has been heard, and who has ended or is gone.
 
         Args:
-            tally: of the run.
+            tally: the run's tally.
             take: adds an entry to it.
         """
         heard = set[str]()

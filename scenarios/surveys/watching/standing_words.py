@@ -29,7 +29,7 @@ def event(standing: Standing) -> str:
 
 
 EACH_STEP = "each is for its own step, so do not stop at one that pleases"
-"""What intervals at many steps are not for."""
+"""Caution about intervals at many steps."""
 
 
 def about(intervals: Intervals) -> str:

@@ -1,4 +1,4 @@
-"""Standing of a survey, step by step: one fold for a run that goes on and for a transcript."""
+"""Progress of a survey, step by step, from a running survey or from a transcript."""
 
 from __future__ import annotations
 
@@ -34,44 +34,44 @@ from protocol.transcript.entries import Delivered, Entry, Sent
 from scenarios.surveys.watching.tally import LEFT, Ended, Tally, wait_name
 
 MOST = 50
-"""Maximum number of steps that are kept, beside the last one."""
+"""Maximum number of steps kept, besides the last one."""
 
 PARTS = 20
-"""A step is due whenever one more of so many parts of the parties has answered."""
+"""Number of steps per round: one is due each time this fraction of the parties has answered."""
 
 LINES = 26
-"""Maximum number of estimated figures that are followed."""
+"""Maximum number of estimated figures in a step."""
 
 FOLLOWED = 2**18
-"""Maximum number of cells in the tables of a survey whose estimates are followed."""
+"""Maximum number of table cells; larger surveys have no estimates on the way."""
 
 WORK = 2**26
-"""Maximum number of cells that all closings and estimates of a record may go through."""
+"""Maximum work on a record: number of cells over all closings and estimates."""
 
 _EACH = 2**10
-"""The number of cells that take as long as a closing takes in any case."""
+"""Fixed work of a closing, in cells."""
 
 _NAMED = 64
-"""The bytes for remembering that a party's answer has been awaited."""
+"""Bytes that it takes to remember that a party was awaited."""
 
 HELD, MEAN = "Held by", "Mean"
-"""What is estimated of keys: how many hold one, and the mean of its values."""
+"""Estimates about keys: the share that holds a key, and the mean of its values."""
 
 Cause: TypeAlias = Literal["answers", "wait", "result", "unreadable", "stopped", "end"]
-"""Why there is a step: ``answers`` have come, a ``wait`` is over, the ``result`` is published, or
-is ``unreadable``, the following has ``stopped`` before the end of the record, or that is at its
-``end`` without a result."""
+"""Cause of a step: new ``answers``, the end of a ``wait``, the published ``result``, an
+``unreadable`` result, reading that ``stopped`` early, or the ``end`` of a record without a result.
+"""
 
 
 class Line(NamedTuple):
-    """One estimated figure with its interval; None stands for what is unknown.
+    """One estimated figure with its interval; None for unknown numbers.
 
     Args:
-        of: an attribute, or what is estimated of keys.
-        name: a category, or a key; empty where there is one figure alone.
+        of: an attribute, or ``HELD`` or ``MEAN`` for keys.
+        name: a category or a key; empty for a single figure.
         value: the raw estimate.
-        low, high: the ends of its interval.
-        scale: the smallest and the largest value that it can have; None if that is not known.
+        low, high: ends of the interval.
+        scale: smallest and largest possible value.
     """
 
     of: str
@@ -88,11 +88,11 @@ _NOTHING: tuple[tuple[Line, ...], int] = (), 0
 
 
 class Wait(NamedTuple):
-    """A wait of the aggregator that is over.
+    """A finished wait of the aggregator.
 
     Args:
-        name: the kind of message that was awaited, and its round if it has one.
-        awaited, counted: from how many parties, and how many of them were counted.
+        name: kind of the awaited message, with its round if it has one.
+        awaited, counted: number of awaited parties, and number of counted ones.
     """
 
     name: str
@@ -101,30 +101,29 @@ class Wait(NamedTuple):
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """Standing of a survey after some entry of its record.
+    """Progress of a survey after an entry of its record.
 
     Args:
-        cause: why there is a step here.
-        entry: the number of the entry.
-        at: when it was recorded, in microseconds since the start.
-        round: which round it belongs to, from 1; a wait of the aggregator ends one.
-        wait: the wait that is over; None if none is.
-        asked: how many parties the aggregator has said something to in this round.
-        answered: how many of them have been heard.
-        late: how many parties have answered in this round what is no longer awaited from them.
-        parties: how many the roster has.
-        contributed: how many have been heard in time with what the estimate is made of, in any
-            round.
-        done: how many have said their last word.
-        gone: how many have left otherwise than by closing their link.
-        declined: how many have declined.
-        messages: how many have been sent.
-        epsilon: the most that any respondent has spent, in nats, without secure sums.
-        sums: whether somebody has contributed to a secure sum, which no epsilon bounds.
-        respondents: how many the estimate is made of; None if there is no estimate.
-        lines: the estimate so far, the first figures of it.
-        more: how many further attributes or keys it has.
-        keys: whether it is of keys.
+        cause: the cause of this step.
+        entry: number of the entry.
+        at: time of the entry in microseconds since the start.
+        round: the round, from 1; every wait of the aggregator ends a round.
+        wait: the wait that has ended; None for other causes.
+        asked: number of parties that were sent something in this round.
+        answered: number of asked parties that have answered.
+        late: number of parties that have answered in this round after the wait for them.
+        parties: number of parties on the roster.
+        contributed: number of parties with a report in time, in any round.
+        done: number of parties that have sent their last message.
+        gone: number of parties that left without closing their link.
+        declined: number of parties that declined.
+        messages: number of messages sent.
+        epsilon: largest epsilon of a respondent in nats, without secure sums.
+        sums: whether a party has contributed to a secure sum, which epsilon does not bound.
+        respondents: number of respondents in the estimate; None without an estimate.
+        lines: the first figures of the estimate.
+        more: number of further attributes or keys.
+        keys: whether the estimate is about keys.
         why: why there is no estimate; empty if there is one.
     """
 
@@ -154,22 +153,22 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 class StandingWriter(Fold):
     """Collects standings from the steps of a record.
 
-    There is one whenever a wait of the aggregator is over, or one more of ``PARTS`` of the parties
-    has answered. Of more than ``MOST``, every second of the latter is dropped, again and again, and
-    once none is left of the former. What a message
-    tells is judged by what had been delivered to its sender, as heads come last.
+    A standing is due at the end of every wait, and each time another ``1/PARTS`` of the parties has
+    answered. Beyond ``MOST`` standings, every second one about answers is dropped, repeatedly; then
+    every second one about waits. The privacy loss of a message follows from what had been delivered
+    to its sender, as heads come last.
 
-    The first message of a party on a topic is kept until the wait for it is over, as an inbox keeps
-    it. If the estimate so far fails, or takes too much work, there is none from then on.
+    A party's first message on a topic is kept until the wait for it ends, as in an inbox. If an
+    estimate fails or takes too much work, no further one is made.
 
     Args:
-        charter: the survey.
-        intervals: of the estimates: their level, and what they are about.
-        held: counts what is kept, of a file that may be anybody's.
+        charter: the survey's charter.
+        intervals: level and subject of the intervals.
+        held: limit on the memory used for an untrusted file.
 
     Attributes:
-        failed: why there is no estimate any more; empty if there may be.
-        tally: how far the survey is.
+        failed: why estimates have stopped; empty while they have not.
+        tally: progress in numbers of parties and messages.
     """
 
     def __init__(
@@ -191,28 +190,28 @@ class StandingWriter(Fold):
         self._asked: set[PartyId] = set()
         self._answered: set[PartyId] = set()
         self._late: set[PartyId] = set()
-        # What has come and is not counted yet, and from whom something has been awaited.
+        # By topic: messages not counted yet, and parties that were awaited.
         self._waiting: dict[Topic, dict[PartyId, Message]] = {}
         self._awaited: dict[Topic, set[PartyId]] = {}
         self._contributed: set[PartyId] = set()
         self._spent: dict[PartyId, float] = {}
         self._sums = False
-        # The last estimate, and its figures.
+        # The last estimate with its figures.
         self._estimated: tuple[Estimate, tuple[tuple[Line, ...], int]] | None = None
         self._result: Message | None = None
         self._unreadable = False
         self._last: Step | None = None
-        # How many steps of each cause were due, every how many of them is kept, and those.
+        # By cause: the number of due steps, and the interval at which they are kept.
         self._steps: dict[Cause, int] = {"answers": 0, "wait": 0}
         self._every: dict[Cause, int] = {"answers": 1, "wait": 1}
         self._kept: list[tuple[int, Standing]] = []
 
     def take(self, entry: Entry) -> Standing | None:
-        """Take the next entry as it is recorded; return how the survey stands, if that is due."""
+        """Take the next entry as it is recorded; return the standing if one is due."""
         return self.add(self._walk.add(entry))
 
     def add(self, step: Step) -> Standing | None:  # type: ignore[override]  # it says what is new
-        """Take the next step of the record; tells how the survey stands, if that is due."""
+        """Take the next step of the record; return the standing if one is due."""
         self._last = step
         told = self._charging.add(step)
         ended = self.tally.add(step)
@@ -222,18 +221,18 @@ class StandingWriter(Fold):
             self._sums = self._sums or told.charge.summed
         match step.entry:
             case Sent() if step.envelope is not None and step.envelope.sender == AGGREGATOR:
-                return self._said(step, step.envelope, ended)
+                return self._take_sent(step, step.envelope, ended)
             case Delivered() if step.envelope is not None and step.message is not None:
-                return self._delivered(step, step.envelope, step.message)
+                return self._take_delivered(step, step.envelope, step.message)
         return None
 
     @property
     def due(self) -> int:
-        """Number of steps, those that are not kept and the last one counted."""
+        """Number of due steps, including dropped ones and the last."""
         return sum(self._steps.values()) + 1
 
     def standings(self) -> tuple[Standing, ...]:
-        """All that are kept, and the last one: with the published result, if there is one."""
+        """The kept standings, and the last one, which has the published result if there is one."""
         kept = tuple(standing for _, standing in self._kept)
         if self._last is None:
             return kept
@@ -247,7 +246,7 @@ class StandingWriter(Fold):
         return "end" if self._result is None else "result"
 
     def _begin(self) -> tuple[SoFar, frozenset[str]]:
-        """Follower of the survey, if it is not too large, and the kinds that it takes."""
+        """The running estimate, and the kinds of messages that it uses; empty if too large."""
         variant = self._charter.variant
         cells = variant.workload().cells
         self._cells += cells
@@ -259,33 +258,33 @@ class StandingWriter(Fold):
             found = variant.so_far(self._charter.session)
             return found, frozenset(kind.kind() for kind in found.made_of)
         except Exception as error:
-            # A variant of a user's own may fail.
+            # A user's own variant may fail.
             self.failed = _failure(error)
             return SoFar(), frozenset()
 
-    def _said(self, step: Step, envelope: Envelope, ended: Ended | None) -> Standing | None:
+    def _take_sent(self, step: Step, envelope: Envelope, ended: Ended | None) -> Standing | None:
         message = step.message
         to_record = envelope.recipient == RECORD and envelope.kind not in _KERNEL
-        # What opens a sum is said before the result, and may be the last word of a run that fails.
+        # A sum is opened before the result, and a failing run may end with that.
         to_record &= not isinstance(message, Opening)
         self._result = message if to_record else None
         self._unreadable = to_record and message is None
         if envelope.recipient in self.tally.parties:
             self._asked.add(envelope.recipient)
         if message is not None and not isinstance(message, Closed):
-            self._tell(self._so_far.said, message)
+            self._update_estimate(self._so_far.said, message)
         if ended is None or ended.malformed:
             return None
-        self._closed((ended.kind, ended.round), ended)
+        self._close((ended.kind, ended.round), ended)
         name = wait_name(ended.kind, ended.round)
         wait = Wait(name, len(ended.awaited), len(ended.counted))
         found = self._due(step, "wait", wait)
-        # What came early stays for the wait to come.
+        # Early answers count towards the coming wait.
         self._answered.difference_update(ended.awaited)
         self._asked, self._late = set(), set()
         return found
 
-    def _closed(self, topic: Topic, ended: Ended) -> None:
+    def _close(self, topic: Topic, ended: Ended) -> None:
         awaited = self._awaited.setdefault(topic, set())
         before = len(awaited)
         awaited.update(ended.awaited)
@@ -294,10 +293,10 @@ class StandingWriter(Fold):
         come = {name: waiting.pop(name) for name in ended.awaited if name in waiting}
         counted = {name: come[name] for name in ended.counted if name in come}
         if topic[0] in self._made_of:
-            self._spend()
-            self._tell(self._so_far.closed, topic, counted)
+            self._count_work()
+            self._update_estimate(self._so_far.closed, topic, counted)
 
-    def _delivered(self, step: Step, envelope: Envelope, message: Message) -> Standing | None:
+    def _take_delivered(self, step: Step, envelope: Envelope, message: Message) -> Standing | None:
         sender = envelope.sender
         if envelope.recipient != AGGREGATOR or sender not in self.tally.parties:
             return None
@@ -320,17 +319,16 @@ class StandingWriter(Fold):
         self._contributions += 1
         return None if self._contributions % self._part else self._due(step, "answers")
 
-    def _tell(self, take: Callable[..., object], *what: object) -> None:
-        """Let the variant follow; what fails on the record of this survey is not told more."""
+    def _update_estimate(self, update: Callable[..., object], *arguments: object) -> None:
+        """Pass something on to the variant's running estimate, unless that has failed."""
         if self.failed:
             return
         try:
-            take(*what)
+            update(*arguments)
         except Exception as error:
             self.failed = _failure(error)
 
-    def _spend(self) -> None:
-        """Count the work of a closing or an estimate."""
+    def _count_work(self) -> None:
         self._work += self._cells
         if self._work > WORK:
             self.failed = self.failed or "too much work to follow"
@@ -343,29 +341,29 @@ class StandingWriter(Fold):
         found = self._standing(step, cause, wait)
         self._kept.append((number, found))
         if len(self._kept) > MOST:
-            dropped: Cause = "wait"
-            if any(standing.cause == "answers" for _, standing in self._kept):
-                dropped = "answers"
-            self._every[dropped] *= 2
-            self._kept = [
-                (number, standing)
-                for number, standing in self._kept
-                if standing.cause != dropped or number % self._every[dropped] == 0
-            ]
+            self._drop_every_second()
         return found
 
+    def _drop_every_second(self) -> None:
+        dropped: Cause = "wait"
+        if any(standing.cause == "answers" for _, standing in self._kept):
+            dropped = "answers"
+        self._every[dropped] *= 2
+        self._kept = [
+            (number, standing)
+            for number, standing in self._kept
+            if standing.cause != dropped or number % self._every[dropped] == 0
+        ]
+
     def _standing(self, step: Step, cause: Cause, wait: Wait | None = None) -> Standing:
-        tally, respondents, (lines, more), why, keys = self.tally, None, _NOTHING, "", False
+        tally, respondents, (lines, more), keys, why = self.tally, None, _NOTHING, False, ""
         try:
             estimate = self._estimate(cause)
             if estimate is not None:
-                if self._estimated is None or self._estimated[0] is not estimate:
-                    self._spend()
-                    self._estimated = estimate, _lines(estimate, self._intervals)
-                respondents, (lines, more) = estimate.n, self._estimated[1]
-                keys = estimate.keyed is not None
+                lines, more = self._lines(estimate)
+                respondents, keys = estimate.n, estimate.keyed is not None
         except Exception as error:
-            # A variant of a user's own may not have reckoned with what is on record.
+            # A user's own variant may fail on this record.
             why = _failure(error)
         if respondents is None and not why:
             last = type(self._so_far) is SoFar or cause not in ("answers", "wait")
@@ -394,6 +392,13 @@ class StandingWriter(Fold):
             why=why,
         )
 
+    def _lines(self, estimate: Estimate) -> tuple[tuple[Line, ...], int]:
+        """``_lines`` of an estimate, computed once as long as the estimate is the same."""
+        if self._estimated is None or self._estimated[0] is not estimate:
+            self._count_work()
+            self._estimated = estimate, _lines(estimate, self._intervals)
+        return self._estimated[1]
+
     def _estimate(self, cause: Cause) -> Estimate | None:
         if self._too_large:
             raise ValueError(self.failed)
@@ -410,7 +415,7 @@ def _failure(error: Exception) -> str:
 
 
 def _lines(estimate: Estimate, intervals: Intervals) -> tuple[tuple[Line, ...], int]:
-    """The first figures of an estimate, and how many further attributes or keys it has."""
+    """The first figures of an estimate, and the number of further attributes or keys."""
     if estimate.keyed is not None:
         return _keys(estimate.keyed, intervals)
     means = estimate.attribute_means()
@@ -433,7 +438,7 @@ def _shares(estimate: Estimate, attribute: Attribute, intervals: Intervals) -> I
     try:
         table = estimate.table(attribute.name)
     except ValueError:
-        # This result says nothing of it by itself, or not yet.
+        # The result has no table of this attribute, or none yet.
         yield from (Line(attribute.name, category) for category in attribute.categories)
         return
     shown = interval_figures(table.values, intervals.of(table))

@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
 LEAST, MOST = 12, 60
-"""How many columns the scale of an estimate takes, by the width of the terminal."""
+"""Columns of the scale of an estimate, by the width of the terminal."""
 
 _BESIDE = 64
-"""How many columns are for the names and figures beside it."""
+"""Columns for the names and figures next to the scale."""
 
 _ABOVE = 8
-"""How many lines of the terminal are for what stands above the estimates, and for the prompt."""
+"""Lines of the terminal above the estimates, and for the prompt."""
 
 
 class Lines:
     """Writes a line for each step of runs, one run after the other, while it can be written.
 
     Args:
-        intervals: of the estimates.
+        intervals: the estimates' intervals.
     """
 
     def __init__(self, intervals: Intervals) -> None:
@@ -64,7 +64,7 @@ class Lines:
         return add
 
     def end(self) -> None:
-        """The run is over: write how it stands in the end."""
+        """Write the final standing."""
         if self._steps is not None:
             self._write(sentence(self._steps.standings()[-1]))
         self._steps = None
@@ -74,12 +74,12 @@ class Lines:
             sys.stderr.write(printable(said) + "\n")
             sys.stderr.flush()
         except OSError:
-            # Nobody reads it any more, or there is no room: the run goes on.
+            # The run goes on without a reader.
             self._steps, self._failed = None, True
 
 
 class Drawing:
-    """A standing as a terminal shows it: what has happened, what was spent, points and whiskers."""
+    """A standing on a terminal: events, costs, points and whiskers."""
 
     def __init__(self, standing: Standing, intervals: Intervals = USUAL) -> None:
         self._standing = standing
@@ -108,7 +108,7 @@ class Drawing:
 
 
 def whiskers(line: Line, wide: int, ascii_only: bool = False) -> str:
-    """A point on its interval, on a scale of so many columns; blank where it is unknown."""
+    """A point on its interval, on a scale of so many columns; blank if unknown."""
     if line.value is None or line.scale is None:
         return ""
     least, most = line.scale

@@ -1,4 +1,4 @@
-"""Counts that say how far a survey is, from entries that are recorded or that a transcript has."""
+"""Counts of a survey's progress, from live or stored entries."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class RoundCounter:
     """Count rounds: one ends when the aggregator closes a wait, in the record.
 
     Args:
-        roster: of the survey.
+        roster: the survey's roster.
 
     Attributes:
         number: the round that entries belong to now, from 1.
@@ -72,7 +72,7 @@ class RoundCounter:
         self._closings = Closings(len(roster))
 
     def add(self, step: Step) -> Ended | None:
-        """Take a step; return how it ends a round, to which it still belongs, if it does."""
+        """Take a step; return the end of a round that it causes, if any."""
         envelope = step.envelope
         if not isinstance(step.entry, Sent) or envelope is None:
             return None
@@ -100,7 +100,7 @@ class Tally:
     """Counts of a survey that goes on, or of its transcript up to some entry.
 
     Args:
-        roster: of the survey.
+        roster: the survey's roster.
 
     Attributes:
         parties: all parties.
@@ -108,7 +108,7 @@ class Tally:
         messages: the number of accepted messages.
         declined: the parties that have declined.
         done: the parties whose head was accepted.
-        departed: of each party that is gone for good, the reason in one of a few words.
+        departed: reasons of parties that are gone for good.
         ended: the number of parties that are done or gone for good.
     """
 
@@ -120,15 +120,15 @@ class Tally:
         self.done: set[PartyId] = set()
         self.departed: dict[PartyId, str] = {}
         self.ended = 0
-        # Of messages, closings alone are read.
+        # Closings are the only messages that are decoded.
         self._walk = Walk(Codec((), members=len(roster)), bodies=False)
 
     def take(self, entry: Entry) -> Ended | None:
-        """Take an entry as it is recorded; as ``add``."""
+        """Take an entry as it is recorded; see ``add``."""
         return self.add(self._walk.step(entry))
 
     def add(self, step: Step) -> Ended | None:
-        """Take a step; return how it ends a round, if it does."""
+        """Take a step; return the end of a round that it causes, if any."""
         entry, envelope = step.entry, step.envelope
         if isinstance(entry, Sent) and envelope is not None:
             self.messages += 1

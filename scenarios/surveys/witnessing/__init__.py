@@ -1,1 +1,1 @@
-"""Witnesses of checkpoints over HTTP: those that cosign, and those that ask them."""
+"""Witnesses of checkpoints over HTTP: servers, and clients that ask them."""

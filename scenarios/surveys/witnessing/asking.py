@@ -37,17 +37,17 @@ from transports.background import running
 from transports.dialing import plain_reason
 
 WITHIN = 10.0
-"""How long all witnesses together may take, in seconds."""
+"""Seconds that all witnesses together may take."""
 
 SOON, LATE = 1.0, 10.0
-"""The first and the longest pause before a witness is asked again, in seconds."""
+"""The first and the longest pause between two requests to a witness, in seconds."""
 
 _LATER = (http.client.REQUEST_TIMEOUT, http.client.TOO_MANY_REQUESTS)
 
 CERTIFYING = 20.0
-"""For how many seconds witnesses are asked again to certify something.
+"""Seconds for which witnesses are asked again to certify a statement.
 
-What parties have said by then is paid for.
+By then, parties have paid for their messages.
 """
 
 _LARGEST = 1 << 14
@@ -57,11 +57,11 @@ _NO_HTTP = "what answers there does not speak HTTP: check the address, and wheth
 
 
 class WitnessAt(msgspec.Struct, frozen=True):
-    """A witness, and where it is asked.
+    """A witness with its address.
 
     Args:
         url: its submission prefix, ``http`` or ``https``.
-        key: its verifier key, read.
+        key: its verifier key.
     """
 
     url: str
@@ -69,10 +69,13 @@ class WitnessAt(msgspec.Struct, frozen=True):
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """The result of asking a witness: the line of its cosignature, or why there is none.
+    """A witness's answer.
 
-    ``again`` says whether it may cosign if it is asked again: it was out of reach, or busy; and
-    ``other`` that it has cosigned a checkpoint which this one does not extend.
+    Args:
+        line: the line of its cosignature; None without one.
+        why: why there is no cosignature.
+        again: whether another request may help, as the witness was busy or out of reach.
+        other: whether it has cosigned a checkpoint that conflicts with this one.
     """
 
     witness: WitnessAt
@@ -100,7 +103,7 @@ def witness_at(url: str, key: str) -> WitnessAt:
     """A witness by its URL and verifier key.
 
     Raises:
-        UsageError: one of them is malformed.
+        UsageError: the URL or the key is malformed.
     """
     try:
         _place(url)
@@ -110,14 +113,13 @@ def witness_at(url: str, key: str) -> WitnessAt:
 
 
 def cosign_checkpoint(transcript: Path, witnesses: Sequence[WitnessAt]) -> list[Asked]:
-    """Ask witnesses to cosign the checkpoint beside a finished transcript, and add their lines.
+    """Ask witnesses to cosign the checkpoint of a finished transcript, and add their lines to it.
 
     Args:
-        transcript: nobody else writes it meanwhile.
-        witnesses: whom to ask.
+        transcript: a transcript that no other program is writing.
 
     Returns:
-        What became of each, in their order.
+        Each witness's answer, in order.
 
     Raises:
         UsageError, OSError: the checkpoint cannot be read or written.
@@ -138,16 +140,15 @@ def ask_witnesses(
     *,
     within: float = WITHIN,
 ) -> list[Asked]:
-    """Ask all witnesses at once. One that fails or is late costs nothing but its cosignature.
+    """Ask all witnesses at once; a failing or late one only lacks its cosignature.
 
     Args:
-        note: the checkpoint's.
-        hashes: the leaf hashes of its log, to prove it by.
-        witnesses: whom to ask.
-        within: how many seconds all of them have.
+        note: the checkpoint's note.
+        hashes: leaf hashes of the log, for consistency proofs.
+        within: seconds for all of them.
 
     Returns:
-        What became of each, in their order.
+        Each witness's answer, in order.
     """
     return trio.run(functools.partial(ask_all, note, hashes, witnesses, within=within))
 
@@ -159,14 +160,14 @@ async def ask_all(
     *,
     within: float = WITHIN,
 ) -> list[Asked]:
-    """Ask all witnesses at once, inside a trio program; as ``ask_witnesses``."""
+    """``ask_witnesses`` inside a trio program."""
     asked = [Asked(each, None, f"no answer within {within:.3g} s", True) for each in witnesses]
 
     async def ask(place: int, witness: WitnessAt) -> None:
         def call() -> Asked:
             return _ask(note, hashes, witness, within)
 
-        # The thread of a witness that is late is left behind; it holds up nothing.
+        # The thread of a late witness is abandoned.
         asked[place] = await trio.to_thread.run_sync(call, abandon_on_cancel=True)
 
     with trio.move_on_after(within):
@@ -184,22 +185,21 @@ def begin(
     within: float = 0.0,
     operation: Operation | None = None,
 ) -> str:
-    """Have the first checkpoint of a record cosigned, and put the cosignatures on record.
+    """Have the first checkpoint of a record cosigned, and record the cosignatures.
 
-    Witnesses that are out of reach or busy are asked again, after longer and longer pauses.
+    Witnesses that are busy or out of reach are asked again after growing pauses.
 
     Args:
-        recorder: of a survey that has not begun.
-        witnesses: whom to ask.
-        needed: how many must cosign.
-        within: for how many seconds they are asked again; each is asked once in any case.
-        operation: whom to tell how it goes.
+        recorder: recorder of a survey that has not begun.
+        needed: the number of cosignatures needed.
+        within: seconds for which witnesses are asked again; each is asked at least once.
+        operation: reports progress.
 
     Returns:
-        The note, with the cosignatures.
+        The note with its cosignatures.
 
     Raises:
-        WitnessError: fewer have; names them, and says why.
+        WitnessError: too few witnesses have cosigned; names the others with reasons.
         LocalProtocolError: something has been recorded.
     """
     first = recorder.checkpoint
@@ -217,32 +217,31 @@ def begin(
 async def _ask_to_begin(
     note: str, witnesses: Sequence[WitnessAt], needed: int, within: float, operation: Operation
 ) -> list[Asked]:
-    """Ask again and again for the first checkpoint, while it is told how that goes."""
+    """Ask repeatedly for the first checkpoint, and report progress."""
     said = False
 
-    def tell(asked: Sequence[Asked], left: float) -> None:
+    def report(asked: Sequence[Asked], left: float) -> None:
         nonlocal said
         if not said:
             say(f"{_missing(asked, needed)}; asked again for {left:.0f} s")
         said = True
-        cosigned = sum(each.line is not None for each in asked)
-        operation.progress.witnessing(cosigned, needed, left)
+        operation.progress.witnessing(_count_cosigned(asked), needed, left)
 
     async with running(*operation.early):
-        return await _ask_again(note, witnesses, needed, within, tell)
+        return await _ask_repeatedly(note, witnesses, needed, within, report)
 
 
-async def _ask_again(
+async def _ask_repeatedly(
     note: str,
     witnesses: Sequence[WitnessAt],
     needed: int,
     within: float,
-    tell: Callable[[Sequence[Asked], float], object],
+    report: Callable[[Sequence[Asked], float], object],
 ) -> list[Asked]:
-    """Ask until so many have cosigned, can no more, or the time is up.
+    """Ask until enough witnesses have cosigned, enough no longer can, or time is up.
 
     Args:
-        tell: called before each pause with what became of each, and with the seconds that are left.
+        report: called before each pause with all answers and the seconds left.
     """
     end, pause = trio.current_time() + within, SOON
     asked = [Asked(each, None, again=True) for each in witnesses]
@@ -252,24 +251,27 @@ async def _ask_again(
         found = await ask_all(note, (), [witnesses[place] for place in places], within=left)
         for place, each in zip(places, found, strict=True):
             asked[place] = each
-        cosigned = sum(each.line is not None for each in asked)
+        cosigned = _count_cosigned(asked)
         left = end - trio.current_time()
         possible = cosigned + sum(each.again for each in asked)
         if cosigned >= needed or possible < needed or left <= 0:
             return asked
-        tell(asked, left)
+        report(asked, left)
         await trio.sleep(min(pause, left))
         pause = min(2 * pause, LATE)
 
 
 def _missing(asked: Sequence[Asked], needed: int) -> str:
-    """A sentence on how many have cosigned, and why the others have not."""
-    cosigned = sum(each.line is not None for each in asked)
+    """Sentence on the number of cosignatures, with the reasons of the other witnesses."""
     why = "; ".join(f"{each.witness.key.name}: {each.why}" for each in asked if each.line is None)
     return (
-        f"{cosigned} of {len(asked)} witnesses have cosigned the first checkpoint, expected "
-        f"{needed}: {why}"
+        f"{_count_cosigned(asked)} of {len(asked)} witnesses have cosigned the first checkpoint, "
+        f"expected {needed}: {why}"
     )
+
+
+def _count_cosigned(asked: Sequence[Asked]) -> int:
+    return sum(each.line is not None for each in asked)
 
 
 def certifying(
@@ -279,33 +281,32 @@ def certifying(
     *,
     durable: Callable[[], Awaitable[object]],
 ) -> Outside:
-    """An aggregator's way to have certified what its role says: by asking witnesses.
+    """An aggregator's source of certificates: it asks witnesses.
 
     Args:
-        charter: of the session.
-        signer: holds the aggregator's key.
-        witnesses: whom to ask.
-        durable: waits until what is on record is durable. An aggregator that forgot what it has had
-            certified would have another thing certified in its place, and nobody would.
+        charter: the session's charter.
+        signer: the aggregator with its key.
+        durable: waits until the record is durable. An aggregator that forgot a certified statement
+            would ask for another one in its place, and witnesses would refuse.
     """
 
     async def certify(asked: Gather) -> Message | None:
-        named = _named(charter)
+        named = _named_witnesses(charter)
         if asked.kind is not Certificate or asked.round is None or named is None:
             return None
         await durable()
         checkpoint = to_cosign(
             signer, session=charter.session, number=asked.round, statement=asked.about
         )
-        asked_for = [each for each in witnesses if each.key in named.read]
-        answers = await _ask_again(checkpoint.note, asked_for, named.quorum, CERTIFYING, tell)
+        own = [each for each in witnesses if each.key in named.read]
+        answers = await _ask_repeatedly(checkpoint.note, own, named.quorum, CERTIFYING, report)
         lines = [each.line for each in answers if each.line is not None]
         if len(lines) < named.quorum:
-            tell(answers, 0.0)
+            report(answers, 0.0)
             return None
         return Certificate(asked.round, with_lines(checkpoint.note, lines))
 
-    def tell(answers: Sequence[Asked], left: float) -> None:
+    def report(answers: Sequence[Asked], left: float) -> None:
         for each in answers:
             if each.line is None:
                 say(f"witness {each.witness.key.name} has NOT certified: {each.why}")
@@ -313,8 +314,8 @@ def certifying(
     return certify
 
 
-def _named(charter: Charter) -> Witnesses | None:
-    """The witnesses that a survey's sums are certified by, if it names any."""
+def _named_witnesses(charter: Charter) -> Witnesses | None:
+    """The witnesses that certify a survey's sums, if it names any."""
     from protocol.sharing.sums import sums_of  # Few surveys sum.
 
     sums = sums_of(charter.variant)
@@ -322,12 +323,12 @@ def _named(charter: Charter) -> Witnesses | None:
 
 
 def check_named(charter: Charter, asked: Sequence[WitnessAt]) -> None:
-    """Make sure that enough of the witnesses are asked that a survey's sums are certified by.
+    """Check that enough of the witnesses named by a survey's sums are asked.
 
     Raises:
-        UsageError: too few are; it names the others.
+        UsageError: too few are; names the others.
     """
-    named = _named(charter)
+    named = _named_witnesses(charter)
     if named is None:
         return
     keys = [each.key for each in asked]
@@ -341,16 +342,15 @@ def check_named(charter: Charter, asked: Sequence[WitnessAt]) -> None:
 
 
 def check_newest(recorder: Recorder, witnesses: Sequence[WitnessAt]) -> None:
-    """Refuse to go on with a record that is older than what a witness has cosigned.
+    """Refuse a record that is older than a witness's last cosignature.
 
-    The others cosign its last checkpoint, which is on disk. Nothing depends on one that fails.
+    The witnesses cosign the record's last checkpoint, which is on disk. Failing ones are ignored.
 
     Args:
-        recorder: of a survey that goes on; it is ``acknowledging``.
-        witnesses: whom to ask.
+        recorder: recorder of a resumed survey; it is ``acknowledging``.
 
     Raises:
-        UsageError: it is older, or another one; names the witness.
+        UsageError: a witness knows a newer or a different record; names the witness.
     """
     last = recorder.checkpoint
     if last is None:

@@ -19,7 +19,7 @@ from transports.web import http
 from transports.web.http import Limits, Request, Response
 
 HEAD_BYTES = 1 << 13
-"""The longest request line and headers together, in bytes."""
+"""Maximum size of request line and headers together, in bytes."""
 
 SIZE_TYPE = "text/x.tlog.size"
 
@@ -40,7 +40,7 @@ async def serve(
     Args:
         witness: judges them. It does so in this task's thread, between two awaits, so that nothing
             comes between judging a checkpoint and keeping it.
-        host, port: where to listen; port 0 takes a free one.
+        host, port: the address to listen at; port 0 takes a free one.
         listening: called with the address once it listens.
         said: called with a line for every checkpoint that is cosigned for the first time, every
             fork, and every answer to a trusted address. Of other answers some get a line; the rest
@@ -51,7 +51,7 @@ async def serve(
         OSError: the address cannot be listened at.
     """
     strangers, requests = Strangers(), Strangers()
-    # What was told last of a log or a key: anybody can send again what was cosigned.
+    # Last report about a log or a key: anybody can repeat a cosigned request.
     told: dict[bytes, bytes] = {}
 
     def say(address: str, status: int, reason: str, *, new: bool = False) -> None:
@@ -60,7 +60,7 @@ async def serve(
             said(printable(f"{address}: {how}: {' '.join(reason.split())}"))
 
     def is_new(decision: Decision) -> bool:
-        """Return whether a new signature of a survey's aggregator has brought this answer."""
+        """Check whether a decision comes from a new signature of a survey's aggregator."""
         if decision.checkpoint is not None:
             about = decision.checkpoint.session + decision.checkpoint.key
             signed = decision.checkpoint.signed
@@ -100,7 +100,7 @@ async def serve(
 
 
 def summed_up(strangers: Strangers, requests: Strangers) -> Iterator[str]:
-    """Lines of what got no line of its own since this was asked last.
+    """Lines on events without a line of their own since the last call.
 
     Args:
         strangers: connections without a whole request.

@@ -67,10 +67,10 @@ class Witness:
     """A witness at work. It judges and keeps one request after the other.
 
     Args:
-        key: its name and public key.
+        key: the witness's name and public key.
         identity: holds its private key.
         folder: for the state.
-        last: of every survey that it was told of the last checkpoint cosigned, by origin.
+        last: last cosigned checkpoint of each known survey, by origin.
         clock: gives seconds since 1970.
     """
 
@@ -99,7 +99,7 @@ class Witness:
         decision = decide(body, self._last)
         if decision.evidence is not None:
             origin, _, _ = decision.evidence.first.decode().partition("\n")
-            path = self._folder / (_file_of(origin) + EVIDENCE)
+            path = self._folder / (_file_name(origin) + EVIDENCE)
             if not path.exists():
                 write_evidence(decision.evidence, path)
         checkpoint = decision.checkpoint
@@ -108,7 +108,7 @@ class Witness:
         origin = origin_of(checkpoint.session, checkpoint.key)
         known = self._last[origin]
         if known is None or known.signed != checkpoint.signed:
-            path = self._folder / (_file_of(origin) + CHECKPOINT)
+            path = self._folder / (_file_name(origin) + CHECKPOINT)
             write_whole(path, checkpoint.note, private=True)
             self._last[origin] = checkpoint
         time = int(self._clock())
@@ -124,7 +124,7 @@ def witnessing(
 
     Args:
         key: the file of the private key.
-        folder: of the state, as ``make_witness`` made it.
+        folder: folder of the state, from ``make_witness``.
         trusted: the origins of the surveys that it cosigns: of the first attempt, which stands for
             all attempts, and for the logs of what is certified in them.
         clock: gives seconds since 1970.
@@ -164,7 +164,7 @@ def witnessing(
 
 
 def _attempts(origin: str) -> Iterator[str]:
-    """The origins of all attempts at a survey, by that of the first, and of what they certify."""
+    """Origins of all attempts at a survey and of their certificates, from the first origin."""
     survey_id, key, _, _ = read_text(f"{origin}\n0\n{_EMPTY_ROOT_LINE}\n")
     for attempt in range(1, MOST_ATTEMPTS + 1):
         session = attempt_at(survey_id, attempt)
@@ -174,7 +174,7 @@ def _attempts(origin: str) -> Iterator[str]:
 
 
 def _read_last(folder: Path, origin: str) -> SignedCheckpoint | None:
-    path = folder / (_file_of(origin) + CHECKPOINT)
+    path = folder / (_file_name(origin) + CHECKPOINT)
     if not os.path.lexists(path):
         return None
     checkpoint = read_checkpoint(path)
@@ -183,7 +183,7 @@ def _read_last(folder: Path, origin: str) -> SignedCheckpoint | None:
     return checkpoint
 
 
-def _file_of(origin: str) -> str:
+def _file_name(origin: str) -> str:
     _, session, key = origin.split("/")
     return f"{session}-{key}"
 

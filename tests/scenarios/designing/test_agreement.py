@@ -9,10 +9,10 @@ from protocol import Survey
 from protocol.simulation.populations.everybody import ask_everybody
 from scenarios.designing.assumed import Given, Worst
 from scenarios.designing.candidates import Candidate, Wanted, candidates
-from scenarios.designing.comparing.choosing import chosen, named
+from scenarios.designing.comparing.choosing import choose_candidates, parse_name
 from scenarios.designing.designing import Setup
 from scenarios.designing.needing import epsilon_needed, list_ways, respondents_needed
-from scenarios.designing.predicting import NotEstimatedError, predicted
+from scenarios.designing.predicting import NotEstimatedError, predict
 from scenarios.designing.simulating import Simulation
 from scenarios.designing.targets import Target, parse_target
 from tests.scenarios.designing.surveys import answers, survey_of
@@ -29,7 +29,7 @@ def check_agreement(candidate: Candidate, target: Target, *, people: int, runs: 
     shares = Given(answers(people, *SIZES))
     assert candidate.variant is not None
     try:
-        expected = predicted(candidate.variant, people, target, shares)
+        expected = predict(candidate.variant, people, target, shares)
     except NotEstimatedError:
         return False
     if expected is None:
@@ -49,7 +49,7 @@ def check_agreement(candidate: Candidate, target: Target, *, people: int, runs: 
 def test_predictions_agree_with_a_few_runs(name: str) -> None:
     survey = survey_of(*SIZES)
     target = parse_target(survey, "margins")
-    [candidate] = chosen([named(name)], Wanted(survey, 2.0, target), {})
+    [candidate] = choose_candidates([parse_name(name)], Wanted(survey, 2.0, target), {})
     assert check_agreement(candidate, target, people=PEOPLE, runs=25)
 
 
@@ -112,7 +112,7 @@ def check_promise(name: str, by: str, *, runs: int) -> None:
     survey = survey_of(3, 2)
     target = parse_target(survey, "margins")
     setup = Setup(survey, target, 3000, 3000, Worst(survey))
-    candidate, *_ = chosen([named(name)], Wanted(survey, 2.0, target), {})
+    candidate, *_ = choose_candidates([parse_name(name)], Wanted(survey, 2.0, target), {})
     if by == "respondents":
         found = respondents_needed(setup, candidate, 2.0, 0.05, 0.95)
     else:

@@ -13,11 +13,11 @@ from protocol.estimators.inference.laws import About
 from protocol.variants import PairCounts, PairRR, SecureSumVariant
 from protocol.variants.sums.tallies import Counted
 from scenarios.designing.assumed import Given, Uniform
-from scenarios.designing.candidates import Wanted, of_variant
+from scenarios.designing.candidates import Wanted, variant_candidates
 from scenarios.designing.costs import trust_in
-from scenarios.designing.designing import Setup, predict_error, row_of
+from scenarios.designing.designing import Setup, make_row, predict_error
 from scenarios.designing.needing import coins_needed, epsilon_needed, half_width, list_ways
-from scenarios.designing.predicting import predicted
+from scenarios.designing.predicting import predict
 from scenarios.designing.summing import AmongHonest, keep_in_sum, told_in_sum
 from scenarios.designing.targets import parse_target
 from scenarios.wording.formatting import epsilon as figure
@@ -48,7 +48,7 @@ def test_the_predicted_error_of_coins(
 ) -> None:
     """As worked out by hand, of those who answered and with what a sample varies by."""
     target, shares = parse_target(SURVEY, says), Given(answers(4500, *SIZES))
-    [coins, _] = of_variant(cls, Wanted(SURVEY, 1.0, target, parties, delta=DELTA))
+    [coins, _] = variant_candidates(cls, Wanted(SURVEY, 1.0, target, parties, delta=DELTA))
     assert isinstance(coins.variant, Counted)
     noise = coins.variant.sums.noise
     assert noise is not None
@@ -58,17 +58,17 @@ def test_the_predicted_error_of_coins(
     if about == "population":
         true = np.concatenate([shares.margin(names).reshape(-1) for names in target.tables])
         square += float(np.mean(true * (1 - true))) / n
-    found = predicted(coins.variant, n, target, shares, about=about, parties=answering)
+    found = predict(coins.variant, n, target, shares, about=about, parties=answering)
     assert found is not None
     assert found.rmse == pytest.approx(math.sqrt(square), rel=1e-9)
 
 
 def test_one_party_each_is_usual() -> None:
     target = parse_target(SURVEY, "margins")
-    [coins, _] = of_variant(SecureSumVariant, Wanted(SURVEY, 1.0, target, 400, delta=DELTA))
+    [coins, _] = variant_candidates(SecureSumVariant, Wanted(SURVEY, 1.0, target, 400, delta=DELTA))
     assert coins.variant is not None
-    usual = predicted(coins.variant, 400, target, Uniform(SURVEY))
-    assert usual == predicted(coins.variant, 400, target, Uniform(SURVEY), parties=400)
+    usual = predict(coins.variant, 400, target, Uniform(SURVEY))
+    assert usual == predict(coins.variant, 400, target, Uniform(SURVEY), parties=400)
 
 
 @pytest.mark.parametrize("parties", [40, 1000])
@@ -79,7 +79,7 @@ def test_a_candidate_says_what_it_rests_on(parties: int) -> None:
     honest = wanted.sums.promised(parties)
     spare = 0.0 if parties < 256 else 2.0**-40
     for cls in (SecureSumVariant, PairCounts, PairRR):
-        found = of_variant(cls, wanted)
+        found = variant_candidates(cls, wanted)
         [among] = [each for each in found if each.among is not None]
         assert among.variant is not None
         assert among.among is not None
@@ -87,7 +87,9 @@ def test_a_candidate_says_what_it_rests_on(parties: int) -> None:
         event = Merged(among.variant.contribution_event, honest)  # type: ignore[attr-defined]
         assert among.among.epsilon == ExactAccountant(DELTA - spare).judge([event]).epsilon
         assert 0.7 < among.among.epsilon <= 1
-        assert all(each.among is None for each in of_variant(cls, wanted._replace(delta=None)))
+        assert all(
+            each.among is None for each in variant_candidates(cls, wanted._replace(delta=None))
+        )
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 6.0])
@@ -100,7 +102,7 @@ def test_reports_in_a_sum_keep_far_more(epsilon: float) -> None:
 
 def test_too_many_coins_are_refused_with_the_reason() -> None:
     wanted = Wanted(SURVEY, 1e-5, parse_target(SURVEY, "margins"), 40, delta=DELTA)
-    coins, exact = of_variant(SecureSumVariant, wanted)
+    coins, exact = variant_candidates(SecureSumVariant, wanted)
     assert coins.variant is None
     assert "needs more than" in coins.why
     assert exact.variant is not None
@@ -117,7 +119,7 @@ def test_who_must_not_conspire() -> None:
     withheld = PairCounts.with_noise(SURVEY, parties=100, sums=SecureSum(opening="withheld"))
     assert "reader" in trust_in(coins, 100, among)
     assert "reader" not in trust_in(withheld, 100, among)
-    local, summed = of_variant(PairRR, wanted)
+    local, summed = variant_candidates(PairRR, wanted)
     assert local.variant is not None
     assert summed.variant is not None
     assert trust_in(local.variant, 100).startswith("nobody")
@@ -173,8 +175,8 @@ def test_a_design_predicts_by_the_coins_of_those_who_stay() -> None:
     """Of few parties with many respondents each, some of which vanish."""
     target = parse_target(SURVEY, "margins")
     setup = Setup(SURVEY, target, 2000, 20, Uniform(SURVEY), 0.1, delta=DELTA)
-    [coins, _] = of_variant(SecureSumVariant, Wanted(SURVEY, 1.0, target, 20, 0.1, DELTA))
+    [coins, _] = variant_candidates(SecureSumVariant, Wanted(SURVEY, 1.0, target, 20, 0.1, DELTA))
     assert coins.variant is not None
-    by_hand = predicted(coins.variant, 1800, target, setup.shares, parties=18)
+    by_hand = predict(coins.variant, 1800, target, setup.shares, parties=18)
     assert predict_error(setup, coins.variant) == (by_hand, None)
-    assert row_of(setup, 1.0, coins).prediction == by_hand
+    assert make_row(setup, 1.0, coins).prediction == by_hand

@@ -12,7 +12,7 @@ from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import make_setting
 from protocol.variants import RRBA, RRIndependent, RRJoint, SecureSumVariant
 from scenarios.designing.assumed import Uniform
-from scenarios.designing.candidates import Wanted, of_variant
+from scenarios.designing.candidates import Wanted, variant_candidates
 from scenarios.designing.costs import epsilon_at, reckon_traffic, survives_dropouts, trust_in
 from scenarios.designing.targets import parse_target
 from tests.scenarios.designing.surveys import survey_of
@@ -55,7 +55,7 @@ def test_a_report_is_one_message_and_one_question() -> None:
 
 def test_rounds_of_questions_one_by_one_and_in_blocks() -> None:
     wanted = Wanted(SURVEY, 2.0, parse_target(SURVEY, "margins"))
-    [candidate] = of_variant(RRBA, wanted)
+    [candidate] = variant_candidates(RRBA, wanted)
     assert isinstance(candidate.variant, RRBA)
     for mode, block, rounds in (("sequential", 1, 7), ("block", 3, 3), ("block", 7, 1)):
         variant = msgspec.structs.replace(candidate.variant, mode=mode, block=block)

@@ -14,7 +14,15 @@ from scenarios import noisy_sums, simulate, town, town_distribution
 from scenarios.data.town import TOWN
 from scenarios.designing.candidates import Wanted
 from scenarios.designing.targets import Target, parse_target
-from scenarios.noisy_sums import Case, How, Town, best_local, drawn, errors_of, list_cases
+from scenarios.noisy_sums import (
+    Case,
+    How,
+    Town,
+    best_local,
+    draw_estimate,
+    list_cases,
+    measure_errors,
+)
 from tests.scenarios.command import sottovoce
 from tests.tiers import thinned
 
@@ -50,7 +58,7 @@ def test_the_errors_of_coins_are_those_that_were_reckoned(
     reckoned = math.sqrt(fair / 4 / 0.65 * kept) / n
     case = case_of("coins", tables, n, 1.0)
     runs = 150
-    found, around = errors_of(case, target, runs=runs, stream=Stream(secret_of(1)))
+    found, around = measure_errors(case, target, runs=runs, stream=Stream(secret_of(1)))
     assert found.predicted == pytest.approx(reckoned, rel=0.02)
     assert found.measured == pytest.approx(reckoned, rel=0.05)
     assert abs(found.measured - found.predicted) < 4 * found.spread < 0.15 * reckoned
@@ -83,7 +91,7 @@ def test_the_error_of_coins_by_messages() -> None:
 def test_what_is_drawn_errs_as_predicted(how: How, tables: str) -> None:
     target = parse_target(TOWN, tables)
     case = case_of(how, tables, 600, 4.0)
-    for error in errors_of(case, target, runs=60, stream=Stream(secret_of(2))):
+    for error in measure_errors(case, target, runs=60, stream=Stream(secret_of(2))):
         assert abs(error.measured - error.predicted) < 4 * error.spread < 0.4 * error.predicted
 
 
@@ -91,7 +99,7 @@ def test_exact_sums_err_about_the_town_alone() -> None:
     target = parse_target(TOWN, "pairs")
     case = case_of("exact", "pairs", 500, 1.0)
     assert math.isnan(case.epsilon)
-    within, around = errors_of(case, target, runs=80, stream=Stream(secret_of(3)))
+    within, around = measure_errors(case, target, runs=80, stream=Stream(secret_of(3)))
     assert within.measured == within.predicted == 0
     assert abs(around.measured - around.predicted) < 4 * around.spread
 
@@ -99,7 +107,7 @@ def test_exact_sums_err_about_the_town_alone() -> None:
 def test_one_seed_draws_one_survey() -> None:
     case, records = case_of("coins", "pairs", 300, 1.0), town(300, 1)
     one, again, other = (
-        drawn(case.variant, records, parties=300, seed=seed).table("age", "smokes").values
+        draw_estimate(case.variant, records, parties=300, seed=seed).table("age", "smokes").values
         for seed in (1, 1, 2)
     )
     assert np.array_equal(one, again)

@@ -11,7 +11,7 @@ from protocol.variants import RRBA, RRIndependent, RRIndJoint, RRJoint
 from scenarios.designing import candidates
 from scenarios.designing.assumed import Uniform
 from scenarios.designing.candidates import Candidate, Wanted
-from scenarios.designing.designing import Designed, Row, Setup, designed
+from scenarios.designing.designing import Designed, Row, Setup, rank_designs
 from scenarios.designing.simulating import RUNS, Simulation
 from scenarios.designing.targets import parse_target
 from tests.scenarios.designing.surveys import survey_of
@@ -53,7 +53,7 @@ def found(
     def own(wanted: Wanted) -> Candidate:
         return Candidate(cls.with_epsilon(SURVEY, factor * wanted.epsilon), cls.name, "own")
 
-    return designed(setup, [epsilon], own=own)
+    return rank_designs(setup, [epsilon], own=own)
 
 
 def own_row(of: Designed) -> Row:

@@ -25,11 +25,11 @@ from protocol.variants import (
 from protocol.variants.reports.reports import Ask, Report
 from scenarios.designing import candidates as candidates_module
 from scenarios.designing.assumed import Given, Uniform, Worst
-from scenarios.designing.candidates import Wanted, candidates, of_variant
-from scenarios.designing.comparing.choosing import chosen, named
+from scenarios.designing.candidates import Wanted, candidates, variant_candidates
+from scenarios.designing.comparing.choosing import choose_candidates, parse_name
 from scenarios.designing.costs import reckon_traffic
 from scenarios.designing.expected import rounded
-from scenarios.designing.predicting import NotEstimatedError, predicted
+from scenarios.designing.predicting import NotEstimatedError, predict
 from scenarios.designing.simulating import Simulation
 from scenarios.designing.targets import mostly_one, parse_target
 from tests.scenarios.designing.surveys import answers, survey_of
@@ -37,9 +37,9 @@ from tests.scenarios.designing.surveys import answers, survey_of
 
 def rmse(survey: Survey, name: str, epsilon: float, target: str, n: int = 1000) -> float:
     wanted = parse_target(survey, target)
-    [candidate] = chosen([named(name)], Wanted(survey, epsilon, wanted), {})
+    [candidate] = choose_candidates([parse_name(name)], Wanted(survey, epsilon, wanted), {})
     assert candidate.variant is not None
-    found = predicted(candidate.variant, n, wanted, Uniform(survey))
+    found = predict(candidate.variant, n, wanted, Uniform(survey))
     assert found is not None
     return found.rmse
 
@@ -56,7 +56,7 @@ def test_of_one_binary_answer() -> None:
 def test_exact_counts_have_no_error() -> None:
     survey = survey_of(3, 2)
     target = parse_target(survey, "margins")
-    found = predicted(SecureSumVariant(survey=survey), 10, target, Uniform(survey))
+    found = predict(SecureSumVariant(survey=survey), 10, target, Uniform(survey))
     assert found is not None
     assert found.rmse == 0
 
@@ -64,9 +64,7 @@ def test_exact_counts_have_no_error() -> None:
 def test_what_a_result_does_not_say() -> None:
     survey = survey_of(3, 2)
     with pytest.raises(NotEstimatedError, match="expected one"):
-        predicted(
-            Spl(survey=survey, epsilon=1.0), 10, parse_target(survey, "pairs"), Uniform(survey)
-        )
+        predict(Spl(survey=survey, epsilon=1.0), 10, parse_target(survey, "pairs"), Uniform(survey))
 
 
 @pytest.mark.parametrize(
@@ -132,9 +130,9 @@ def test_of_extremes_the_worse_counts() -> None:
     survey = survey_of(3, 2)
     target = parse_target(survey, "pairs")
     variant = RRJoint.with_epsilon(survey, 1.0)
-    worst = predicted(variant, 10, target, Worst(survey), about="population")
-    usual = predicted(variant, 10, target, Uniform(survey), about="population")
-    given = predicted(variant, 10, target, Worst(survey))
+    worst = predict(variant, 10, target, Worst(survey), about="population")
+    usual = predict(variant, 10, target, Uniform(survey), about="population")
+    given = predict(variant, 10, target, Worst(survey))
     assert worst is not None
     assert usual is not None
     assert given is not None
@@ -157,14 +155,14 @@ def test_no_population_is_worse_than_the_worst() -> None:
             if candidate.variant is None:
                 continue
             try:
-                worst = predicted(candidate.variant, 10**5, target, Worst(survey))
+                worst = predict(candidate.variant, 10**5, target, Worst(survey))
             except NotEstimatedError:
                 continue
             if worst is None:
                 assert candidate.name == "rr-clusters"
                 continue
             for shares in others:
-                found = predicted(candidate.variant, 10**5, target, shares)
+                found = predict(candidate.variant, 10**5, target, shares)
                 assert found is not None
                 assert found.rmse <= worst.rmse * 1.005, candidate
                 assert found.largest <= worst.largest * 1.02, candidate
@@ -189,7 +187,7 @@ def test_an_error_is_predicted_at_any_epsilon(
     for candidate in candidates(Wanted(survey, 10.0**exponent, target)):
         if candidate.variant is not None:
             with contextlib.suppress(NotEstimatedError):
-                found = predicted(candidate.variant, 10**6, target, shares)
+                found = predict(candidate.variant, 10**6, target, shares)
                 assert found is None or found.rmse >= 0, candidate
 
 
@@ -207,7 +205,7 @@ def test_a_variants_own_way_to_report_has_no_closed_form() -> None:
     survey = survey_of(3, 2)
     target = parse_target(survey, "margins")
     variant = Changed.with_epsilon(survey, 1.0)
-    assert predicted(variant, 1000, target, Uniform(survey)) is None
+    assert predict(variant, 1000, target, Uniform(survey)) is None
 
 
 class Changed(RRJoint, frozen=True):
@@ -223,11 +221,11 @@ def test_a_new_built_in_variant_needs_nothing_here(monkeypatch: pytest.MonkeyPat
     """A protocol is one file: without an entry of its own it is set up by its parameters."""
     survey = survey_of(2, 3)
     wanted = Wanted(survey, 1.0, parse_target(survey, "margins"))
-    known = of_variant(RRIndependent, wanted)
+    known = variant_candidates(RRIndependent, wanted)
     monkeypatch.setattr(candidates_module, "_MAKERS", {})
     for cls in BUILT_IN.values():
-        of_variant(cls, wanted)
-    [found] = of_variant(RRIndependent, wanted)
+        variant_candidates(cls, wanted)
+    [found] = variant_candidates(RRIndependent, wanted)
     assert isinstance(found.variant, RRIndependent)
     assert found.variant.most() <= 1
     assert (found.name, found.why) == (known[0].name, "")
@@ -243,7 +241,7 @@ def test_a_sample_varies_about_its_population_whatever_is_asked() -> None:
     exact = PairCounts(survey=survey)
     expected: tuple[tuple[About, float], ...] = (("respondents", 0.0), ("population", sampled))
     for about, error in expected:
-        found = predicted(exact, 500, target, shares, about=about)
+        found = predict(exact, 500, target, shares, about=about)
         assert found is not None
         assert found.rmse == pytest.approx(error)
     joint = RRJoint.with_epsilon(survey, 3.0)
@@ -270,7 +268,7 @@ def test_sums_are_set_up_for_more_than_the_expected_dropouts(
 ) -> None:
     survey = survey_of(3, 2)
     wanted = Wanted(survey, 1.0, parse_target(survey, "margins"), parties=parties, dropout=dropout)
-    [candidate] = of_variant(SecureSumVariant, wanted)
+    [candidate] = variant_candidates(SecureSumVariant, wanted)
     assert isinstance(candidate.variant, SecureSumVariant)
     assert candidate.variant.sums.withstands(parties).missing == missing
 
@@ -286,6 +284,6 @@ def test_large_parties_send_less_for_each_respondent() -> None:
 
 def test_tables_of_too_many_combinations_are_not_designed() -> None:
     survey = survey_of(*[8] * 7)
-    [candidate] = of_variant(InpPS, Wanted(survey, 1.0, parse_target(survey, "margins")))
+    [candidate] = variant_candidates(InpPS, Wanted(survey, 1.0, parse_target(survey, "margins")))
     assert candidate.variant is None
     assert candidate.why == "21 bits have 2**21 combinations, expected at most 1,048,576"

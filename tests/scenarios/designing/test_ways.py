@@ -7,8 +7,8 @@ import pytest
 
 from protocol.variants import RRIndependent, RRIndJoint, RRJoint
 from scenarios.designing.assumed import Uniform, Worst
-from scenarios.designing.candidates import Wanted, of_variant, own_candidate
-from scenarios.designing.designing import Setup, row_of
+from scenarios.designing.candidates import Wanted, own_candidate, variant_candidates
+from scenarios.designing.designing import Setup, make_row
 from scenarios.designing.targets import parse_target
 from scenarios.statement.designs.values import row_values
 from tests.scenarios.designing.surveys import survey_of
@@ -26,7 +26,7 @@ SURVEY = survey_of(3, 2, 2)
     ],
 )
 def test_attributes_of_one_table_can_be_asked_together(target: str, names: list[str]) -> None:
-    found = of_variant(RRIndJoint, Wanted(SURVEY, 1.0, parse_target(SURVEY, target)))
+    found = variant_candidates(RRIndJoint, Wanted(SURVEY, 1.0, parse_target(SURVEY, target)))
     assert [each.name for each in found] == names
 
 
@@ -49,8 +49,8 @@ def test_parameters_of_a_plan_are_kept_but_for_what_the_epsilon_decides() -> Non
 def test_what_could_not_be_tried_has_no_traffic() -> None:
     target = parse_target(SURVEY, "margins")
     setup = Setup(SURVEY, target, 100, 100, Uniform(SURVEY))
-    [candidate] = of_variant(RRIndependent, Wanted(SURVEY, 1.0, target))
-    row = row_of(setup, 1.0, candidate)
+    [candidate] = variant_candidates(RRIndependent, Wanted(SURVEY, 1.0, target))
+    row = make_row(setup, 1.0, candidate)
     names = ("messages", "bits", "messages_back", "bits_back", "rounds")
     assert row.traffic is not None
     assert tuple(row_values(row)[name] for name in names) == tuple(row.traffic)

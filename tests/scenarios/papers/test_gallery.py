@@ -15,8 +15,8 @@ import pytest
 from matplotlib.axes import Axes
 
 from scenarios import Row, find_scenario
-from scenarios.papers.gallery import drawn, page, picture, reproductions, run
-from scenarios.report.pictures.drawing import drawn as figure_of
+from scenarios.papers.gallery import draw, page, picture, reproductions, run
+from scenarios.report.pictures.drawing import draw_figure as figure_of
 from scenarios.report.pictures.ratios import plot_ratios
 from scenarios.running.names import MODULES
 from scenarios.running.reproduction import Picture
@@ -93,7 +93,7 @@ def apart(one: list[Mark], other: list[Mark]) -> float:
 def test_a_picture_is_made_again_alike(name: str) -> None:
     # A closed form: what is drawn depends on no number of runs.
     kept = marks((PICTURES / f"{name}.svg").read_bytes())
-    assert apart(kept, marks(drawn(run(find_scenario(name))))) <= MOST_POINTS
+    assert apart(kept, marks(draw(run(find_scenario(name))))) <= MOST_POINTS
 
 
 def test_a_picture_of_other_figures_is_not_alike() -> None:
@@ -103,7 +103,7 @@ def test_a_picture_of_other_figures_is_not_alike() -> None:
     assert isinstance(first.measured, dict)
     measured = {name: 1.1 * figure for name, figure in first.measured.items()}
     higher = msgspec.structs.replace(first, measured=measured)
-    other = marks(drawn(dataclasses.replace(done, rows=(higher, *others))))
+    other = marks(draw(dataclasses.replace(done, rows=(higher, *others))))
     assert apart(kept, other) > MOST_POINTS
 
 

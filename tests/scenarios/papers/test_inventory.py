@@ -12,7 +12,7 @@ import pytest
 
 from scenarios import find_scenario
 from scenarios.cli import COMMANDS
-from scenarios.papers.inventory import Item, known, measure, page, papers
+from scenarios.papers.inventory import Item, known_values, measure, page, papers
 from tests.scenarios.command import sottovoce
 
 PAGE = Path(__file__).parents[3] / "docs" / "papers.md"
@@ -47,7 +47,7 @@ def test_every_item_has_a_command_or_a_reason() -> None:
 def test_every_sentence_has_figures_of_a_command_that_exists(key: str, item: Item) -> None:
     quoted = set(re.findall(r"\{(\w+)[^}]*\}", item.found))
     assert quoted
-    assert quoted == set(item.figures) == set(known()[key])
+    assert quoted == set(item.figures) == set(known_values()[key])
     command, name, *settings = item.small_command()
     assert command in COMMANDS
     pairs = [text.split("=", 1) for text in settings[1::2]]
@@ -55,7 +55,7 @@ def test_every_sentence_has_figures_of_a_command_that_exists(key: str, item: Ite
 
 
 def test_no_figure_is_left_of_an_item_that_is_gone() -> None:
-    assert set(known()) == {key for key, _ in COMMANDED}
+    assert set(known_values()) == {key for key, _ in COMMANDED}
 
 
 @pytest.mark.parametrize("only", EXACT)
@@ -63,7 +63,7 @@ def test_exact_figures_are_those_of_the_page(only: str) -> None:
     found = dict(measure(run, only=only))
     assert found
     for key, figures in found.items():
-        assert figures == pytest.approx(known()[key], rel=1e-6, abs=1e-9), key
+        assert figures == pytest.approx(known_values()[key], rel=1e-6, abs=1e-9), key
 
 
 @pytest.mark.slow

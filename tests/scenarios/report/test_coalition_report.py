@@ -17,7 +17,7 @@ from protocol.transcript.entries import Entry
 from protocol.variants import PairRR, RRClusters, RRIndependent, SecureSumVariant
 from scenarios import Section
 from scenarios.statement.audits.checks import known
-from scenarios.statement.audits.coalitions import alike, coalition, how_found, linkage
+from scenarios.statement.audits.coalitions import coalition, group_alike, how_found, linkage
 from scenarios.statement.audits.values import LISTED_NAMES, coalition_values, linkage_values
 from scenarios.wording.formatting import as_json, epsilon
 from tests.protocol.sessions import SURVEY, answers, charter_of, holdings_of, read_roster, rehearsed
@@ -191,7 +191,7 @@ def test_groups_that_are_alike_are_one_and_in_order() -> None:
     text = said(linkage(found, "x"))
     assert "b-1, b-2, b-10; 3; 1 × Report; none" in text  # noqa: RUF001
     assert "c; 1; 1 × Other; none" in text  # noqa: RUF001
-    (mixed,) = alike([group("b-02", "a10", "7", "c", "a1b", "b-1", "a1b2", "a")])
+    (mixed,) = group_alike([group("b-02", "a10", "7", "c", "a1b", "b-1", "a1b2", "a")])
     assert mixed.parties == ("7", "a", "a1b", "a1b2", "a10", "b-1", "b-02", "c")
 
 

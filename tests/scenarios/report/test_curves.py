@@ -11,12 +11,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from scenarios.report.pictures.curves import Curve, Point, leader, plot_curves
-from scenarios.report.pictures.drawing import Plot, drawn
+from scenarios.report.pictures.drawing import Plot, draw_figure
 from scenarios.report.pictures.style import COLOURS
 
 
 def only(plot: Plot) -> tuple[Figure, Axes]:
-    figure = drawn(plot)
+    figure = draw_figure(plot)
     [axes] = figure.axes
     return figure, axes
 

@@ -18,7 +18,7 @@ from protocol.transcript.reader import TranscriptReader
 from scenarios import Verdict, statement_page
 from scenarios.report.page.coalitions import around, masks
 from scenarios.report.page.diagrams import Mark, intervals, ruler
-from scenarios.report.page.panels import learned
+from scenarios.report.page.panels import learned_chart
 from scenarios.statement.audits.audit import statement
 from scenarios.statement.privacy_verdict import on_privacy
 from scenarios.statement.usefulness.verdict import on_usefulness
@@ -104,10 +104,10 @@ def test_what_was_learned_is_drawn_from_even_to_certain(
 ) -> None:
     party = PartyId("party-1")
     account = Account(party, Loss(math.log(4), losses), ())
-    found = learned(Ledger(AGGREGATOR, {party: account}, ("a", "b")), "it", least=least)
+    found = learned_chart(Ledger(AGGREGATOR, {party: account}, ("a", "b")), "it", least=least)
     assert ("at least" in str(found["about"])) == least
     assert found["more"] == "The aggregator collects the answers."
-    by_party = learned(Ledger("party-2", {party: account}, ("a", "b")), "it", least=least)
+    by_party = learned_chart(Ledger("party-2", {party: account}, ("a", "b")), "it", least=least)
     assert by_party["more"] == ""
     read = Page(str(found["picture"]))
     drawn = [text for text in read.texts["text"] if text in shown]
@@ -122,8 +122,8 @@ def test_what_was_learned_is_drawn_from_even_to_certain(
 def test_without_a_bound_nothing_is_drawn_of_what_was_learned() -> None:
     party = PartyId("party-1")
     account = Account(party, Loss(math.inf, {"a": math.inf}), ())
-    assert learned(Ledger(AGGREGATOR, {party: account}, ("a",)), "it", least=False) == {}
-    assert learned(Ledger(AGGREGATOR, {}, ("a",)), "it", least=False) == {}
+    assert learned_chart(Ledger(AGGREGATOR, {party: account}, ("a",)), "it", least=False) == {}
+    assert learned_chart(Ledger(AGGREGATOR, {}, ("a",)), "it", least=False) == {}
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from protocol.estimators.dependence.glance import glance
 from protocol.estimators.inference.intervals import Intervals, Shown
 from protocol.variants import RRIndependent
 from scenarios import Context, Finished, Reproduced, Row, town
-from scenarios.report.pictures.drawing import drawn, rendered
+from scenarios.report.pictures.drawing import draw_figure, rendered
 from scenarios.report.pictures.results import result_plot
 from scenarios.report.pictures.rows import finding, plot_rows
 from scenarios.report.pictures.shares import draw_intervals, plot_finished
@@ -80,7 +80,9 @@ NAMES = {"p": "keep probability p", "tv": "T_v", "td": "T_d", "": "relative erro
 
 @pytest.mark.slow
 def test_curves_by_panel_and_colour() -> None:
-    figure = drawn(plot_rows(table(), Picture(names=NAMES, title="Errors fall with p"), runs=7))
+    figure = draw_figure(
+        plot_rows(table(), Picture(names=NAMES, title="Errors fall with p"), runs=7)
+    )
     left, right = figure.axes
     assert [axes.get_title() for axes in (left, right)] == ["T_d = 0.1", "T_d = 0.2"]
     assert (left.get_xlabel(), left.get_ylabel()) == ("keep probability p", "relative error")
@@ -108,7 +110,7 @@ def test_curves_by_panel_and_colour() -> None:
 
 @pytest.mark.slow
 def test_whiskers_are_as_long_as_the_level_says() -> None:
-    figure = drawn(plot_rows(table(), level=0.5))
+    figure = draw_figure(plot_rows(table(), level=0.5))
     bars: Any = figure.axes[0].collections
     lengths = [np.ptp(segment[:, 1]) for some in bars for segment in some.get_segments()]
     assert lengths == pytest.approx([2 * 0.6745 * 0.01] * 6, rel=1e-3)
@@ -117,14 +119,14 @@ def test_whiskers_are_as_long_as_the_level_says() -> None:
 
 def test_curves_do_not_hide_each_other() -> None:
     rows = [Row(settings={"p": p, "of": of}, measured=p) for p in (0.1, 0.5, 0.9) for of in "abc"]
-    figure = drawn(plot_rows(rows))
+    figure = draw_figure(plot_rows(rows))
     starts = [float(np.asarray(line.get_xdata(), float)[0]) for line in figure.axes[0].get_lines()]
     assert len({round(start, 6) for start in starts}) == 3
 
 
 @pytest.mark.slow
 def test_settings_are_chosen_by_the_caller() -> None:
-    figure = drawn(plot_rows(table(), Picture(x="tv", by=("p", "td"), names=NAMES)))
+    figure = draw_figure(plot_rows(table(), Picture(x="tv", by=("p", "td"), names=NAMES)))
     titles = [axes.get_title() for axes in figure.axes]
     assert titles == [f"keep probability p = {p}" for p in (0.1, 0.3, 0.5)]
     assert figure.axes[0].get_xlabel() == "T_v"
@@ -136,14 +138,14 @@ def test_settings_are_chosen_by_the_caller() -> None:
 
 
 def test_points_are_joined_in_order() -> None:
-    figure = drawn(plot_rows(table(ps=(0.5, 0.1, 0.3))))
+    figure = draw_figure(plot_rows(table(ps=(0.5, 0.1, 0.3))))
     for line in figure.axes[0].get_lines():
         xs = list(np.asarray(line.get_xdata(), float))
         assert xs == sorted(xs)
 
 
 def test_every_named_figure_has_a_panel_of_its_own() -> None:
-    figure = drawn(plot_rows(errors()))
+    figure = draw_figure(plot_rows(errors()))
     assert [axes.get_ylabel() for axes in figure.axes] == ["mse", "v"]
     mse, v = figure.axes
     assert (mse.get_xscale(), mse.get_yscale(), v.get_yscale()) == ("log", "log", "linear")
@@ -151,7 +153,7 @@ def test_every_named_figure_has_a_panel_of_its_own() -> None:
         *[True, False, False, False]
     ]
     assert legend_of(figure) == ["measured", "printed in the paper"]
-    chosen = drawn(plot_rows(errors(), Picture(figures=("v",))))
+    chosen = draw_figure(plot_rows(errors(), Picture(figures=("v",))))
     assert [axes.get_ylabel() for axes in chosen.axes] == ["v"]
 
 
@@ -168,7 +170,9 @@ def errors() -> list[Row]:
 
 def test_figures_of_one_unit_share_a_panel() -> None:
     rows = [Row(settings={"n": n}, measured={"a": 1.0, "b": 2.0}) for n in (1, 2, 3)]
-    figure = drawn(plot_rows(rows, Picture(axis="error", names={"a": "first", "b": "second"})))
+    figure = draw_figure(
+        plot_rows(rows, Picture(axis="error", names={"a": "first", "b": "second"}))
+    )
     [axes] = figure.axes
     assert axes.get_ylabel() == "error"
     assert {text.get_text() for text in axes.texts} == {"first", "second"}
@@ -183,12 +187,12 @@ def test_a_closed_form_is_a_line_and_never_called_measured() -> None:
         )
         for n in (1, 2, 3)
     ]
-    figure = drawn(plot_rows(rows, Picture(computed=("law",))))
+    figure = draw_figure(plot_rows(rows, Picture(computed=("law",))))
     [axes] = figure.axes
     styles = [(line.get_marker(), line.get_linestyle()) for line in axes.get_lines()]
     assert (styles[0], styles[-1]) == (("o", "None"), ("None", "-"))
     assert legend_of(figure) == ["measured", "in closed form"]
-    alone = drawn(plot_rows(rows, Picture(computed=("law",), figures=("law",))))
+    alone = draw_figure(plot_rows(rows, Picture(computed=("law",), figures=("law",))))
     assert not alone.legends
 
 
@@ -197,13 +201,13 @@ def test_a_long_whisker_does_not_flatten_the_figures() -> None:
         Row(settings={"p": p}, measured=0.1 + p / 10, standard_error=50.0 if p == 0.1 else 0.01)
         for p in (0.1, 0.2, 0.3)
     ]
-    low, high = drawn(plot_rows(rows)).axes[0].get_ylim()
+    low, high = draw_figure(plot_rows(rows)).axes[0].get_ylim()
     assert high - low < 0.1
 
 
 def test_the_round_off_of_a_zero_takes_no_decades() -> None:
     rows = [Row(settings={"n": n}, measured=10.0**-n, printed=1e-33) for n in (1, 2, 3)]
-    low, _ = drawn(plot_rows(rows)).axes[0].get_ylim()
+    low, _ = draw_figure(plot_rows(rows)).axes[0].get_ylim()
     assert low > 1e-12
 
 
@@ -219,9 +223,9 @@ def test_the_finding_is_how_many_figures_agree() -> None:
     assert finding([unknown]).startswith("Too few runs to tell whether 1 printed figure")
     assert finding([rows[0], unknown]).startswith("1 of 2 printed figures agree")
     assert finding([rows[0], unknown]).endswith("too few runs to tell of 1")
-    assert drawn(plot_rows(rows)).get_suptitle() == finding(rows)
+    assert draw_figure(plot_rows(rows)).get_suptitle() == finding(rows)
     unprinted = Picture(subject="Errors of nothing")
-    assert drawn(plot_rows(rows[2:], unprinted)).get_suptitle() == "Errors of nothing"
+    assert draw_figure(plot_rows(rows[2:], unprinted)).get_suptitle() == "Errors of nothing"
 
 
 def test_without_a_number_to_go_along_every_row_is_a_line() -> None:
@@ -229,7 +233,7 @@ def test_without_a_number_to_go_along_every_row_is_a_line() -> None:
         Row(settings={"of": of, "d": [2, 3]}, measured=value, standard_error=e, printed=printed)
         for of, value, e, printed in (("reports", 0.2, 0.125, 0.3), ("data", 0.6, None, None))
     ]
-    figure = drawn(plot_rows(rows, Picture(names={"": "V", "data": "the data"})))
+    figure = draw_figure(plot_rows(rows, Picture(names={"": "V", "data": "the data"})))
     [axes] = figure.axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["reports", "the data"]
     assert axes.get_xlabel() == "V"
@@ -249,7 +253,7 @@ def test_long_labels_have_two_lines_and_rows_without_the_figures_none() -> None:
     ]
     name = "mean squared error of a cell of the joint table"
     picture = Picture(figures=("error",), names={"error": name})
-    [axes] = drawn(plot_rows(rows, picture)).axes
+    [axes] = draw_figure(plot_rows(rows, picture)).axes
     assert axes.get_xlabel() == "mean squared error of a\ncell of the joint table"
     assert [label.get_text() for label in axes.get_yticklabels()] == ["y", "z"]
 
@@ -257,8 +261,8 @@ def test_long_labels_have_two_lines_and_rows_without_the_figures_none() -> None:
 def test_many_colours_or_panels_become_lines() -> None:
     for tvs in (range(1, 20), range(1, 3)):
         plot = plot_rows(table(ps=(0.1, 0.2, 0.3), tvs=tvs), Picture(x="p", by=("tv",)))
-        assert (len(drawn(plot).axes[0].get_yticklabels()) > 30) == (len(tvs) > 7)
-    panels = drawn(plot_rows(table(tvs=range(1, 20)), Picture(x="p", by=("tv", "td"))))
+        assert (len(draw_figure(plot).axes[0].get_yticklabels()) > 30) == (len(tvs) > 7)
+    panels = draw_figure(plot_rows(table(tvs=range(1, 20)), Picture(x="p", by=("tv", "td"))))
     assert len(panels.axes[0].get_yticklabels()) == 44
     assert "the first 44 of 114 rows" in triangle_notes(panels)
     assert panels.get_figheight() * DPI < 2_000
@@ -266,7 +270,7 @@ def test_many_colours_or_panels_become_lines() -> None:
 
 def test_marginals_beside_the_truth() -> None:
     done = finished()
-    figure = drawn(plot_finished(done))
+    figure = draw_figure(plot_finished(done))
     estimate, records = done.outcome.estimate, done.outcome.records
     assert records is not None
     axes = figure.axes[0]
@@ -299,7 +303,7 @@ def test_intervals_that_can_hardly_be_seen_stand_less_the_truth() -> None:
     records = town(2_000, seed=3)
     variant = RRIndependent.with_keep(records.survey, 0.999)
     done = Finished(outcome=Context(transport="local").simulate(variant, records, parties=4))
-    figure = drawn(plot_finished(done))
+    figure = draw_figure(plot_finished(done))
     shares, less = figure.axes[:2]
     assert less.get_xlabel() == f"estimate {MINUS} truth\n(points)"
     table = done.outcome.estimate.table("district")
@@ -315,7 +319,7 @@ def test_many_attributes_have_columns_and_what_has_no_room_is_named() -> None:
     names = [f"attribute {i}" for i in range(20)]
     survey = Survey("Long", tuple(Attribute(name=name, categories=categories) for name in names))
     codes = np.random.default_rng(1).integers(0, 30, (40, 20)).astype(np.uint8)
-    figure = drawn(plot_finished(finished(Records(survey, codes))))
+    figure = draw_figure(plot_finished(finished(Records(survey, codes))))
     assert len(figure.axes) == 3  # No triangle: of 40 respondents it is too noisy.
     assert figure.get_figheight() * DPI < 2_000
     drawn_names = [text.get_text() for axes in figure.axes for text in axes.texts]
@@ -326,7 +330,7 @@ def test_many_attributes_have_columns_and_what_has_no_room_is_named() -> None:
 
 def test_how_attributes_depend_on_each_other_stands_beside_their_shares() -> None:
     done = finished(town(3_000, seed=1), parties=4)
-    figure = drawn(plot_finished(done))
+    figure = draw_figure(plot_finished(done))
     seen = glance(done.reported)
     assert seen is not None
     triangle = figure.axes[-1]
@@ -336,7 +340,7 @@ def test_how_attributes_depend_on_each_other_stands_beside_their_shares() -> Non
         assert f"{pair.strength:.2f}".removeprefix("0") in texts
     assert len(texts) == 4 + len(seen.dependent)
     assert "framed: the Chow-Liu tree" in triangle_notes(figure)
-    noisy = drawn(plot_finished(finished(town(30, seed=1), parties=4)))
+    noisy = draw_figure(plot_finished(finished(town(30, seed=1), parties=4)))
     assert len(noisy.axes) == 1
     assert "depend on each other is too noisy to show" in triangle_notes(noisy)
 
@@ -345,7 +349,7 @@ def test_intervals_are_those_that_were_asked_for() -> None:
     done = finished()
     table, widths = done.outcome.estimate.table("district"), set()
     for asked in (Intervals(0.5), Intervals(0.99), Intervals(0.99, "population")):
-        figure = drawn(plot_finished(done, asked))
+        figure = draw_figure(plot_finished(done, asked))
         low, high = ends_in(figure.axes[0])
         for ends, expected in zip((low, high), table.interval(*asked), strict=True):
             assert ends[:3] == pytest.approx(100 * expected)
@@ -358,7 +362,7 @@ def test_intervals_are_those_that_were_asked_for() -> None:
 @pytest.mark.slow
 def test_a_projected_share_stands_beside_the_interval_of_the_raw_one() -> None:
     done = replace(finished(), projection="simplex")
-    figure = drawn(plot_finished(done))
+    figure = draw_figure(plot_finished(done))
     table = done.outcome.estimate.table("district")
     points = np.asarray(figure.axes[0].get_lines()[0].get_xdata(), float)
     assert points[:3] == pytest.approx(100 * table.projected("simplex").values)
@@ -381,7 +385,9 @@ def test_names_at_ends_keep_apart_and_inside() -> None:
 
 def test_what_is_unknown_has_a_point_and_no_ink_around_it() -> None:
     figures = [Shown(-0.1, 0.0, 0.3), Shown(0.5, math.nan, math.nan)]
-    figure = drawn(lambda figure: draw_intervals(figure.subplots(), [0, 1], figures, Intervals()))
+    figure = draw_figure(
+        lambda figure: draw_intervals(figure.subplots(), [0, 1], figures, Intervals())
+    )
     [axes] = figure.axes
     assert np.asarray(axes.get_lines()[0].get_xdata()).tolist() == [-0.1, 0.5]
     low, high = ends_in(axes)
@@ -419,7 +425,7 @@ def test_texts_are_no_formulas_and_drive_nothing() -> None:
 def test_what_is_reported_is_what_is_drawn() -> None:
     done, other = finished(), finished(town(90, seed=2))
     done = Finished(outcome=done.outcome, estimate=other.outcome.estimate)
-    axes = drawn(plot_finished(done)).axes[0]
+    axes = draw_figure(plot_finished(done)).axes[0]
     expected = 100 * other.outcome.estimate.table("district").values
     assert np.asarray(axes.get_lines()[0].get_xdata())[:3] == pytest.approx(expected)
 
@@ -484,7 +490,7 @@ def test_every_figure_of_a_paper_has_a_panel_along_its_own_setting() -> None:
         names={"figure 2": "error of a mean", "n": "respondents n"},
     )
     plot = plot_rows(several(), picture)
-    left, right = drawn(plot).axes
+    left, right = draw_figure(plot).axes
     assert [axes.get_title() for axes in (left, right)] == ["Figure 1: town 1", "Figure 2: town 2"]
     assert (left.get_xlabel(), right.get_xlabel()) == ("epsilon", "respondents n")
     assert (left.get_ylabel(), right.get_ylabel()) == ("error of a share", "error of a mean")
@@ -500,7 +506,7 @@ def test_every_figure_of_a_paper_has_a_panel_along_its_own_setting() -> None:
 
 
 def test_figures_of_several_measures_have_a_panel_for_each() -> None:
-    figure = drawn(plot_rows(several()))
+    figure = draw_figure(plot_rows(several()))
     shown = [(axes.get_title(), axes.get_ylabel()) for axes in figure.axes if axes.get_visible()]
     assert shown == [
         (f"Figure {number}: town {number}", name) for number in (1, 2) for name in ("one", "other")
@@ -511,7 +517,7 @@ def test_figures_of_several_measures_have_a_panel_for_each() -> None:
 def test_a_figure_without_an_axis_of_numbers_is_a_table() -> None:
     picture = Picture(title="Curves beside a table", names={"figure 3": "share of respondents"})
     plot = plot_rows([*several((1,)), *a_table()], picture)
-    figure = drawn(plot)
+    figure = draw_figure(plot)
     [axes] = [axes for axes in figure.axes if axes.get_title() == "Figure 3"]
     assert [text.get_text() for text in axes.get_xticklabels()] == ["no", "yes"]
     assert [text.get_text() for text in axes.get_yticklabels()] == ["low", "high"]
@@ -530,7 +536,7 @@ def test_thirty_figures_stay_below_two_thousand_pixels() -> None:
         for number in range(30)
         for p in (0.1, 0.5)
     ]
-    figure = drawn(plot_rows(rows, Picture(title="Thirty figures of one paper")))
+    figure = draw_figure(plot_rows(rows, Picture(title="Thirty figures of one paper")))
     assert len([axes for axes in figure.axes if axes.get_visible()]) == 30
     assert max(figure.get_size_inches()) * DPI <= 2_000
 
@@ -546,6 +552,6 @@ def test_rows_without_the_first_setting_have_panels_by_the_next() -> None:
         for of in ("one", "all")
         for p in (0.1, 0.5)
     ]
-    figure = drawn(plot_rows(rows, Picture(x="p", by=("table", "network", "mix", "of"))))
+    figure = draw_figure(plot_rows(rows, Picture(x="p", by=("table", "network", "mix", "of"))))
     assert [axes.get_title() for axes in figure.axes] == ["T", "N"]
     assert legend_of(figure) == ["mix = 0.1", "mix = 1", "one", "all"]

@@ -10,7 +10,7 @@ import pytest
 
 from protocol.estimators.inference.intervals import Intervals
 from scenarios import Context, Finished, find_scenario
-from scenarios.report.pictures.drawing import drawn
+from scenarios.report.pictures.drawing import draw_figure
 from scenarios.report.pictures.shares import plot_finished
 from tests.scenarios.command import sottovoce
 from tests.tiers import thinned
@@ -64,7 +64,7 @@ def test_the_intervals_of_means_are_drawn_on_axes_of_their_own() -> None:
     asked = Intervals(0.8, "population")
     done = scenario.run(scenario.configure({"residents": 500}), Context(transport="local"))
     assert isinstance(done, Finished)
-    figure = drawn(plot_finished(done, asked))
+    figure = draw_figure(plot_finished(done, asked))
     for axes, mean in zip(figure.axes, done.reported.attribute_means().values(), strict=True):
         lines = [np.asarray(line.get_xdata(), float).tolist() for line in axes.get_lines()]
         assert [mean.value] in lines

@@ -282,7 +282,7 @@ def weakened(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written(tmp_path_factory.mktemp("liar"), "weakened", OUE, WEAKENED)
 
 
-def variant_of(path: Path) -> tuple[Any, Records]:
+def variant_class(path: Path) -> tuple[Any, Records]:
     """The variant of a file and the records of eight people."""
     scenario = find_scenario(str(path))
     parameters = scenario.configure({"people": "8"})
@@ -293,7 +293,7 @@ def variant_of(path: Path) -> tuple[Any, Records]:
 
 @pytest.mark.slow
 def test_contract_and_law(own: Path) -> None:
-    variant, records = variant_of(own)
+    variant, records = variant_class(own)
     check_variant(variant, records, executors=EXECUTORS, parties=4)
     assert len(EXECUTORS) == 4
     assert variant.randomizer.epsilon == pytest.approx(math.log(3), rel=1e-12)
@@ -348,7 +348,7 @@ def test_who_understates_its_epsilon_is_refused(understated: Path, tmp_path: Pat
     assert attacked.code == 1
     assert HALVED in attacked.err
     honest = written(tmp_path, "honest", OUE)
-    variant, records = variant_of(honest)
+    variant, records = variant_class(honest)
     with pytest.raises(AssertionError, match=f"the variant does not run: .*{re.escape(HALVED)}"):
         check_variant(
             find_variant(f"{understated}:Own")(survey=variant.survey), records, executors=EXECUTORS
@@ -380,6 +380,6 @@ def test_a_pair_that_does_not_dominate_is_refused(weakened: Path, tmp_path: Path
     at_delta = sottovoce(*audit, "--json").json["privacy"]["at_delta"]
     assert at_delta["exact"] is None
     assert BELOW in at_delta["missing"]
-    variant, records = variant_of(weakened)
+    variant, records = variant_class(weakened)
     with pytest.raises(AssertionError, match=f"the ledger: {re.escape(BELOW)}"):
         check_variant(variant, records, executors=EXECUTORS, parties=4)

@@ -43,7 +43,8 @@ from protocol.transcript.verification import Verification
 from scenarios import open_transcript
 from scenarios.surveys.answering import Answered
 from scenarios.surveys.endings import TURNED_AWAY
-from scenarios.surveys.holding.aggregating import abandon_survey, aggregate_survey, make_ready
+from scenarios.surveys.holding.aggregating import aggregate_survey
+from scenarios.surveys.holding.attempts import abandon_survey, make_ready
 from scenarios.surveys.members import read_member, tls_context
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.programs import Program

@@ -20,7 +20,7 @@ from protocol.variants import BUILT_IN
 from protocol.variants.reports import reports as reports_of
 from scenarios import read_plan, read_records
 from scenarios.surveys.answering import Answered
-from scenarios.surveys.holding.aggregating import abandon_survey
+from scenarios.surveys.holding.attempts import abandon_survey
 from scenarios.surveys.members import read_member
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.survey_folders import (

@@ -29,7 +29,7 @@ from protocol.transcript.receipts import Receipt, encode_receipt
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.resuming import Past, catch_up
 from protocol.wire.codec import decode_envelope
-from scenarios.surveys.holding.aggregating import ABANDONED
+from scenarios.surveys.holding.attempts import ABANDONED
 from scenarios.surveys.holding.waiting import GRAIN
 from tests.system.pages.schedule import CLOSES, Down, Lie, Withdrawn
 from tests.transports.web.places import PAGE

@@ -1,4 +1,4 @@
-"""A question of a form, and what a plan makes of it: no answer has been given yet."""
+"""A question of a form, and its proposal in a plan, before any answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from scenarios.data.own_tables.proposals.columns import (
     Proposed,
     Words,
     left_out,
-    of_scale,
+    scale_decision,
     with_no_answer,
     worded,
 )
@@ -32,7 +32,7 @@ from scenarios.data.own_tables.proposals.wordings import ordered_scale
 from scenarios.data.own_tables.question import NOT_TICKED_OR_TICKED, Question, named_bins
 
 _SINGLE = 12
-"""The most whole numbers each of which is a category."""
+"""Maximum number of whole numbers that become a category each."""
 
 _MOST_MONTHS = 12 * 1000
 _NICE = (1, 2, 5)
@@ -42,8 +42,8 @@ class Choice(NamedTuple):
     """A choice of a question.
 
     Args:
-        name: that data have.
-        label: that people read; empty if there is none.
+        name: name in the data.
+        label: text for people; empty if there is none.
     """
 
     name: str
@@ -54,12 +54,12 @@ class Asked(NamedTuple):
     """A question of a form.
 
     Args:
-        name: of its column in the data.
+        name: the column's name in the data.
         ask: the question as people read it; empty if there is none.
-        hint: what explains it.
+        hint: explanation of the question.
         required: whether everybody has to answer.
         condition: on which it is asked; empty if it always is.
-        remarks: what else a person has to decide.
+        remarks: further decisions for a person.
     """
 
     name: str
@@ -88,9 +88,9 @@ class Asked(NamedTuple):
             question = replace(question, ordinal=True)
         question = self._optional(question)
         if is_scale:
-            decisions.append(of_scale(question, f"{labels[0]!r} to {labels[-1]!r}", 0))
+            decisions.append(scale_decision(question, f"{labels[0]!r} to {labels[-1]!r}", 0))
         named = {each.name: each.label for each in choices if each.label}
-        return self._proposed(question, named, decisions)
+        return self._propose(question, named, decisions)
 
     def boxes(
         self, choices: Sequence[Choice], limits: Limits, columns: Sequence[str] = ()
@@ -98,10 +98,10 @@ class Asked(NamedTuple):
         """The proposal where any of some choices may be ticked.
 
         Args:
-            choices: what can be ticked.
+            choices: the boxes that can be ticked.
             limits: to their number.
-            columns: of each choice, with 1 where it is ticked and 0 where not; without any, one
-                column lists the names of those that are, with blanks between.
+            columns: a column for each choice, with 1 if it is ticked and 0 if not. Without them,
+                one column lists the ticked names, separated by blanks.
         """
         if len(choices) > limits.most:
             return self.not_asked(f"{len(choices)} boxes; --most {limits.most} allows fewer")
@@ -131,7 +131,7 @@ class Asked(NamedTuple):
             group = Group(attributes=names, ask=self.ask or self.name, help=self.hint)
         said = f"{len(asked)} boxes, an attribute for each; an empty cell is a box not ticked"
         change = "Delete an attribute that you do not need: each takes its part of epsilon."
-        decisions = (Decision(Matter.ANSWERS, said, 0, change), *self._decisions())
+        decisions = (Decision(Matter.ANSWERS, said, 0, change), *self._general_decisions())
         return Proposed(self.name, asked, (), decisions, Words(wordings, group))
 
     def number(
@@ -157,7 +157,7 @@ class Asked(NamedTuple):
             if len(categories) < 2:
                 return self.not_asked(f"a number from {between}")
             question = self._optional(Question(name=self.name, categories=categories, ordinal=True))
-            return self._proposed(question, {}, [of_scale(question, between, 0)])
+            return self._propose(question, {}, [scale_decision(question, between, 0)])
         edges = _even_edges(low, high, limits.ranges, whole=whole)
         if not edges:
             return self.not_asked(f"a number from {between}; to ask it, write its edges")
@@ -166,7 +166,7 @@ class Asked(NamedTuple):
         said = f"{between}, {cut}; no answer was looked at"
         change = "For other ranges change edges, and delete categories."
         decision = Decision(Matter.ANSWERS, said, 0, change)
-        return self._proposed(self._optional(question), {}, [decision])
+        return self._propose(self._optional(question), {}, [decision])
 
     def date(
         self, low: datetime.date | None, high: datetime.date | None, limits: Limits
@@ -199,7 +199,7 @@ class Asked(NamedTuple):
         said = f"dates from {low} to {high}, cut into {len(firsts) + 1} ranges of {unit.name}s"
         change = "For other ranges change edges, and delete categories."
         decision = Decision(Matter.ANSWERS, said, 0, change)
-        return self._proposed(self._optional(question), {}, [decision])
+        return self._propose(self._optional(question), {}, [decision])
 
     @property
     def _is_optional(self) -> bool:
@@ -208,17 +208,16 @@ class Asked(NamedTuple):
     def _optional(self, question: Question) -> Question:
         return with_no_answer(question) if self._is_optional else question
 
-    def _proposed(
+    def _propose(
         self,
         question: Question,
         labels: Mapping[str, str],
         decisions: Sequence[Decision],
     ) -> Proposed:
         words = worded(question, self.ask, self.hint, labels)
-        return Proposed(self.name, (question,), (), (*decisions, *self._decisions()), words)
+        return Proposed(self.name, (question,), (), (*decisions, *self._general_decisions()), words)
 
-    def _decisions(self) -> list[Decision]:
-        """Decisions that do not depend on the kind of answer."""
+    def _general_decisions(self) -> list[Decision]:
         found = []
         if self.condition:
             said = f"asked only if {shown(self.condition)}; a plan asks everybody"
@@ -231,7 +230,7 @@ def references(pattern: re.Pattern[str], texts: Iterable[str]) -> tuple[Decision
     """The decision about words that refer to other answers, where they do.
 
     Args:
-        pattern: of a reference.
+        pattern: pattern of a reference.
         texts: words of a question.
     """
     found = sorted({each for text in texts for each in pattern.findall(text)})
@@ -242,7 +241,7 @@ def references(pattern: re.Pattern[str], texts: Iterable[str]) -> tuple[Decision
 
 
 def _even_edges(low: float, high: float, most: int, *, whole: bool) -> tuple[float, ...]:
-    """Short numbers between ranges of about one width, of which there are no more than this."""
+    """Edges with few digits of at most so many ranges of about equal width."""
     raw = (high - low) / most
     power = 10.0 ** math.floor(math.log10(raw)) if 0 < raw < math.inf else 0.0
     if not power:

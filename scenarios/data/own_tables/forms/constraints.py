@@ -19,12 +19,12 @@ _DATE = re.compile(r"date\(\s*['\"]([0-9]{4}-[0-9]{2}-[0-9]{2})['\"]\s*\)")
 
 
 def number(text: str) -> float | None:
-    """The number that a text is; None if it is something else."""
+    """The number in a text; None if it is not a number."""
     return number_in(text.strip(), ".")
 
 
 def day(text: str) -> datetime.date | None:
-    """The day that a text names, as ``date('2000-01-31')``; None if it is something else."""
+    """The day in a text such as ``date('2000-01-31')``; None if it is not a day."""
     found = _DATE.fullmatch(text.strip())
     return None if found is None else date_in(found[1], USUAL_ORDER)
 
@@ -45,7 +45,7 @@ def bounds(
     if re.search(r"\b(or|not|if)\b", constraint):
         return None, None
     for part in re.split(r"\band\b", " ".join(constraint.split())):
-        sign, other = _compared(part)
+        sign, other = _parse_comparison(part)
         limit = parse(other)
         if limit is None:
             continue
@@ -55,8 +55,8 @@ def bounds(
     return max(lows, default=None), min(highs, default=None)
 
 
-def _compared(part: str) -> tuple[str, str]:
-    """Comparison of the answer, and with what; empty texts if there is none."""
+def _parse_comparison(part: str) -> tuple[str, str]:
+    """The operator and the number in a comparison with the answer; empty texts if there is none."""
     text = part.strip().lstrip("( ")
     while text.endswith(")") and text.count(")") > text.count("("):
         text = text[:-1].rstrip()

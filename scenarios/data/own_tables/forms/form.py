@@ -1,4 +1,4 @@
-"""A questionnaire that another program holds, with what is proposed for its questions."""
+"""A questionnaire of another program, with proposals for its questions."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Form(NamedTuple):
     """A questionnaire.
 
     Args:
-        source: its file.
-        title: of it; empty if it has none.
+        source: path of the form.
+        title: title of the form; empty if it has none.
         language: the tag of the language in which it is proposed.
-        columns: what is proposed for each question.
+        columns: a proposal for each question.
     """
 
     source: str
@@ -35,7 +35,7 @@ def language_tag(language: str | None) -> str:
     """The tag of a language for which a person has given one.
 
     Raises:
-        UsageError: it is not a tag.
+        UsageError: the text is not a tag.
     """
     if language is None:
         return UNKNOWN
@@ -45,7 +45,7 @@ def language_tag(language: str | None) -> str:
 
 
 def tag_in(language: str) -> str:
-    """The tag in the name of a language, such as ``English (en)``, or the name if it is one."""
+    """The tag in the name of a language, such as ``English (en)``; or the name if it is a tag."""
     named = re.search(rf"\(\s*({_TAG})\s*\)\s*$", language)
     if named is not None:
         return named[1]

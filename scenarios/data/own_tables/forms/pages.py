@@ -19,14 +19,14 @@ from scenarios.errors import install_command
 _WORKBOOKS = (".xlsx", ".xlsm")
 _ARCHIVE = b"PK\x03\x04"
 _MOST_ROWS, _MOST_COLUMNS = 1 << 20, 1 << 10
-"""The most rows that spreadsheets have, and more columns than a form has."""
+"""Maximum number of rows and columns: those of spreadsheets, and more than any form has."""
 
 
 class Row(NamedTuple):
     """A row of a sheet that is not empty.
 
     Args:
-        number: its number in the sheet, from 1; the names of the columns have one too.
+        number: row number in the sheet, from 1, counting the row of column names.
         cells: tidied, by column; no empty ones.
     """
 
@@ -34,7 +34,7 @@ class Row(NamedTuple):
     cells: Mapping[str, str]
 
     def __call__(self, column: str) -> str:
-        """The cell in a column, the empty text where there is none."""
+        """The cell in a column; empty if there is none."""
         return self.cells.get(column, "")
 
 
@@ -42,10 +42,10 @@ class Page(NamedTuple):
     """A sheet.
 
     Args:
-        source: what errors call it.
+        source: name of the sheet in errors.
         name: the end of that, where the form is named already.
         columns: names.
-        rows: those that are not empty.
+        rows: all rows that are not empty.
     """
 
     source: str
@@ -75,7 +75,7 @@ Rename = Callable[[str], str]
 
 
 def is_workbook(path: Path) -> bool:
-    """Return whether a file is a workbook, by its name and by how it begins."""
+    """Check whether a file is a workbook, by its name and its first bytes."""
     if path.suffix.lower() not in _WORKBOOKS or not path.is_file():
         return False
     with path.open("rb") as file:
@@ -86,7 +86,7 @@ def text_page(path: Path, rename: Rename) -> Page:
     """A CSV file as a page.
 
     Raises:
-        UsageError: it is not a table.
+        UsageError: the file is not a table.
     """
     sheet = text_sheet(path, Format())
     blocks = sheet.blocks(sheet.names)
@@ -100,9 +100,8 @@ def workbook_pages(path: Path, wanted: Iterable[str], rename: Rename) -> dict[st
     Formulas count with the values that were stored with them.
 
     Args:
-        path: of the workbook.
         wanted: names of sheets, in lower case.
-        rename: of columns.
+        rename: gives a column its usual name.
 
     Raises:
         UsageError: openpyxl is not installed, the file is not a workbook, or a sheet names a column
@@ -111,7 +110,7 @@ def workbook_pages(path: Path, wanted: Iterable[str], rename: Rename) -> dict[st
     """
     openpyxl = _load_openpyxl(path)
     try:
-        # Of what a workbook has beside cells, such as rules for them, openpyxl warns.
+        # openpyxl warns of parts other than cells, such as validation rules.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             book = openpyxl.load_workbook(path, read_only=True, data_only=True, keep_links=False)
@@ -143,9 +142,9 @@ def _load_openpyxl(path: Path) -> Any:
 def _workbook_page(path: Path, sheet: Any, rename: Rename) -> Page:
     name = f"sheet {sheet.title!r}"
     source = f"{path}, {name}"
-    sheet.reset_dimensions()  # Some programs write others than those of the cells.
+    sheet.reset_dimensions()  # Some programs write wrong dimensions.
     cells = sheet.iter_rows(max_row=_MOST_ROWS, values_only=True)
-    rows = enumerate(([*map(_text, row[:_MOST_COLUMNS])] for row in cells), 1)
+    rows = enumerate(([*map(_cell_text, row[:_MOST_COLUMNS])] for row in cells), 1)
     for _, header in rows:
         if any(header):
             return _page(source, name, [rename(each) if each else "" for each in header], rows)
@@ -159,10 +158,12 @@ def _page(
     for place, column in enumerate(columns):
         if column and places.setdefault(column, place) != place:
             raise UsageError(f"{source}: two columns are called {shown(column)}")
-    return Page(source, name, (*places,), (*_filled(places, rows),))
+    return Page(source, name, (*places,), (*_filled_rows(places, rows),))
 
 
-def _filled(places: Mapping[str, int], rows: Iterable[tuple[int, Sequence[str]]]) -> Iterator[Row]:
+def _filled_rows(
+    places: Mapping[str, int], rows: Iterable[tuple[int, Sequence[str]]]
+) -> Iterator[Row]:
     for number, row in rows:
         cells = {
             name: row[place] for name, place in places.items() if place < len(row) and row[place]
@@ -171,8 +172,7 @@ def _filled(places: Mapping[str, int], rows: Iterable[tuple[int, Sequence[str]]]
             yield Row(number, cells)
 
 
-def _text(value: object) -> str:
-    """The value of a cell as a person writes it."""
+def _cell_text(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):

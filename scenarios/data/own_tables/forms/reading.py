@@ -16,8 +16,8 @@ def is_form(path: Path, names: Sequence[str] = ()) -> bool:
     """Return whether a file is a form, not a table of answers.
 
     Args:
-        path: of the file, or of a folder.
-        names: of its columns, if it is a table.
+        path: path of a file or a folder.
+        names: column names, if it is a table.
     """
     return path.is_dir() or is_workbook(path) or is_survey(path, names) or is_dictionary(names)
 
@@ -26,12 +26,12 @@ def form_in(path: Path, limits: Limits, language: str | None = None) -> Form:
     """The form in a file, or in a folder.
 
     Args:
-        path: the same, for which ``is_form``.
+        path: path of a form, as accepted by ``is_form``.
         limits: to what is proposed.
-        language: of its labels; by default that of the form.
+        language: language of the labels; by default the form's own.
 
     Raises:
-        UsageError: it is malformed, or it lacks the language.
+        UsageError: the form is malformed, or lacks the language.
     """
     if path.is_dir() or is_workbook(path) or path.name.lower() == "survey.csv":
         return xlsform(path, limits, language)

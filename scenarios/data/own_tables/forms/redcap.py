@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -63,38 +62,37 @@ _REFERENCE = re.compile(r"\[[a-z][a-z0-9_]*\]")
 
 
 def is_dictionary(names: Sequence[str]) -> bool:
-    """Return whether columns are those of a data dictionary."""
-    return {_NAME, _TYPE, _CHOICES} <= {*map(_renamed, names)}
+    """Check for the columns of a data dictionary."""
+    return {_NAME, _TYPE, _CHOICES} <= {*map(_usual_name, names)}
 
 
 def redcap_dictionary(path: Path, limits: Limits, language: str | None = None) -> Form:
     """The form in a data dictionary.
 
     Args:
-        path: of the CSV file.
         limits: to what is proposed.
         language: the tag of that of its labels.
 
     Raises:
-        UsageError: it is malformed, says in which row and column.
+        UsageError: the dictionary is malformed; the message gives row and column.
     """
     tag = language_tag(language)
-    page = text_page(path, _renamed)
+    page = text_page(path, _usual_name)
     seen = set[str]()
     for row in page.rows:
         if row(_NAME) in seen:
             raise page.error(row, _NAME, f"{shown(row(_NAME))} is there twice")
         seen.add(row(_NAME))
-    columns = [_proposed(page, row, limits) for row in page.rows[1:]]
+    columns = [_propose(page, row, limits) for row in page.rows[1:]]
     first = [left_out(row(_NAME), "the number of the record", 0) for row in page.rows[:1]]
     return Form(str(path), "", tag, (*first, *columns))
 
 
-def _renamed(column: str) -> str:
+def _usual_name(column: str) -> str:
     return _RENAMED.get(column.lower(), column)
 
 
-def _proposed(page: Page, row: Row, limits: Limits) -> Proposed:
+def _propose(page: Page, row: Row, limits: Limits) -> Proposed:
     name, kind = row(_NAME), row(_TYPE).lower()
     if not name:
         raise page.error(row, _NAME, "is empty")
@@ -110,27 +108,27 @@ def _proposed(page: Page, row: Row, limits: Limits) -> Proposed:
     if kind == "text" and not row(_VALIDATION):
         return left_out(name, _LEFT_OUT["notes"], 0)
     if kind == "text":
-        return _validated(row, _asked(row), limits)
+        return _propose_validated(row, _make_asked(row), limits)
     if kind == "slider":
         given = (number_in(row(column), ".") for column in (_MIN, _MAX))
         low, high = (
             usual if number is None else number
             for usual, number in zip(_SLIDER, given, strict=True)
         )
-        return _asked(row).number(low, high, limits, whole=True)
+        return _make_asked(row).number(low, high, limits, whole=True)
     choices = _FIXED.get(kind) or _choices(page, row)
-    asked = _asked(row, [each.label for each in choices])
+    asked = _make_asked(row, [each.label for each in choices])
     if kind == "checkbox":
-        columns = [f"{name}___{_exported(each.name)}" for each in choices]
+        columns = [f"{name}___{_column_ending(each.name)}" for each in choices]
         return asked.boxes(choices, limits, columns)
     return asked.choices(choices, limits)
 
 
-def _validated(row: Row, asked: Asked, limits: Limits) -> Proposed:
-    """The proposal for a text of which REDCap checks that it is a number or a date."""
+def _propose_validated(row: Row, asked: Asked, limits: Limits) -> Proposed:
+    """The proposal for a text that REDCap validates as a number or a date."""
     kind = row(_VALIDATION).lower()
     if kind.startswith(("date_", "datetime_")):
-        first, last = (_date(row(column)) for column in (_MIN, _MAX))
+        first, last = (date_in(row(column), USUAL_ORDER) for column in (_MIN, _MAX))
         return asked.date(first, last, limits)
     if kind.endswith("comma_decimal"):
         return asked.not_asked("a number with a decimal comma; to ask it, write its edges")
@@ -140,11 +138,7 @@ def _validated(row: Row, asked: Asked, limits: Limits) -> Proposed:
     return asked.not_asked(f"text of the kind {kind}, which may identify people")
 
 
-def _date(text: str) -> datetime.date | None:
-    return date_in(text, USUAL_ORDER)
-
-
-def _asked(row: Row, labels: Sequence[str] = ()) -> Asked:
+def _make_asked(row: Row, labels: Sequence[str] = ()) -> Asked:
     ask, hint = (_plain(row(column)) for column in (_LABEL, _NOTE))
     return Asked(
         row(_NAME),
@@ -176,11 +170,10 @@ def _choices(page: Page, row: Row) -> list[Choice]:
     return choices
 
 
-def _exported(code: str) -> str:
+def _column_ending(code: str) -> str:
     """A code as it ends the name of a column: in small letters, with ``_`` for ``-`` and ``.``."""
     return re.sub("[^a-z0-9_]", "", re.sub("[-.]", "_", code.lower()))
 
 
 def _plain(text: str) -> str:
-    """A label without the tags of a page."""
     return " ".join(_TAG.sub(" ", text).split())

@@ -110,16 +110,16 @@ _REFERENCE = re.compile(r"\$\{[^}]*\}")
 
 def is_survey(path: Path, names: Sequence[str]) -> bool:
     """Return whether a CSV file with these columns is the sheet ``survey`` of a form."""
-    return path.name.lower() == "survey.csv" and {"type", "name"} <= {*map(_renamed, names)}
+    return path.name.lower() == "survey.csv" and {"type", "name"} <= {*map(_usual_name, names)}
 
 
 def xlsform(path: Path, limits: Limits, language: str | None = None) -> Form:
     """The form in a workbook, in a folder of CSV files, or in ``survey.csv`` and files beside it.
 
     Args:
-        path: of the workbook, the folder or the file.
+        path: path of the workbook, the folder or the file.
         limits: to what is proposed.
-        language: of its labels, as the form calls it or by its tag; by default that of the form.
+        language: language of the labels, by name or tag; by default the form's own.
 
     Raises:
         UsageError: it is malformed, says in which sheet, row and column; or it lacks the language.
@@ -134,25 +134,24 @@ def xlsform(path: Path, limits: Limits, language: str | None = None) -> Form:
     lists = {} if choices is None else _lists(choices, spoken, settings)
     title = settings[0]("form_title") if settings else ""
     reader = _Reader(survey, choices, lists, spoken, limits)
-    usual = spoken or _default(settings)
+    usual = spoken or _default_language(settings)
     tag = tag_in(usual) if usual else language_tag(language)
     return Form(str(path), title, tag, tuple(reader.proposals()))
 
 
 def _pages(path: Path) -> dict[str, Page]:
-    """The sheets of a form by name."""
     if is_workbook(path):
-        return workbook_pages(path, _SHEETS, _renamed)
+        return workbook_pages(path, _SHEETS, _usual_name)
     folder = path if path.is_dir() else path.parent
     files = {each.name.lower(): each for each in sorted(folder.glob("*.csv"))}
     if "survey.csv" not in files:
         raise UsageError(f"{path}: no file survey.csv in this folder; expected an XLSForm")
     found = {name: files[f"{name}.csv"] for name in _SHEETS if f"{name}.csv" in files}
-    return {name: text_page(file, _renamed) for name, file in found.items()}
+    return {name: text_page(file, _usual_name) for name, file in found.items()}
 
 
-def _renamed(column: str) -> str:
-    """The name of a column in one spelling, its language kept: ``label::English (en)``."""
+def _usual_name(column: str) -> str:
+    """The usual spelling of a column's name, with its language: ``label::English (en)``."""
     lower = column.lower()
     if lower in _RENAMED:
         return _RENAMED[lower]
@@ -168,14 +167,14 @@ def _renamed(column: str) -> str:
 def _language(
     path: Path, pages: Mapping[str, Page], settings: Sequence[Row], wanted: str | None
 ) -> str:
-    """The language of the labels, as the columns call it; empty for those without one.
+    """The language of the labels, as the columns name it; empty for labels without a language.
 
     Raises:
         UsageError: the form does not have the one that is wanted.
     """
     named = [name for page in pages.values() for name in page.columns]
     there = [*dict.fromkeys(name[7:] for name in named if name.startswith("label::"))]
-    usual = _default(settings)
+    usual = _default_language(settings)
     if wanted is None:
         if usual in there:
             return usual
@@ -190,18 +189,17 @@ def _language(
     raise UsageError(f"{path}: no language {shown(wanted)}; it has {listed(there or [usual])}")
 
 
-def _default(settings: Sequence[Row]) -> str:
-    """The language in which a form is shown unless another is chosen; empty if it names none."""
+def _default_language(settings: Sequence[Row]) -> str:
     return settings[0]("default_language") if settings else ""
 
 
-def _spoken(row: Row, column: str, language: str) -> str:
-    """The words in a row in a language; where they lack, those without a language."""
+def _text_in(row: Row, column: str, language: str) -> str:
+    """A row's text in a language, or else its text without a language."""
     return (row(f"{column}::{language}") if language else "") or row(column)
 
 
 def _lists(page: Page, language: str, settings: Sequence[Row]) -> dict[str, list[Choice]]:
-    """The choices of each list.
+    """The choices of each list, by name.
 
     Raises:
         UsageError: a choice without a list or a name, or two of one list with the same name.
@@ -221,7 +219,7 @@ def _lists(page: Page, language: str, settings: Sequence[Row]) -> dict[str, list
                 continue
             said = f"list {shown(row('list_name'))} has {shown(row('name'))} twice"
             raise page.error(row, "name", said)
-        choices.append(Choice(row("name"), _spoken(row, "label", language)))
+        choices.append(Choice(row("name"), _text_in(row, "label", language)))
     return lists
 
 
@@ -230,7 +228,7 @@ class _Type(NamedTuple):
 
     Args:
         name: in one spelling.
-        about: what follows it, such as the name of a list.
+        about: the rest of the cell, such as the name of a list.
         has_other: whether another answer may be written.
     """
 
@@ -252,8 +250,6 @@ def _type(text: str) -> _Type:
 
 
 class _Reader:
-    """Goes through the questions of a form."""
-
     def __init__(
         self,
         page: Page,
@@ -271,11 +267,6 @@ class _Reader:
         self._named = set[str]()
 
     def proposals(self) -> Iterator[Proposed]:
-        """Proposals for each question.
-
-        Raises:
-            UsageError: a row that is malformed.
-        """
         for row in self._page.rows:
             if row("disabled").lower() in _YES or not (row("type") or row("name")):
                 continue
@@ -316,7 +307,7 @@ class _Reader:
         if not name:
             raise self._page.error(row, "name", "is empty")
         if name.casefold() in self._named:
-            # Groups may have questions of one name, which data have with those of the groups.
+            # Groups may share names of questions; data then prefix the names of the groups.
             name = "/".join((*(each("name") for each in self._groups), name))
         if name.casefold() in self._named:
             raise self._page.error(row, "name", f"{shown(name)} is there twice")
@@ -327,8 +318,8 @@ class _Reader:
             return self._select(row, name, kind)
         if kind.name in _DATES:
             first, last = bounds(row("constraint"), day)
-            return self._asked(row, name).date(first, last, self._limits)
-        asked = self._asked(row, name)
+            return self._make_asked(row, name).date(first, last, self._limits)
+        asked = self._make_asked(row, name)
         if kind.name == "range":
             low, high, step = (self._parameter(row, *each) for each in _RANGE.items())
             whole = low.is_integer() and step.is_integer()
@@ -338,7 +329,7 @@ class _Reader:
         return asked.number(lowest, highest, self._limits, whole=whole)
 
     def _parameter(self, row: Row, name: str, usual: float) -> float:
-        """A number among the parameters of a row."""
+        """A number among the parameters of a row, such as ``start=1 end=10``."""
         found = re.search(rf"(?:^|[\s,;]){name}\s*=\s*([^\s,;]+)", row("parameters").lower())
         if found is None:
             return usual
@@ -351,7 +342,7 @@ class _Reader:
         choices = [*self._list(row, kind)]
         if kind.has_other and all(each.name != _OTHER.name for each in choices):
             choices.append(_OTHER)
-        asked = self._asked(row, name, [each.label for each in choices])
+        asked = self._make_asked(row, name, [each.label for each in choices])
         if kind.name == "select_one":
             return asked.choices(choices, self._limits)
         for each in choices:
@@ -361,7 +352,7 @@ class _Reader:
         return asked.boxes(choices, self._limits)
 
     def _list(self, row: Row, kind: _Type) -> Sequence[Choice]:
-        """The choices of a question.
+        """The choices of the list that a question names.
 
         Raises:
             UsageError: there is no such list.
@@ -382,8 +373,8 @@ class _Reader:
             f"such list; lists: {', '.join(self._lists) or 'none'}",
         )
 
-    def _asked(self, row: Row, name: str, labels: Sequence[str] = ()) -> Asked:
-        ask, hint = (_spoken(row, column, self._language) for column in _SPOKEN)
+    def _make_asked(self, row: Row, name: str, labels: Sequence[str] = ()) -> Asked:
+        ask, hint = (_text_in(row, column, self._language) for column in _SPOKEN)
         remarks = references(_REFERENCE, (ask, hint, *labels))
         if row("choice_filter"):
             said = "its choices depend on another answer; a plan offers all of them"

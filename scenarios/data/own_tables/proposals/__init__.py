@@ -1,1 +1,1 @@
-"""Proposals for single columns of a person's own table."""
+"""Proposals for single columns of a user's own table."""

@@ -1,4 +1,4 @@
-"""Numbers among answers that are none: -9, 99 or 8888, where nobody answered."""
+"""Codes for a missing answer among numbers, such as -9, 99 or 8888."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ def is_code(number: float) -> bool:
 
 
 def far_codes(counts: Counter[float]) -> list[float]:
-    """Those numbers of a column that are such codes and far from the others, rising.
+    """Numbers of a column that are such codes and far from the others, ascending.
 
     Args:
-        counts: how often each number is there.
+        counts: frequency of each number.
     """
     below = sorted(number for number in counts if number < 0)
     others = Counter({number: counts[number] for number in counts if number >= 0})
     is_scale = bool(below) and -below[0] == max(others, default=0)
     if len(others) > 1 and not is_scale and len(below) <= _MOST_BELOW and all(map(is_code, below)):
-        return [*below, *_above(others)]
+        return [*below, *_codes_at_end(others)]
     mirrored = Counter({-number: times for number, times in counts.items()})
-    low = [-number for number in _above(mirrored)]
-    return [*reversed(low), *_above(counts)]
+    low = [-number for number in _codes_at_end(mirrored)]
+    return [*reversed(low), *_codes_at_end(counts)]
 
 
-def _above(counts: Counter[float]) -> list[float]:
-    """The codes at the upper end, rising."""
+def _codes_at_end(counts: Counter[float]) -> list[float]:
+    """Codes at the upper end, in ascending order."""
     ordered = sorted(counts)
     start = len(ordered)
     while start and ordered[start - 1] > 0 and is_code(ordered[start - 1]):
@@ -56,7 +56,7 @@ def _above(counts: Counter[float]) -> list[float]:
 
 
 def _is_far(counts: Counter[float], below: Sequence[float], codes: Sequence[float]) -> bool:
-    """Return whether codes are far above the other numbers, more than these are from each other."""
+    """Check whether the gap before the codes exceeds all gaps among the other numbers."""
     times = sum(counts[code] for code in codes)
     gap = codes[0] - below[-1]
     if times < max(2, counts.total() / 1000):

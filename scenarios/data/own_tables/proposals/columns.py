@@ -12,20 +12,20 @@ from msgspec.structs import replace
 from protocol.errors import SurveyError
 from protocol.surveys.survey import Attribute
 from protocol.surveys.texts import Group, Wording
-from scenarios.data.own_tables.question import Question, alike
+from scenarios.data.own_tables.question import Question, normalize
 from scenarios.wording.formatting import some
 
 NO_ANSWER, OTHER = "no answer", "other"
 """Names of categories that no cell names."""
 
 LISTED = 12
-"""The most answers that are named of many."""
+"""Maximum number of listed answers."""
 
 FEW_ROWS, FEW_TEXTS = 20, 12
-"""In how many rows all answers may differ, and how many texts may be among numbers or dates."""
+"""Maximum number of rows with different answers, and of texts among numbers or dates."""
 
 MANY = 0.2
-"""Of what share of a column's rows it is said that they are many to be joined."""
+"""Share of a column's rows from which joining them is worth a remark."""
 
 
 class Limits(NamedTuple):
@@ -38,18 +38,18 @@ class Limits(NamedTuple):
 
     @property
     def ranges(self) -> int:
-        """The most ranges that a column is cut into, beside which there is room for no answer."""
+        """Maximum number of ranges of a column, without the category for no answer."""
         return min(self.bins, self.most - 1)
 
 
 class Answers(NamedTuple):
-    """The cells of a column: how often each answer is there, tidied, and each cell for none.
+    """Cells of a column: frequencies of tidied answers, and of cells for no answer.
 
     Args:
-        counts: of answers.
-        missing: of cells for no answer; the empty text is that of empty ones.
-        respelt: of answers that are there in other spellings too, which differ by blanks or by
-            Unicode's ways to write the same, in how many rows.
+        counts: frequency of each answer.
+        missing: frequency of each cell for no answer; the empty text stands for empty cells.
+        respelt: number of rows with other spellings of each answer, which differ by blanks or
+            Unicode form.
     """
 
     counts: Counter[str]
@@ -67,7 +67,7 @@ class Answers(NamedTuple):
 
 
 class Matter(IntEnum):
-    """The matters that a person decides, those first that change what answers are taken for."""
+    """Kinds of decisions; those that change the meaning of answers come first."""
 
     ANSWERS = 0
     LEFT_OUT = 1
@@ -78,10 +78,10 @@ class Decision(NamedTuple):
     """One thing that a person has to decide about a column.
 
     Args:
-        matter: what it is about.
-        said: what was found, and what is proposed.
-        rows: how many it concerns; 0 for a question that nobody has answered yet.
-        change: how the plan is changed where that does not fit.
+        matter: kind of decision.
+        said: the finding, and the proposal that follows.
+        rows: number of rows concerned; 0 for a question without answers so far.
+        change: the change to make in the plan if the proposal does not fit.
     """
 
     matter: Matter
@@ -94,7 +94,7 @@ class Words(NamedTuple):
     """The words of a column's questions, as people read them.
 
     Args:
-        wordings: of questions.
+        wordings: wordings of questions, by language.
         group: the heading over them, if they are boxes to tick.
     """
 
@@ -106,12 +106,12 @@ class Proposed(NamedTuple):
     """A proposal for a column.
 
     Args:
-        column: its name.
-        questions: what to ask; none if the column is better left out, several of one that lists
-            what was ticked.
-        notes: what was found, a line each.
-        decisions: what a person has to decide.
-        words: of the questions; None where names stand.
+        column: the column's name.
+        questions: the proposed questions: none for a column to leave out, several for a column that
+            lists ticked answers.
+        notes: findings, one per line.
+        decisions: decisions for a person.
+        words: wording of the questions; None to use their names.
     """
 
     column: str
@@ -121,7 +121,7 @@ class Proposed(NamedTuple):
     words: Words | None = None
 
     def after(self, notes: Sequence[str], decisions: Sequence[Decision] = ()) -> Proposed:
-        """The same, with something said before it."""
+        """The same proposal with further notes before its own."""
         return self._replace(notes=(*notes, *self.notes), decisions=(*decisions, *self.decisions))
 
 
@@ -133,8 +133,7 @@ def left_out(column: str, why: str, rows: int, notes: Sequence[str] = ()) -> Pro
 
 
 def with_missing(question: Question, answers: Answers) -> Question:
-    """The question with a category for no answer, if somebody gave none: it has no place in the
-    order of the others."""
+    """The question with a category for no answer if there are such cells; it is unordered then."""
     return with_no_answer(question) if answers.missing or question.missing_cells else question
 
 
@@ -148,12 +147,12 @@ def with_no_answer(question: Question) -> Question:
 def with_other(
     question: Question, joined: Counter[str], rows: int, what: str = ""
 ) -> tuple[Question, Decision]:
-    """The question with a category for further answers, and what is lost by that.
+    """The question with a category for other answers, and a decision on what that loses.
 
     Args:
         question: without it.
         joined: the further answers.
-        rows: how many have an answer.
+        rows: number of rows with an answer.
         what: they are.
     """
     other = unused(OTHER, question.categories)
@@ -171,13 +170,12 @@ def with_other(
     )
 
 
-def of_scale(question: Question, ends: str, rows: int) -> Decision:
+def scale_decision(question: Question, ends: str, rows: int) -> Decision:
     """The decision about answers that seem to have an order.
 
     Args:
-        question: as it is asked.
         ends: the first answer to the last one.
-        rows: how many have an answer.
+        rows: number of rows with an answer.
     """
     if question.ordinal:
         said = f"{ends}: taken for an ordered scale"
@@ -192,10 +190,9 @@ def worded(question: Question, ask: str, hint: str, labels: Mapping[str, str]) -
     """The words of a question; None where there are none.
 
     Args:
-        question: as it is asked.
-        ask: its text.
-        hint: what explains it.
-        labels: of categories, as far as they have any.
+        ask: text of the question.
+        hint: explanation of the question.
+        labels: labels of categories, as far as they have any.
     """
     if not ask and not labels:
         return None
@@ -212,7 +209,7 @@ def worded(question: Question, ask: str, hint: str, labels: Mapping[str, str]) -
 
 def unused(name: str, categories: Sequence[str]) -> str:
     """A name for a further category, unlike all the others."""
-    while alike(name) in map(alike, categories):
+    while normalize(name) in map(normalize, categories):
         name = f"({name})"
     return name
 

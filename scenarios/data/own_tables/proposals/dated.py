@@ -31,8 +31,8 @@ _FAR = 5 * 365
 _PILED = 5
 
 
-def of_dates(name: str, answers: Answers, limits: Limits) -> Proposed | None:
-    """The proposal for a column of dates; None if it is not one."""
+def propose_dates(name: str, answers: Answers, limits: Limits) -> Proposed | None:
+    """The proposal for a column of dates; None for other columns."""
     counts = answers.counts
     orders = _orders(counts)
     if not orders:
@@ -68,14 +68,14 @@ def of_dates(name: str, answers: Answers, limits: Limits) -> Proposed | None:
         ordinal=True,
         missing_cells=own,
     )
-    decisions.insert(0, _told(dated, unit, firsts, orders, rows))
+    decisions.insert(0, _date_decision(dated, unit, firsts, orders, rows))
     if texts:
         question, lost = with_other(question, texts, rows, "no dates, so ")
         decisions.append(lost)
     return Proposed(name, (with_missing(question, answers),), (), tuple(decisions))
 
 
-def _told(
+def _date_decision(
     dated: Counter[datetime.date],
     unit: Unit,
     firsts: Sequence[int],
@@ -100,7 +100,7 @@ def _told(
 
 
 def _orders(counts: Counter[str]) -> list[str]:
-    """Orders in which nearly all cells are dates, those first in which most are."""
+    """Date orders that fit nearly all cells, the best first."""
     some = [*islice(counts, _TRIED)]
     tried = {order for cell in some for order in date_orders([cell])}
     if not tried:
@@ -117,7 +117,7 @@ def _orders(counts: Counter[str]) -> list[str]:
 
 
 def _no_dates(dated: Counter[datetime.date]) -> set[datetime.date]:
-    """Days that stand for none: far from all others, or much more frequent than any of them."""
+    """Days that stand for a missing date: far from all others, or far more frequent."""
     found = set[datetime.date]()
     others = Counter({day: dated[day] for day in dated if day not in _NO_DATES})
     for day in _NO_DATES & dated.keys() if others else ():
@@ -129,9 +129,10 @@ def _no_dates(dated: Counter[datetime.date]) -> set[datetime.date]:
 
 
 def cut_dates(dated: Counter[datetime.date], most: int) -> tuple[Unit, list[int]] | None:
-    """The shortest unit of which no more than so many ranges are needed, and their firsts.
+    """The shortest unit that needs at most so many ranges, and the starts of the ranges.
 
-    Where even years are too many, they are ranges of about as many rows. None if all is one month.
+    If even years are too many, they are joined into ranges with about equally many rows. None if
+    all dates are in one month.
     """
     counts, unit = Counter[int](), UNITS[0]
     for longer in UNITS:

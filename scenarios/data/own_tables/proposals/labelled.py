@@ -1,4 +1,4 @@
-"""Proposals for columns whose file has labels for their cells."""
+"""Proposals for columns with labels for their cells."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from scenarios.data.own_tables.proposals.columns import (
     Answers,
     Limits,
     Proposed,
-    of_scale,
+    scale_decision,
     with_missing,
     worded,
 )
-from scenarios.data.own_tables.proposals.texts import of_texts
+from scenarios.data.own_tables.proposals.texts import propose_texts
 from scenarios.data.own_tables.proposals.wordings import ordered_scale
 from scenarios.data.own_tables.question import Question
 from scenarios.data.own_tables.sheets import Labels
 
 
-def of_labels(name: str, answers: Answers, labels: Labels, limits: Limits) -> Proposed | None:
-    """The proposal for a column all of whose answers have labels; None if some have none."""
+def propose_labels(name: str, answers: Answers, labels: Labels, limits: Limits) -> Proposed | None:
+    """The proposal for a column with labels for all answers; None otherwise."""
     values = labels.values
     if not values or not answers.counts.keys() <= values.keys():
         return None
     if len(values) >= limits.most:
-        return of_texts(name, answers, limits)
+        return propose_texts(name, answers, limits)
     categories, shown = tuple(values), [*values.values()]
     scale = ordered_scale(shown)
     is_scale = labels.ordinal or (scale is not None and scale in (shown, shown[::-1]))
@@ -36,12 +36,12 @@ def of_labels(name: str, answers: Answers, labels: Labels, limits: Limits) -> Pr
     if len(question.categories) < 2:
         return None
     ends = f"{shown[0]!r} to {shown[-1]!r}"
-    decisions = (of_scale(question, ends, answers.counts.total()),) if is_scale else ()
+    decisions = (scale_decision(question, ends, answers.counts.total()),) if is_scale else ()
     return Proposed(name, (question,), (f"{len(values)} labels",), decisions)
 
 
 def with_labels(proposed: Proposed, labels: Labels) -> Proposed:
-    """The same with the words of its file, and with what that says about no answer."""
+    """The same proposal with the file's labels, and its codes for no answer."""
     if not proposed.questions:
         return proposed
     codes = [f"{cell} {label!r}" if label else cell for cell, label in labels.missing.items()]

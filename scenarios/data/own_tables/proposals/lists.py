@@ -1,4 +1,4 @@
-"""Cells that list several answers, as a survey writes what was ticked."""
+"""Cells that list several answers, such as ticked boxes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from scenarios.data.own_tables.proposals.columns import (
     Proposed,
     is_fit,
 )
-from scenarios.data.own_tables.question import NOT_TICKED_OR_TICKED, Question, alike
+from scenarios.data.own_tables.question import NOT_TICKED_OR_TICKED, Question, normalize
 from scenarios.data.own_tables.sheets import tidied
 from scenarios.wording.formatting import some
 
 _SEPARATORS = ("|", ";", ",")
 _MOST = 40
-"""The most answers that are taken for those of a list."""
+"""Maximum number of different answers in lists."""
 
 _SHARE, _KNOWN, _LONE = 0.02, 0.8, 0.8
 
@@ -31,9 +31,9 @@ class _List(NamedTuple):
     """The way in which cells list answers.
 
     Args:
-        separator: what is between these.
+        separator: the sign between answers.
         times: in how many rows each is, in its most frequent spelling.
-        respelt: those that have several spellings, which differ by case or blanks alone.
+        respelt: answers with several spellings, which differ only by case or blanks.
     """
 
     separator: str
@@ -41,10 +41,10 @@ class _List(NamedTuple):
     respelt: frozenset[str]
 
 
-def of_lists(name: str, answers: Answers, limits: Limits) -> Proposed | None:
-    """The proposal for a column that lists what was ticked; None if it does not."""
+def propose_lists(name: str, answers: Answers, limits: Limits) -> Proposed | None:
+    """The proposal for a column of lists; None for other columns."""
     rare = max(2, answers.few(limits.rare))
-    found = _found(answers.counts, rare, ignore_case=limits.ignore_case)
+    found = _detect_list(answers.counts, rare, ignore_case=limits.ignore_case)
     if found is None:
         return None
     times = found.times
@@ -84,15 +84,15 @@ def of_lists(name: str, answers: Answers, limits: Limits) -> Proposed | None:
     return Proposed(name, questions, (), tuple(decisions))
 
 
-def _found(counts: Mapping[str, int], rare: int, *, ignore_case: bool) -> _List | None:
-    """The way in which the cells of a column list answers; None if they do not."""
+def _detect_list(counts: Mapping[str, int], rare: int, *, ignore_case: bool) -> _List | None:
+    """The list format of a column's cells; None if they are no lists."""
     for separator in _SEPARATORS:
         spelt: dict[str, Counter[str]] = {}
         sizes, alone = Counter[int](), set[str]()
         for cell, rows in counts.items():
             items = {tidied(part) for part in cell.split(separator)} - {""}
             sizes[len(items)] += rows
-            keys = {alike(item) if ignore_case else item: item for item in items}
+            keys = {normalize(item) if ignore_case else item: item for item in items}
             for key, item in keys.items():
                 spelt.setdefault(key, Counter())[item] += rows
             if len(keys) == 1:

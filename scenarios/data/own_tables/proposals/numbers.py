@@ -1,4 +1,4 @@
-"""Proposals for columns of numbers: ranges of them, or each by itself."""
+"""Proposals for columns of numbers: ranges, or a category for each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from scenarios.data.own_tables.proposals.columns import (
     Matter,
     Proposed,
     left_out,
-    of_scale,
+    scale_decision,
     with_missing,
     with_other,
 )
@@ -31,31 +31,32 @@ from scenarios.data.own_tables.question import Question, named_bins
 _CODE = re.compile("0[0-9]")
 
 _PLAIN = 12
-"""The most different numbers each of which is a category."""
+"""Maximum number of different numbers that become a category each."""
 
 _DIGITS, _DIFFERENT = 5, 0.9
 
 
-def numbers_of(counts: Mapping[str, int], decimal: str) -> dict[str, float] | None:
+def read_numbers(counts: Mapping[str, int], decimal: str) -> dict[str, float] | None:
     """The number in each cell, or None if one has none."""
     found: dict[str, float] = {}
     for cell in counts:
         number = number_in(cell, decimal)
-        # What begins with a 0 is a code, such as that of a place.
+        # Numbers with a leading 0 are codes, such as postcodes.
         if number is None or _CODE.match(cell):
             return None
         found[cell] = number
     return found
 
 
-def of_numbers(name: str, answers: Answers, found: dict[str, float], limits: Limits) -> Proposed:
+def propose_numbers(
+    name: str, answers: Answers, found: dict[str, float], limits: Limits
+) -> Proposed:
     """The proposal for a column of numbers.
 
     Args:
-        name: of the column.
         answers: in it.
         found: the number in each of its cells.
-        limits: how far they are told apart.
+        limits: limits of the proposal.
     """
     by_number: Counter[float] = Counter()
     for cell, times in answers.counts.items():
@@ -113,10 +114,10 @@ def _of_answers(
 
 
 def _meaning(question: Question, numbers: Sequence[float], rows: int) -> Decision:
-    """The decision about a few numbers that may be codes of something."""
+    """The decision whether a few numbers are codes."""
     low, high = number_text(numbers[0]), number_text(numbers[-1])
     if len(numbers) > 2:
-        return of_scale(question, f"{low} to {high}", rows)
+        return scale_decision(question, f"{low} to {high}", rows)
     named = ", ".join(map(number_text, numbers))
     change = "Write what they mean, where people are asked."
     return Decision(
@@ -124,7 +125,7 @@ def _meaning(question: Question, numbers: Sequence[float], rows: int) -> Decisio
     )
 
 
-def of_mixed(name: str, answers: Answers, decimal: str, limits: Limits) -> Proposed | None:
+def propose_mixed(name: str, answers: Answers, decimal: str, limits: Limits) -> Proposed | None:
     """Propose for a column that is mostly numbers: its ranges, and one category for the texts.
 
     None if it has too many different texts, or too few numbers.
@@ -136,9 +137,9 @@ def of_mixed(name: str, answers: Answers, decimal: str, limits: Limits) -> Propo
     numbers = Counter({cell: times for cell, times in counts.items() if cell not in texts})
     if len(texts) > FEW_TEXTS or numbers.total() < counts.total() / 2:
         return None
-    if len(numbers) <= _PLAIN or (found := numbers_of(numbers, decimal)) is None:
+    if len(numbers) <= _PLAIN or (found := read_numbers(numbers, decimal)) is None:
         return None
-    proposed = of_numbers(name, answers._replace(counts=numbers), found, limits)
+    proposed = propose_numbers(name, answers._replace(counts=numbers), found, limits)
     if not proposed.questions or not proposed.questions[0].edges:
         return None
     question, lost = with_other(proposed.questions[0], texts, counts.total(), "no numbers, so ")
@@ -146,20 +147,20 @@ def of_mixed(name: str, answers: Answers, decimal: str, limits: Limits) -> Propo
 
 
 def edges_between(counts: Counter[float], bins: int) -> tuple[float, ...]:
-    """Numbers that cut into ranges of about as many rows, each as short as it can be written."""
+    """Edges with few digits between ranges with about equally many rows."""
     ordered = sorted(counts)
     rows, below, at = counts.total(), 0, 0
     edges: list[float] = []
     for place, number in enumerate(ordered[1:], 1):
         below += counts[ordered[place - 1]]
         if below >= rows * (at + 1) / bins:
-            edges.append(_short(ordered[place - 1], number))
+            edges.append(_shortest_number(ordered[place - 1], number))
             at = math.floor(bins * below / rows)
     return tuple(edges[: bins - 1])
 
 
-def _short(low: float, high: float) -> float:
-    """The number above one and up to another with the fewest digits."""
+def _shortest_number(low: float, high: float) -> float:
+    """The number in ``(low, high]`` with the fewest digits."""
     for digits in range(-15, 16):
         rounded = round(high, digits)
         for candidate in (rounded, round(rounded - 10.0**-digits, digits)):

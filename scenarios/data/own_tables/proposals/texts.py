@@ -17,7 +17,7 @@ from scenarios.data.own_tables.proposals.columns import (
     Proposed,
     is_fit,
     left_out,
-    of_scale,
+    scale_decision,
     with_missing,
     with_other,
 )
@@ -28,14 +28,14 @@ from scenarios.data.own_tables.proposals.wordings import (
     ordered_scale,
     tells_who,
 )
-from scenarios.data.own_tables.question import Question, alike
+from scenarios.data.own_tables.question import Question, normalize
 from scenarios.wording.formatting import some
 
 _SENTENCES = 0.2
 """More different sentences than this share of the rows are free text."""
 
 
-def of_texts(name: str, answers: Answers, limits: Limits) -> Proposed:
+def propose_texts(name: str, answers: Answers, limits: Limits) -> Proposed:
     """The proposal for a column of texts."""
     counts, rows = answers.counts, answers.counts.total()
     why = _why_left_out(name, counts, limits)
@@ -49,7 +49,7 @@ def of_texts(name: str, answers: Answers, limits: Limits) -> Proposed:
         said = f"{', '.join(own)} among texts: missing, it seems; taken for no answer"
         change = "If it is an answer, delete missing_cells, and add it to categories."
         decisions.append(Decision(Matter.ANSWERS, said, times, change))
-    if same := _same_but_for_case(counts):
+    if same := _spelling_groups(counts):
         decisions.append(_case(same, counts, joined=limits.ignore_case))
         if limits.ignore_case:
             counts = Counter(counts)
@@ -57,7 +57,7 @@ def of_texts(name: str, answers: Answers, limits: Limits) -> Proposed:
                 counts[first] += sum(counts.pop(text) for text in others)
     if len(counts) == 1 and not own and not answers.missing:
         return left_out(name, "all rows are the same, but for case or blanks", rows)
-    kept = _kept(counts, answers, limits, has_none=bool(own))
+    kept = _kept_answers(counts, answers, limits, has_none=bool(own))
     if not kept and not answers.missing:
         return left_out(name, "every answer is too rare, or cannot be a category", rows)
     joined = Counter({cell: times for cell, times in counts.items() if cell not in kept})
@@ -74,15 +74,14 @@ def of_texts(name: str, answers: Answers, limits: Limits) -> Proposed:
         decisions.append(lost)
     question = with_missing(question, answers)
     if chosen := no_answers(kept):
-        decisions.append(_chosen(chosen, counts))
+        decisions.append(_missing_decision(chosen, counts))
     if scale is not None:
-        decisions.append(of_scale(question, f"{scale[0]!r} to {scale[-1]!r}", rows))
+        decisions.append(scale_decision(question, f"{scale[0]!r} to {scale[-1]!r}", rows))
     notes = (f"{len(answers.counts):,} different answers",)
     return Proposed(name, (question,), notes, tuple(decisions))
 
 
 def _why_left_out(name: str, counts: Mapping[str, int], limits: Limits) -> str | None:
-    """The reason why a column is better not asked about; None if it may be."""
     rows, different = sum(counts.values()), len(counts)
     what = identifying(counts)
     if what is not None:
@@ -96,8 +95,8 @@ def _why_left_out(name: str, counts: Mapping[str, int], limits: Limits) -> str |
     return None
 
 
-def _chosen(chosen: list[str], counts: Mapping[str, int]) -> Decision:
-    """The decision about answers that people choose in place of one."""
+def _missing_decision(chosen: list[str], counts: Mapping[str, int]) -> Decision:
+    """The decision about answers that may stand for a missing answer."""
     named = some(map(repr, chosen), len(chosen), LISTED)
     said = f"{named}: taken as categories of their own"
     change = 'If they are no answers, write missing = "no answer", and them as missing_cells.'
@@ -105,15 +104,17 @@ def _chosen(chosen: list[str], counts: Mapping[str, int]) -> Decision:
 
 
 def _codes(counts: Mapping[str, int]) -> tuple[str, ...]:
-    """Numbers for no answer among answers that are no numbers."""
+    """Numbers among texts that may stand for a missing answer."""
     numbers = {cell: number for cell in counts if (number := number_in(cell, ".")) is not None}
     if not numbers or len(numbers) == len(counts) or not all(map(is_code, numbers.values())):
         return ()
     return tuple(sorted(numbers))
 
 
-def _kept(counts: Counter[str], answers: Answers, limits: Limits, *, has_none: bool) -> list[str]:
-    """The answers that are categories of their own, the most frequent first."""
+def _kept_answers(
+    counts: Counter[str], answers: Answers, limits: Limits, *, has_none: bool
+) -> list[str]:
+    """Answers that become categories, the most frequent first."""
     rare = answers.few(limits.rare)
     kept = [cell for cell in counts if counts[cell] >= rare and is_fit(cell)]
     kept.sort(key=lambda cell: (-counts[cell], cell))
@@ -136,9 +137,9 @@ def _case(same: list[list[str]], counts: Mapping[str, int], *, joined: bool) -> 
     return Decision(Matter.ANSWERS, said, rows, change)
 
 
-def _same_but_for_case(counts: Mapping[str, int]) -> list[list[str]]:
-    """Texts that differ by case or blanks alone, the most frequent ones first."""
+def _spelling_groups(counts: Mapping[str, int]) -> list[list[str]]:
+    """Groups of texts that differ only in case or blanks, the most frequent first."""
     groups: dict[str, list[str]] = {}
     for text in sorted(counts, key=lambda text: (-counts[text], text)):
-        groups.setdefault(alike(text), []).append(text)
+        groups.setdefault(normalize(text), []).append(text)
     return [group for group in groups.values() if len(group) > 1]

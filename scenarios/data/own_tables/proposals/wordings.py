@@ -1,11 +1,11 @@
-"""Words of answers and of columns by which it is seen what they are."""
+"""Words that reveal the kind of a column or of its answers."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 
-from scenarios.data.own_tables.question import alike
+from scenarios.data.own_tables.question import normalize
 
 _SCALES = (
     "never; almost never; very rarely; rarely; seldom; occasionally; sometimes; often; frequently; "
@@ -48,8 +48,8 @@ _GERMAN = (
 )
 
 
-def _between(pole: Sequence[str]) -> str:
-    """A scale from one pole to its opposite, with the degrees of both."""
+def _two_sided_scale(pole: Sequence[str]) -> str:
+    """A scale from one pole to its opposite, with degrees of both."""
     most, low, some, slight, high = pole
     degrees = [degree.replace(low, high) for degree in (slight, some, most) if degree]
     middle = ["neutral", "neither", "undecided", f"neither {high} nor {low}"]
@@ -59,8 +59,8 @@ def _between(pole: Sequence[str]) -> str:
 
 
 _PLACES = tuple(
-    {alike(answer): place for place, answer in enumerate(scale.split(";"))}
-    for scale in (*_SCALES, *map(_between, _POLES), *_GERMAN)
+    {normalize(answer): place for place, answer in enumerate(scale.split(";"))}
+    for scale in (*_SCALES, *map(_two_sided_scale, _POLES), *_GERMAN)
 )
 
 _WHO = re.compile(
@@ -87,19 +87,19 @@ _WORDS = 3
 
 
 def ordered_scale(answers: Sequence[str]) -> list[str] | None:
-    """The answers of an ordered scale in its order; None if it is not known to be one.
+    """Answers of an ordered scale, in order; None if no order is known.
 
-    It is one of the usual wordings, or answers that begin with numbers, such as ``25 to 34``.
+    Known are the usual wordings, and answers that begin with numbers, such as ``25 to 34``.
     """
     if len(answers) < 3:
         return None
-    keys = {answer: alike(answer) for answer in answers}
+    keys = {answer: normalize(answer) for answer in answers}
     for places in _PLACES:
         if all(key in places for key in keys.values()):
             return sorted(answers, key=lambda answer: places[keys[answer]])
     numbers = {answer: re.match(r"[<>≥≤]?\s*([0-9]{1,9})\b", answer) for answer in answers}
     begins = {answer: int(found[1]) for answer, found in numbers.items() if found is not None}
-    # Digits alone are here only with a 0 before them: codes, such as those of places.
+    # Here, digits have a leading 0: they are codes, such as postcodes.
     if len({*begins.values()}) == len(answers) == len(begins) and not all(
         map(str.isdigit, answers)
     ):
@@ -109,19 +109,19 @@ def ordered_scale(answers: Sequence[str]) -> list[str] | None:
 
 def no_answers(answers: Sequence[str]) -> list[str]:
     """The answers that people choose in place of one, such as ``don't know``."""
-    return [answer for answer in answers if _NO_ANSWER.fullmatch(alike(answer))]
+    return [answer for answer in answers if _NO_ANSWER.fullmatch(normalize(answer))]
 
 
 def tells_who(name: str) -> bool:
-    """Return whether a column's name is one of those that identify people."""
+    """Check whether a column's name suggests that it identifies people."""
     return _WHO.fullmatch(name.replace("_", " ")) is not None
 
 
 def identifying(counts: Mapping[str, int]) -> str | None:
-    """The kind of identifier that most cells are; None if it is none of the known ones."""
+    """The kind of identifier in most cells; None for other cells."""
     total = sum(counts.values())
     for what, pattern in _CELLS.items():
-        # Longer cells are no addresses, and a pattern may take long for them.
+        # Longer cells are not addresses, and could slow down the pattern.
         times = sum(
             rows
             for cell, rows in counts.items()

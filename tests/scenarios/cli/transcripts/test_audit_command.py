@@ -21,7 +21,7 @@ from scenarios import Finished, Transcript, simulate
 from scenarios.cli.transcripts.observer import ObserverOptions
 from scenarios.statement.runs import run_values
 from scenarios.surveys.enrolment.agreed import Agreed, CharterFile
-from scenarios.surveys.enrolment.folders import files_of, new_authority, write_folder
+from scenarios.surveys.enrolment.folders import member_files, new_authority, write_folder
 from tests.every_variant import BITS, PARTIES, Example, examples
 from tests.protocol.sessions import answers
 from tests.recorded.forgeries import Forgery
@@ -414,7 +414,7 @@ def folder_of(setting: Setting, member: PartyId, folder: Path) -> Path:
         charter.nonce,
     )
     written = CharterFile.of(agreed, charter.roster, ("folder", len(charter.roster) - 1))
-    files = dict(files_of(written, charter.roster, new_authority(1), whole_roster=False))
+    files = dict(member_files(written, charter.roster, new_authority(1), whole_roster=False))
     key = private_pem(setting.identities[member].private_key)
     write_folder(folder, {"identity.key": key, **files[member]})
     return folder

@@ -20,7 +20,7 @@ from protocol.variants import RRIndependent
 from scenarios import Outcome, open_transcript, simulate, town
 from scenarios.errors import install_command
 from scenarios.report import exporting
-from scenarios.report.record_tables import TABLES, rows_of
+from scenarios.report.record_tables import TABLES, record_rows
 from tests.recorded.forgeries import Forgery
 from tests.scenarios.command import OWN, complaint, sottovoce
 from transports.faults import crash, duplicate
@@ -147,7 +147,7 @@ def test_rows_are_written_in_batches(
 ) -> None:
     monkeypatch.setattr(exporting, "BATCH_ROWS", 50)
     reader = open_transcript(path).entries()
-    rows = rows_of(outcome.transcript, outcome.charter.roster, reader, RRIndependent)
+    rows = record_rows(outcome.transcript, outcome.charter.roster, reader, RRIndependent)
     with whole_folder(tmp_path / "tables") as new:
         counts = exporting.export(new, rows)
     groups = pyarrow.parquet.ParquetFile(tmp_path / "tables" / "sent.parquet").num_row_groups
@@ -161,7 +161,7 @@ def test_all_files_are_there_or_none(
         yield "header", ("variant", "x")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("scenarios.report.record_tables.rows_of", broken)
+    monkeypatch.setattr("scenarios.report.record_tables.record_rows", broken)
     assert sottovoce("export", path, "--to", tmp_path / "deep" / "tables").code == 130
     assert list(tmp_path.rglob("*")) == [tmp_path / "deep"]
 

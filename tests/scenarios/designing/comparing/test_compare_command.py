@@ -13,7 +13,7 @@ import pytest
 from scenarios.cli.surveys.comparing import CSV, JSON
 from scenarios.designing import trying
 from scenarios.designing.comparing import comparison
-from scenarios.designing.predicting import Prediction, predicted
+from scenarios.designing.predicting import Prediction, predict
 from scenarios.designing.trying import Piece
 from scenarios.files.pieces import PIECES
 from tests.scenarios.command import OWN, complaint, sottovoce
@@ -132,7 +132,7 @@ def test_a_wrong_prediction_is_noticed(
     asked: Sequence[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def wrong(*given: Any, **named: Any) -> Prediction | None:
-        found = predicted(*given, **named)
+        found = predict(*given, **named)
         assert found is not None
         return found._replace(rmse=2 * found.rmse)
 

@@ -11,7 +11,7 @@ import pytest
 from protocol import Attribute, KeepUniform, Records, Stream, Survey, secret_of
 from scenarios.designing.candidates import Wanted
 from scenarios.designing.comparing import comparison
-from scenarios.designing.comparing.choosing import chosen, named
+from scenarios.designing.comparing.choosing import choose_candidates, parse_name
 from scenarios.designing.comparing.comparison import Compared, Comparison, Figure, Measured, compare
 from scenarios.designing.targets import parse_target
 from scenarios.designing.trying import Missed, Piece, Setup, missed_in, split_runs
@@ -47,8 +47,8 @@ def compared(
     found = parse_target(SURVEY, target)
     settings: dict[str, Any] = {"runs": 40, "seed": 11, "parties": 10, "dropout": 0.0, **given}
     wanted = Wanted(SURVEY, epsilon, found, settings["parties"], settings["dropout"], delta)
-    meant = [named(name) for name in names.split(",")]
-    what = [Compared(epsilon, each) for each in chosen(meant, wanted, {})]
+    meant = [parse_name(name) for name in names.split(",")]
+    what = [Compared(epsilon, each) for each in choose_candidates(meant, wanted, {})]
     return compare(what, records, found, **settings)
 
 
@@ -148,7 +148,9 @@ def test_what_is_the_same_at_each_epsilon_is_run_once() -> None:
     what = [
         Compared(epsilon, each)
         for epsilon in (1.0, 2.0)
-        for each in chosen([named("secure-sum")], Wanted(SURVEY, epsilon, target), {})
+        for each in choose_candidates(
+            [parse_name("secure-sum")], Wanted(SURVEY, epsilon, target), {}
+        )
     ]
     pieces: list[Piece] = []
 
@@ -200,7 +202,7 @@ def test_each_run_has_the_truth_of_those_who_answered_it() -> None:
     target = parse_target(SURVEY, "margins")
     records = records_of(60)
     setup = Setup(tables=target.tables, parties=10, dropout=0.4)
-    [candidate] = chosen([named("rr-independent")], Wanted(SURVEY, 1.0, target), {})
+    [candidate] = choose_candidates([parse_name("rr-independent")], Wanted(SURVEY, 1.0, target), {})
     variant = candidate.variant
     assert variant is not None
 

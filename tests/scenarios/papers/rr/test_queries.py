@@ -14,8 +14,8 @@ from scenarios.running.queries import (
     Pair,
     draw_pairs,
     draw_sets,
-    errors_of,
     evaluate,
+    query_errors,
     set_size,
 )
 from tests.statistical import ALPHA, WRONG, chi_square_p_value
@@ -61,13 +61,13 @@ def test_every_pair_and_every_set_is_as_likely() -> None:
 
 def test_errors_by_hand() -> None:
     sets = np.array([[True, True, False], [False, False, True], [True, False, True]])
-    errors = errors_of(sets, true=[10, 5, 0], estimated=[12.5, 4.0, -3.0])
+    errors = query_errors(sets, true=[10, 5, 0], estimated=[12.5, 4.0, -3.0])
     np.testing.assert_allclose(errors.absolute, [1.5, 3.0, 0.5])
     np.testing.assert_array_equal(errors.relative, [0.1, math.inf, 0.05])
 
 
 def test_an_empty_set_counts_as_infinite_even_where_the_estimate_is_right() -> None:
-    errors = errors_of(np.array([[True]]), true=[0], estimated=[0.0])
+    errors = query_errors(np.array([[True]]), true=[0], estimated=[0.0])
     assert errors.absolute.tolist() == [0.0]
     assert errors.relative.tolist() == [math.inf]
 
@@ -101,5 +101,5 @@ def test_loosely_a_pair_may_be_of_one_attribute_and_nothing_of_nothing_is_no_err
     pairs = draw_pairs(4, 20_000, generator(), loosely=True)
     assert np.all(pairs[:, 0] <= pairs[:, 1])
     assert chi_square_p_value(np.bincount(np.diff(pairs)[:, 0] == 0), [3 / 4, 1 / 4]) > ALPHA
-    empty = errors_of(np.array([[True]]), true=[0], estimated=[[0.0], [0.5]], loosely=True)
+    empty = query_errors(np.array([[True]]), true=[0], estimated=[[0.0], [0.5]], loosely=True)
     assert empty.relative.tolist() == [0.0, math.inf]

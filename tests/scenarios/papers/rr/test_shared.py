@@ -25,6 +25,7 @@ from scenarios.papers.rr.shared import (
     Population,
     Project,
     cluster_tables,
+    estimate_tables,
     learn,
     method_tables,
     pair_tables,
@@ -32,7 +33,6 @@ from scenarios.papers.rr.shared import (
     repeated,
     report,
     single_blocks,
-    tables_of,
 )
 from scenarios.running.queries import EstimatedTables, Pair
 from tests.enumeration import Floats, keep, survey_of
@@ -128,7 +128,7 @@ def test_drawn_tables_have_the_law_of_estimates_from_randomized_records(
 
     blocks = blocks_of(p, "ca", "b")
     stream = Stream(secret_of(5))
-    estimated = tables_of if corrected else product_of_blocks
+    estimated = estimate_tables if corrected else product_of_blocks
     whole = np.stack(
         [estimated(report(records, blocks, stream.derive(str(run))))(pair) for run in range(runs)]
     )

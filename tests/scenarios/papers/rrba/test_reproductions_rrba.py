@@ -147,7 +147,7 @@ def test_the_printed_shares_of_table_4_give_the_printed_accuracies() -> None:
 
 @pytest.mark.parametrize("ways", [2, 3, 4])
 def test_the_tables_of_the_alternative_have_their_v(ways: int) -> None:
-    law = rrba_independence.law_of(ways, 0.3)
+    law = rrba_independence.dependent_law(ways, 0.3)
     pair = law.sum(axis=tuple(range(2, ways)))
     margins = np.multiply.outer(pair.sum(axis=1), pair.sum(axis=0))
     assert pair.sum(axis=1) == pytest.approx([0.6, 0.4])

@@ -15,12 +15,12 @@ from protocol.crypto.randomness import WORDS
 from protocol.variants import RRBA
 from scenarios.papers.laws import expected_inverse
 from scenarios.papers.rrba import honest as rrba_honest
-from scenarios.papers.rrba.accuracy import tables_of
+from scenarios.papers.rrba.accuracy import choose_tables
 from scenarios.papers.rrba.honest import (
     EXTENTS,
     errors_of_groups,
     expected_of_groups,
-    groups_of,
+    plan_groups,
 )
 from scenarios.papers.rrba.shared import (
     Blocks,
@@ -108,7 +108,7 @@ def test_the_expected_inverse_of_a_binomial(n: int, share: float) -> None:
 def test_groups_are_asked_as_the_variant_asks() -> None:
     survey = survey_of(3, 2, 2, 4)
     generator = np.random.default_rng(1)
-    one, view = (groups_of(survey, 2.0, extent) for extent in EXTENTS)
+    one, view = (plan_groups(survey, 2.0, extent) for extent in EXTENTS)
     assert one.names == view.names
     assert len(one.names) == 6
     assert one.shares == pytest.approx(np.full(6, 1 / 6))
@@ -124,7 +124,7 @@ def test_groups_are_asked_as_the_variant_asks() -> None:
 
 @pytest.mark.parametrize("extent", EXTENTS)
 def test_the_expected_error_of_groups_is_exact(extent: Any) -> None:
-    how = groups_of(survey_of(3, 2, 2, 4), 2.0, extent)
+    how = plan_groups(survey_of(3, 2, 2, 4), 2.0, extent)
     generator = np.random.default_rng(2)
     laws = [generator.dirichlet(np.ones(size)) for size in (6, 6, 12, 4, 8, 8)]
     errors = errors_of_groups(laws, how, generator, n=240, runs=6000)
@@ -138,8 +138,8 @@ def test_the_expected_error_of_groups_is_exact(extent: Any) -> None:
 
 def test_tables_are_all_or_some_at_random() -> None:
     survey = survey_of(*[2] * 7)
-    assert len(tables_of(survey, 3, most=35, seed=1)) == 35
-    some = tables_of(survey, 3, most=10, seed=1)
+    assert len(choose_tables(survey, 3, most=35, seed=1)) == 35
+    some = choose_tables(survey, 3, most=10, seed=1)
     assert len(set(some)) == 10
-    assert set(some) < set(tables_of(survey, 3, most=35, seed=1))
-    assert some != tables_of(survey, 3, most=10, seed=2)
+    assert set(some) < set(choose_tables(survey, 3, most=35, seed=1))
+    assert some != choose_tables(survey, 3, most=10, seed=2)

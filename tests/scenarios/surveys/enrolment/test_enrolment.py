@@ -21,14 +21,14 @@ from protocol.session.roster import Identity, Roster
 from scenarios.cli.surveys.holding import aggregate
 from scenarios.surveys.enrolment import joining
 from scenarios.surveys.enrolment.agreed import CharterFile
-from scenarios.surveys.enrolment.folders import files_of, new_authority
+from scenarios.surveys.enrolment.folders import member_files, new_authority
 from scenarios.surveys.enrolment.letters import (
     MOST_CLAIMS,
     Admission,
     Invitation,
     Refusal,
     Request,
-    written,
+    encode_letter,
 )
 from scenarios.surveys.enrolment.organising import seal
 from scenarios.surveys.members import read_member
@@ -265,7 +265,7 @@ def test_an_invitation_is_used_once_and_its_owner_learns_of_it(tmp_path: Path) -
     quiet = tmp_path / "quiet.json"
     true: Admission = letter(admission(organiser, "anna"), Admission)
     assert [each.key.hex() for each in true.claims] == [key_of(tmp_path / "anna")]
-    quiet.write_bytes(written(msgspec.structs.replace(true, claims=())))
+    quiet.write_bytes(encode_letter(msgspec.structs.replace(true, claims=())))
     said = sottovoce("accept", tmp_path / "thief", quiet)
     assert "it is not signed by the organiser" in complaint(said)
     told = sottovoce("accept", tmp_path / "thief", admission(organiser, "anna"))
@@ -296,7 +296,7 @@ def test_a_refusal_proves_itself(tmp_path: Path) -> None:
         ),
         (Refusal(stranger.request(other), true.refused), "it is not signed by the invitation"),
     ):
-        path.write_bytes(written(forged))
+        path.write_bytes(encode_letter(forged))
         assert says in complaint(sottovoce("accept", tmp_path / "anna", path))
 
 
@@ -324,7 +324,7 @@ def test_not_everything_that_a_used_invitation_asks_is_kept(tmp_path: Path) -> N
     inbox.mkdir()
     for number in range(MOST_CLAIMS + 4):
         request = paper.request(Identity(paper.party, bytes([number]) * 32))
-        (inbox / f"{number}.json").write_bytes(written(request))
+        (inbox / f"{number}.json").write_bytes(encode_letter(request))
     for name in WHO[1:]:
         sottovoce("admit", organiser, joined(organiser, name, tmp_path / name))
     assert sottovoce("admit", organiser, inbox).code == 1
@@ -363,7 +363,7 @@ def test_an_overheard_request_cannot_be_changed(
     organiser = invited(tmp_path)
     path = joined(organiser, "anna", tmp_path / "anna")
     true = path.read_bytes()
-    path.write_bytes(written(msgspec.structs.replace(letter(path, Request), **changes)))
+    path.write_bytes(encode_letter(msgspec.structs.replace(letter(path, Request), **changes)))
     assert says in refused(organiser, path)
     # Who overhears the true one can do nothing but hand it in.
     path.write_bytes(true)
@@ -383,9 +383,9 @@ def test_keys_that_no_roster_can_have(
     organiser = invited(tmp_path)
     bert = letter(invitation(organiser, "bert"), Invitation)
     path = tmp_path / "request.json"
-    path.write_bytes(written(bert.request(Identity(bert.party, b"\1" * 32))))
+    path.write_bytes(encode_letter(bert.request(Identity(bert.party, b"\1" * 32))))
     assert sottovoce("admit", organiser, path).code == 0
-    path.write_bytes(written(make(letter(invitation(organiser, "anna"), Invitation))))
+    path.write_bytes(encode_letter(make(letter(invitation(organiser, "anna"), Invitation))))
     assert says in refused(organiser, path)
 
 
@@ -479,7 +479,7 @@ def forged(done: Path, folder: Path, how: Callable[[Admission, Identity], Admiss
     copy = copied(done, folder)
     path = admission(copy / "organiser", "anna")
     secret = read_member(copy / "organiser" / "sealed" / "aggregator").identity
-    path.write_bytes(written(how(letter(path, Admission), secret)))
+    path.write_bytes(encode_letter(how(letter(path, Admission), secret)))
     said = complaint(sottovoce("accept", copy / "anna", path))
     assert not {"charter.json", "place.json"} & {each.name for each in (copy / "anna").iterdir()}
     assert not [each for each in (copy / "anna").iterdir() if each.name.startswith(".new.")]
@@ -567,7 +567,7 @@ def led_by_another(given: Admission, organiser: Identity) -> Admission:
     mallory = Identity(PartyId("aggregator"), os.urandom(32))
     members = ((mallory.name, mallory.public), (given.party, key.public_bytes_raw()))
     charter = CharterFile.of(agreed, roster := Roster(members), ("request", 1))
-    files = dict(files_of(charter, roster, new_authority(1), whole_roster=False))
+    files = dict(member_files(charter, roster, new_authority(1), whole_roster=False))
     texts = {name: content.decode() for name, content in files[given.party].items()}
     return msgspec.structs.replace(given, files=texts).signed(organiser)
 
@@ -801,7 +801,7 @@ def test_many_share_their_syncs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         for path in (organiser / "invitations").iterdir():
             paper = letter(path, Invitation)
             (inbox / path.name).write_bytes(
-                written(paper.request(Identity(paper.party, os.urandom(32))))
+                encode_letter(paper.request(Identity(paper.party, os.urandom(32))))
             )
         said = sottovoce("admit", organiser, inbox)
         assert said.out.startswith(f"{parties} admitted, 0 admitted before, 0 refused;")

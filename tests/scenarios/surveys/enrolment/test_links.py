@@ -24,7 +24,7 @@ from protocol.transcript.checkpoints import origin_of
 from scenarios import read_plan
 from scenarios.running.making import ANSWERED_BY_PAGES
 from scenarios.surveys.enrolment.agreed import CharterFile
-from scenarios.surveys.enrolment.folders import files_of, new_authority
+from scenarios.surveys.enrolment.folders import member_files, new_authority
 from scenarios.surveys.enrolment.linking import (
     Link,
     Places,
@@ -375,7 +375,7 @@ def _led_by_another(apart: Apart) -> None:
     mallory = Identity(PartyId("aggregator"), bytes(31) + b"1")
     members = ((mallory.name, mallory.public), (PartyId("p-1"), bytes.fromhex(apart.public)))
     charter = CharterFile.of(read.agreed(), roster := Roster(members), ("link", 1))
-    found = dict(files_of(charter, roster, new_authority(1), whole_roster=True))
+    found = dict(member_files(charter, roster, new_authority(1), whole_roster=True))
     for name, content in found[PartyId("p-1")].items():
         (apart.received / name).write_bytes(content)
 

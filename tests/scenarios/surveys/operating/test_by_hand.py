@@ -15,7 +15,7 @@ from protocol import AGGREGATOR
 from protocol.errors import UsageError
 from scenarios import Outcome
 from scenarios.errors import StoppedError
-from scenarios.surveys.holding.aggregating import abandon_survey
+from scenarios.surveys.holding.attempts import abandon_survey
 from scenarios.surveys.members import read_member
 from scenarios.surveys.operating.by_hand import BY_HAND, acts_in
 from scenarios.surveys.operating.operation import Operation

@@ -16,7 +16,7 @@ import pytest
 
 from protocol import AGGREGATOR
 from scenarios.errors import STOPPED
-from scenarios.surveys.operating.live_line import line_of, show
+from scenarios.surveys.operating.live_line import progress_line, show
 from scenarios.surveys.operating.progress import Counts, Phase, Progress
 from tests.scenarios.command import ROOT, environment
 from tests.scenarios.surveys.operating.held import until
@@ -47,17 +47,17 @@ def counts(**changes: object) -> Counts:
 
 
 def test_while_parties_join() -> None:
-    said = line_of(counts(refused={"too slow": 2, "TLS": 1}))
+    said = progress_line(counts(refused={"too slow": 2, "TLS": 1}))
     assert said == "joining: 37 of 50 joined; connections refused: 1 TLS, 2 too slow; 41 s left"
 
 
 def test_while_witnesses_are_asked() -> None:
-    said = line_of(counts(phase=Phase.BEGINNING, parties=0, joined=0, cosigned=1, needed=2))
+    said = progress_line(counts(phase=Phase.BEGINNING, parties=0, joined=0, cosigned=1, needed=2))
     assert said == "beginning: 1 of 2 witnesses have cosigned; 41 s left"
 
 
 def test_while_answers_are_awaited() -> None:
-    said = line_of(
+    said = progress_line(
         counts(
             phase=Phase.ASKING,
             awaiting="Report",

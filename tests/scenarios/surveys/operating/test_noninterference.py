@@ -23,7 +23,7 @@ from protocol.transcript.entries import Sent
 from protocol.transcript.header import make_header
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
-from scenarios.surveys.operating.live_line import line_of
+from scenarios.surveys.operating.live_line import progress_line
 from scenarios.surveys.operating.logs import json_log
 from scenarios.surveys.operating.metrics import exposition, health
 from scenarios.surveys.operating.progress import Counts, Progress
@@ -51,7 +51,7 @@ class Told(NamedTuple):
 def shown(counts: Counts) -> str:
     """All that is made of counts."""
     exposed = exposition(counts).body.decode() if EXPOSED else ""
-    return f"{counts}\n{line_of(counts)}\n{health(counts)}\n{exposed}"
+    return f"{counts}\n{progress_line(counts)}\n{health(counts)}\n{exposed}"
 
 
 def hold(example: Example, records: Records, seed: int, folder: Path) -> Told:

@@ -18,7 +18,7 @@ from protocol import AGGREGATOR
 from protocol.transcript.entries import Restored
 from protocol.transcript.reader import TranscriptReader
 from scenarios.surveys.holding import backups
-from scenarios.surveys.holding.aggregating import Attempt, attempting
+from scenarios.surveys.holding.attempts import Attempt, attempting
 from scenarios.surveys.holding.backups import Backup, restore_backup, write_backup
 from scenarios.surveys.members import read_member
 from tests.scenarios.command import complaint, sottovoce
@@ -56,7 +56,7 @@ def begun(keys: Path, out: Path, *, resume: bool = False) -> Generator[tuple[Mem
     with suppress(InterruptedAttemptError), opened as attempt:
         attempt.counter.stream_secret()
         attempt.take_up()
-        attempt.say_restored()
+        attempt.record_restoration()
         attempt.begin()
         yield member, attempt
         raise InterruptedAttemptError
@@ -241,7 +241,7 @@ def test_a_name_that_no_backup_has_is_refused(
     for name in (*(f"folder/{each}" for each in names), "record/x", "else/x"):
         file = tmp_path / "backup"
         with monkeypatch.context() as patched:
-            patched.setattr(backups, "_copied", lambda *_, name=name: ({name: b""}, None))
+            patched.setattr(backups, "_copy_files", lambda *_, name=name: ({name: b""}, None))
             made = write_backup(read_member(keys / AGGREGATOR), tmp_path, file)
         assert made == Backup(1, False, 1)
         said = sottovoce("restore", file, tmp_path / "new", "--out", tmp_path / "there")

@@ -11,7 +11,7 @@ from parties.keeping.packing import record_start
 from parties.keeping.record_names import partial_path
 from parties.keeping.records import make_way
 from protocol import AGGREGATOR
-from scenarios.surveys.holding.aggregating import make_ready
+from scenarios.surveys.holding.attempts import make_ready
 from scenarios.surveys.members import read_member
 from tests.recorded.forgeries import plain
 from tests.scenarios.command import complaint, sottovoce

@@ -22,7 +22,8 @@ from protocol.transcript.recorder import Recorder
 from scenarios import Finished
 from scenarios.statement.runs import run_values
 from scenarios.surveys.answering import Answering, answer_survey
-from scenarios.surveys.holding.aggregating import aggregate_survey, attempting, hold
+from scenarios.surveys.holding.aggregating import aggregate_survey, hold
+from scenarios.surveys.holding.attempts import attempting
 from scenarios.surveys.members import read_member
 from scenarios.surveys.operating.operation import Operation
 from tests.scenarios.survey_folders import ROWS, make_folders, table

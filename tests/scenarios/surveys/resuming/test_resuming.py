@@ -34,7 +34,8 @@ from scenarios import Finished, Outcome, open_transcript, read_plan, read_record
 from scenarios.statement.runs import run_values
 from scenarios.surveys.enrolment.folders import make_keys
 from scenarios.surveys.holding import aggregating
-from scenarios.surveys.holding.aggregating import attempting, hold, make_ready
+from scenarios.surveys.holding.aggregating import hold
+from scenarios.surveys.holding.attempts import attempting, make_ready
 from scenarios.surveys.members import read_member, tls_context
 from tests.scenarios.survey_folders import PLAN, PLANS, ROWS, make_folders, table
 from tests.scenarios.surveys.test_attempts import Signing

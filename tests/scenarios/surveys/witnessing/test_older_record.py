@@ -12,7 +12,7 @@ from protocol import AGGREGATOR
 from protocol.errors import UsageError
 from protocol.transcript.checkpoints import origin_of
 from protocol.transcript.recorder import Recorder
-from scenarios.surveys.holding.aggregating import attempting
+from scenarios.surveys.holding.attempts import attempting
 from scenarios.surveys.members import read_member
 from scenarios.surveys.witnessing.asking import WitnessAt, begin, check_newest
 from tests.scenarios.survey_folders import make_folders
