@@ -40,7 +40,7 @@ from scenarios.statement.audits.audit import statement
 from scenarios.statement.audits.checks import bounded_beside_sums
 from scenarios.statement.audits.of_file import changed, signed_by_aggregator
 from scenarios.statement.estimates import estimated
-from scenarios.statement.found import LARGEST, _share, coverage, found
+from scenarios.statement.found import LARGEST, _share, coverage, found_grid
 from scenarios.statement.privacy_verdict import SCALE, PrivacyVerdict, on_privacy, sure
 from scenarios.statement.runs import run_values
 from scenarios.wording.decimals import in_percent
@@ -303,7 +303,7 @@ def test_exact_sums_hide_nothing_else_that_the_unsigned_may_have_told() -> None:
     assert (verdict.word, verdict.epsilon) == ("weak", 5.0)
     verdict = judged(math.inf)
     assert verdict.word == "unknown"
-    assert "what parties that signed nothing told beside sums" in verdict.says
+    assert "what parties without a signature revealed beside sums" in verdict.says
 
 
 @pytest.mark.slow
@@ -370,7 +370,7 @@ def test_clusters_are_named() -> None:
     records = town(400, seed=3)
     variant = RRClusters(survey=records.survey, p=0.8, tv=12, td=0.05, dependence="rr")
     estimate = audited(recorded(variant, records, parties=20, signed=True).content).estimate
-    grid = found(estimate, estimated(estimate, USUAL))
+    grid = found_grid(estimate, estimated(estimate, USUAL))
     assert grid is not None
     rows = {str(row[0]): str(row[1]) for row in grid.rows}
     assert rows["clusters"].startswith("randomized together: ")
@@ -384,7 +384,7 @@ def found_of(keep: float, *categories: str, respondents: int = 40) -> str:
     content = recorded(variant, respondents, parties=4, signed=True).content
     estimate = audited(content).estimate
     assert estimate is not None
-    grid = found(estimate, estimated(estimate, USUAL))
+    grid = found_grid(estimate, estimated(estimate, USUAL))
     assert grid is not None
     [(_, said)] = grid.rows
     return str(said)
@@ -437,7 +437,7 @@ def test_a_bracket_in_a_category_makes_no_interval(last: str) -> None:
     content = recorded(SecureSumVariant(survey=survey), 24, parties=4, signed=True).content
     estimate = audited(content).estimate
     assert estimate is not None
-    grid = found(estimate, estimated(estimate, USUAL))
+    grid = found_grid(estimate, estimated(estimate, USUAL))
     assert grid is not None
     assert "[0,18)" in str(grid.rows)
     assert grid.caption == "24 respondents, counted exactly"
