@@ -24,9 +24,9 @@ from parties.keeping.paying.payments import (
     Recalled,
     Release,
     Told,
-    answer_of,
+    answer_key,
     come_to,
-    digest_of,
+    heard_digest,
     secret_check,
 )
 from parties.keeping.paying.people import Bools, Register, Spellings
@@ -117,7 +117,9 @@ class Purse:
         known = _by_answer(line for line in self.paid if not isinstance(line, Recalled))
 
         def is_superseded(line: Payment) -> bool:
-            return isinstance(line, Recalled) and come_to(known.get(answer_of(line), ()), line.cost)
+            return isinstance(line, Recalled) and come_to(
+                known.get(answer_key(line), ()), line.cost
+            )
 
         return [line for line in self.paid if not is_superseded(line)]
 
@@ -185,7 +187,9 @@ class Purse:
     def lacking(self, recalled: Iterable[Recalled]) -> list[Recalled]:
         """Those of which this purse does not have as much."""
         known = _by_answer(self.paid)
-        return [each for each in recalled if not come_to(known.get(answer_of(each), ()), each.cost)]
+        return [
+            each for each in recalled if not come_to(known.get(answer_key(each), ()), each.cost)
+        ]
 
     def check_knows(self, recalled: Sequence[Recalled], folder: Path) -> None:
         """Refuse to pay for a party whose folder knows of spending that this purse lacks.
@@ -321,7 +325,7 @@ class Purse:
                 delta=cost.delta,
                 honest=cost.honest,
                 heard=len(heard) // DIGEST_BYTES,
-                digest=digest_of(heard),
+                digest=heard_digest(heard),
             )
         )
         return lines
@@ -517,7 +521,7 @@ def _joined_name(check: bytes) -> str:
 def _by_answer(lines: Iterable[Payment]) -> dict[tuple[bytes, PartyId], list[Payment]]:
     found: dict[tuple[bytes, PartyId], list[Payment]] = {}
     for line in lines:
-        found.setdefault(answer_of(line), []).append(line)
+        found.setdefault(answer_key(line), []).append(line)
     return found
 
 

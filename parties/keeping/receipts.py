@@ -17,8 +17,7 @@ from protocol.session.charter import Charter
 from protocol.session.heads import SaidHead
 from protocol.session.roles import message_topic
 from protocol.transcript.checkpoints import SignedCheckpoint
-from protocol.transcript.consistency import Consistency
-from protocol.transcript.consistency import problems_of as consistency_problems
+from protocol.transcript.consistency import Consistency, consistency_problems
 from protocol.transcript.evidence import two_checkpoints
 from protocol.transcript.receipts import (
     LATE,
@@ -31,8 +30,8 @@ from protocol.transcript.receipts import (
     decode_receipt,
     encode_receipt,
     is_restored,
-    problems_of,
     receipt_for,
+    receipt_problems,
 )
 
 RECEIPT = ("receipt", "checkpoint")
@@ -111,7 +110,7 @@ def keep_receipt(
     receipt, checkpoint = receipt_for(
         charter, head, given, said=said, reports=reports, signed=signed
     )
-    problems = problems_of(receipt, checkpoint) or _other_rounds(charter, receipt)
+    problems = receipt_problems(receipt, checkpoint) or _other_rounds(charter, receipt)
     which = DECLINED if not done else LATE_NOTE if receipt.word == LATE else RECEIPT
     # What says something else of the same words, and what says the same.
     earlier: list[Kept] = []
@@ -175,7 +174,12 @@ def receipt_in(folder: Path, charter: Charter, party: PartyId) -> Kept | None:
             charter.roster.key(AGGREGATOR),
         )
         named = (receipt.word == LATE) == (which == LATE_NOTE)
-        if own and named and receipt.ended is not None and not problems_of(receipt, checkpoint):
+        if (
+            own
+            and named
+            and receipt.ended is not None
+            and not receipt_problems(receipt, checkpoint)
+        ):
             return kept
     return None
 
@@ -254,7 +258,7 @@ class _There(NamedTuple):
 def _is_for(there: _There, receipt: Receipt) -> bool:
     """Check whether a receipt that is there is for the same words as another one, and holds."""
     same = (there.receipt.head, there.receipt.session) == (receipt.head, receipt.session)
-    return same and not problems_of(there.receipt, there.checkpoint)
+    return same and not receipt_problems(there.receipt, there.checkpoint)
 
 
 def _read(folder: Path, session: bytes, which: tuple[str, str]) -> _There | None:

@@ -26,7 +26,7 @@ from protocol.errors import PrivacyError, RemoteProtocolError, UsageError
 from protocol.messages import AGGREGATOR, Envelope
 from protocol.session.charter import Charter
 from protocol.session.roles import Me
-from protocol.session.variant import Variant, parameters_of
+from protocol.session.variant import Variant, plain_parameters
 from protocol.sharing.messages import is_summed
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
@@ -245,7 +245,7 @@ def _digest(envelope: Envelope) -> bytes:
 
 def _asked(variant: Variant) -> tuple[str, dict[str, Any], Survey]:
     """Question of a variant, however long its aggregator waits and for how many."""
-    parameters = parameters_of(variant)
+    parameters = plain_parameters(variant)
     for name in _NOT_ASKED:
         del parameters[name]
     return variant.name, parameters, variant.survey

@@ -31,7 +31,7 @@ def session_key(folder: Path, charter: Charter, records: Records) -> bytes:
     key = _records_key(own_secret(folder), records)
     if not _is_single_use(charter):
         return key
-    return _single_use(key, own_secret(folder, _file_of(charter)))
+    return _single_use(key, own_secret(folder, _file_name(charter)))
 
 
 def known_session_key(folder: Path, charter: Charter, records: Records) -> bytes:
@@ -43,7 +43,7 @@ def known_session_key(folder: Path, charter: Charter, records: Records) -> bytes
     key = _records_key(known_secret(folder), records)
     if not _is_single_use(charter):
         return key
-    return _single_use(key, secret_in(folder / _file_of(charter)))
+    return _single_use(key, secret_in(folder / _file_name(charter)))
 
 
 def session_mark(key: bytes, session: bytes) -> bytes:
@@ -69,5 +69,5 @@ def _is_single_use(charter: Charter) -> bool:
     return is_summed(charter.variant, len(charter.roster) - 1)
 
 
-def _file_of(charter: Charter) -> str:
+def _file_name(charter: Charter) -> str:
     return f"{SINGLE_USE}-{charter.session.hex()}"

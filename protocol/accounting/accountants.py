@@ -24,7 +24,7 @@ from protocol.accounting.events import (
     Sealed,
 )
 from protocol.errors import UnsupportedEventError
-from protocol.randomizers.vetting import epsilon_of
+from protocol.randomizers.vetting import stated_epsilon
 
 
 class Loss(msgspec.Struct, frozen=True):
@@ -110,7 +110,7 @@ class PureAccountant:
             case Sealed() | Masked() | Merged() | Hidden():
                 return self.judge(event.event)
             case Randomized(randomizer, attributes):
-                epsilon = epsilon_of(randomizer)
+                epsilon = stated_epsilon(randomizer)
                 reasons: tuple[str, ...] = ()
                 if math.isinf(epsilon):
                     reasons = (f"a report on {', '.join(attributes)} can rule an answer out",)

@@ -46,7 +46,7 @@ def sized(epsilon: float, delta: float, *, tables: int, honest: int) -> Noise:
     guess = 2 * tables * (width / (2 * epsilon)) ** 2
 
     def excess(trials: int, chance: int, honest: int = honest) -> float:
-        return epsilon_of(trials, chance, tables=tables, honest=honest, delta=delta) - epsilon
+        return coins_epsilon(trials, chance, tables=tables, honest=honest, delta=delta) - epsilon
 
     if honest > 1 and excess(1, FAIR, honest - 1) <= 0:
         # A coin's variance is r(1 - r), so that r is about this if that is small.
@@ -69,7 +69,7 @@ def sized(epsilon: float, delta: float, *, tables: int, honest: int) -> Noise:
 
 
 @lru_cache(maxsize=1024)
-def epsilon_of(trials: int, chance: int, *, tables: int, honest: int, delta: float) -> float:
+def coins_epsilon(trials: int, chance: int, *, tables: int, honest: int, delta: float) -> float:
     """The epsilon at a delta of tables with such coins in a sum over so many honest parties.
 
     Args:

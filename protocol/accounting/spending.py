@@ -97,7 +97,7 @@ def delta_left(allowed: float, delta: float) -> float:
     return left if left > allowed * _ROUNDING else 0.0
 
 
-def cost_of(event: PrivacyEvent, *, honest: int, delta: float) -> Cost:
+def event_cost(event: PrivacyEvent, *, honest: int, delta: float) -> Cost:
     """The cost of one message, by the consent of the party that sends it.
 
     Args:

@@ -42,10 +42,10 @@ from protocol.attack.trials import (
     Pair,
     Study,
     Trials,
-    bound_of,
+    draw_seeds,
     is_masked,
     many_parties,
-    seeds_of,
+    pair_bound,
     unmasked_loss,
     whole_runs,
 )
@@ -59,7 +59,7 @@ from protocol.session.roster import Roster
 from protocol.session.variant import Variant
 from protocol.simulation.mapping import Map, one_by_one
 from protocol.simulation.rehearsal import Rehearsal
-from protocol.simulation.setting import names_of
+from protocol.simulation.setting import service_names
 from protocol.surveys.records import Records
 
 ALPHA = 1e-9
@@ -194,7 +194,7 @@ def attack(
         raise ValueError("trials, runs and copies: expected at least 2")
     clopper_pearson(0, 1, alpha=alpha)
     epsilon_of_counts((0, 0), (1, 1), alpha=alpha, delta=delta)
-    serving = Coalition((AGGREGATOR, *names_of(variant.roles)))
+    serving = Coalition((AGGREGATOR, *service_names(variant.roles)))
     study = Study(
         variant=variant,
         records=records,
@@ -204,7 +204,7 @@ def attack(
         stream=Stream(secret_of(seed)).derive("attack"),
         delta=delta,
     )
-    (number,) = seeds_of(study.stream.derive("first"), 1)
+    (number,) = draw_seeds(study.stream.derive("first"), 1)
     first = study.rehearse(records.codes.astype(np.int64), parties=len(records), seed=number)
     if first.failure is not None:
         raise first.failure
@@ -260,7 +260,7 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
         study, parties = self.study, self.first.charter.roster.parties
         concerned = (study.target, study.mate) if pair.exchanged else (study.target,)
         names = [parties[place] for place in concerned if place is not None]
-        bound = bound_of(study, self.ledger, pair, names)
+        bound = pair_bound(study, self.ledger, pair, names)
         if math.isinf(bound.epsilon):
             accounts = self.ledger.everybody
             losses = (accounts[p].loss for p in names if p in accounts)

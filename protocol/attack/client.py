@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.attack.columns import array_of, columns_of, fields_as_matrices, folded
+from protocol.attack.columns import element_columns, field_array, fields_as_matrices, folded
 from protocol.attack.probes import Probe, strongest_probe
 from protocol.attack.trials import Pair, Trials
 from protocol.crypto.randomness import WORDS, Stream, secret_of
@@ -112,7 +112,7 @@ def attack_client(
         for name, array in leaves(report):
             fields.setdefault(name, []).append((place, array))
     matrices = fields_as_matrices(fields, trials)
-    reports = Trials("reports", bits, columns_of(matrices, related=()), None, claims, trials)
+    reports = Trials("reports", bits, element_columns(matrices, related=()), None, claims, trials)
     pair = Pair(words, (), (np.empty(0, np.int64), np.empty(0, np.int64)))
     probe = strongest_probe(pair, [reports], level=alpha / 2, delta=delta)
     probe = msgspec.structs.replace(probe, event=_spelled(probe.event, fields))
@@ -123,11 +123,11 @@ def leaves(report: object, name: str = "report") -> Iterator[tuple[str, NDArray[
     """The parts of a report that are arrays, numbers, text or bytes, each with its place."""
     match report:
         case int() if not _SMALLEST <= report <= _LARGEST:
-            yield name, array_of(str(report))
+            yield name, field_array(str(report))
         case bool() | int() | float() | str() | bytes():
-            yield name, array_of(report)
+            yield name, field_array(report)
         case bytearray() | memoryview():
-            yield name, array_of(bytes(report))
+            yield name, field_array(bytes(report))
         case complex():
             yield name, np.array([report.real, report.imag])
         case np.ndarray() if report.dtype.kind in "biuf":
@@ -145,7 +145,7 @@ def leaves(report: object, name: str = "report") -> Iterator[tuple[str, NDArray[
             elif vars_of := getattr(report, "__dict__", None):
                 yield from leaves(vars_of, name)
             else:
-                yield name, array_of(repr(report))
+                yield name, field_array(repr(report))
 
 
 def _spelled(event: str, fields: Mapping[str, list[tuple[int, NDArray[np.generic]]]]) -> str:

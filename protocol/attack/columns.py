@@ -65,7 +65,7 @@ class View(msgspec.Struct, frozen=True):
 def make_view(observation: Observation) -> View:
     """View of what an observer sees."""
     fields = {
-        f"{name}.{field}": array_of(getattr(message, field))
+        f"{name}.{field}": field_array(getattr(message, field))
         for name, message in observation.messages.items()
         for field in message.__struct_fields__
     }
@@ -113,7 +113,9 @@ def fields_as_matrices(
     return found
 
 
-def columns_of(matrices: Mapping[str, Matrix], *, related: Collection[str]) -> dict[str, Codes]:
+def element_columns(
+    matrices: Mapping[str, Matrix], *, related: Collection[str]
+) -> dict[str, Codes]:
     """Every element by itself, and differences of the arrays whose names are ``related``."""
     columns: dict[str, Codes] = {}
     for name, matrix in matrices.items():
@@ -139,7 +141,7 @@ def _general(name: str) -> str:
     return f"{kind.partition(' ')[0]}.{field}"
 
 
-def facts_of(views: Sequence[View]) -> dict[str, Codes]:
+def plain_facts(views: Sequence[View]) -> dict[str, Codes]:
     """Lengths, numbers and the like, by name."""
     names = dict.fromkeys(name for view in views for name in view.facts)
     return {name: np.array([view.facts.get(name, 0) for view in views], np.int64) for name in names}
@@ -196,7 +198,7 @@ def _stacked(parts: Sequence[tuple[int, Codes]], trials: int) -> Codes:
     return values
 
 
-def array_of(value: object) -> NDArray[np.generic]:
+def field_array(value: object) -> NDArray[np.generic]:
     """A field as an array; what is neither an array, text nor a number is told by its encoding."""
     match value:
         case np.ndarray():

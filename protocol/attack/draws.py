@@ -15,7 +15,7 @@ from protocol.attack.bounds import provable
 from protocol.attack.probes import Probe, Tried, proved
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.randomizers import OutputClass, Randomizer
-from protocol.randomizers.vetting import check_stated, epsilon_of, known
+from protocol.randomizers.vetting import check_stated, known, stated_epsilon
 from protocol.wire.arrays import smallest_dtype
 
 TRIALS = 1_000_000
@@ -51,7 +51,7 @@ def attack_randomizer(
         ValueError: numbers out of range, or inputs that are not two of the randomizer's.
     """
     check_stated(randomizer)
-    bound = epsilon_of(randomizer)
+    bound = stated_epsilon(randomizer)
     draw = known(randomizer)
     first, second = inputs if inputs is not None else (0, draw.farthest(0))
     if first == second or not (0 <= first < draw.size and 0 <= second < draw.size):

@@ -108,7 +108,7 @@ class _Learned(NamedTuple):
     @property
     def table(self) -> Guesses:
         """Per value, the guess."""
-        return _table_of(self.parts[0] + self.parts[1], self.z)
+        return _guess_table(self.parts[0] + self.parts[1], self.z)
 
     @property
     def words(self) -> str:
@@ -265,7 +265,7 @@ def _fitted(name: str, coding: _Coding, codes: NDArray[np.intp], lesson: _Lesson
     most values would always seem the best.
     """
     first, second = (_counted(codes, lesson.bits, part, coding.size) for part in lesson.parts)
-    worth = _cautious_epsilon(second, _table_of(first, lesson.z), lesson.z)
+    worth = _cautious_epsilon(second, _guess_table(first, lesson.z), lesson.z)
     return _Learned(name, coding, worth, codes, (first, second), lesson.z)
 
 
@@ -283,7 +283,7 @@ def _class_scores(counts: Codes) -> Floats:
     return scores
 
 
-def _table_of(counts: Codes, z: float) -> Guesses:
+def _guess_table(counts: Codes, z: float) -> Guesses:
     """Per value the guess, from how often each came."""
     size = counts.shape[1]
     order = np.argsort(-_class_scores(counts), kind="stable")

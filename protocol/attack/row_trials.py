@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.attack.columns import Codes, Matrix, columns_of, matrices_of_rows
+from protocol.attack.columns import Codes, Matrix, element_columns, matrices_of_rows
 from protocol.attack.observer import Observation, observe
 from protocol.attack.trials import (
     NOTHING_TOLD,
@@ -18,9 +18,9 @@ from protocol.attack.trials import (
     Pair,
     Study,
     Trials,
-    bound_of,
-    ratios_of,
-    seeds_of,
+    draw_seeds,
+    message_ratios,
+    pair_bound,
 )
 from protocol.crypto.randomness import WORDS
 from protocol.errors import ProtocolError
@@ -90,7 +90,7 @@ def rows_of_parties(
     runs = -(-trials // max(copies, parties))
     held = -(-trials // (runs * parties))
     bits = drawn.bernoulli(WORDS // 2, (runs, parties, held))
-    seeds = seeds_of(drawn.derive("seeds"), runs)
+    seeds = draw_seeds(drawn.derive("seeds"), runs)
     tasks = [
         RowChunk(study=study, pair=pair, bits=bits[run], seed=seeds[run], fields=fields)
         for run in range(runs)
@@ -102,7 +102,7 @@ def rows_of_parties(
     for name in fields:
         values = np.concatenate([part for rows in found for part in rows.values[name]])
         matrices.update(matrices_of_rows(name, values, found[0].bits[name], most=ROW_ELEMENTS))
-    columns = columns_of(matrices, related=matrices)
+    columns = element_columns(matrices, related=matrices)
     law = np.concatenate([rows.ratios.reshape(-1) for rows in found])
     bound = max(rows.bound for rows in found)
     told = law if law.any() else None
@@ -126,8 +126,8 @@ def seen_rows(chunk: RowChunk) -> Rows | None:
         for name, part in rows.items():
             found.values[name].append(part.values)
             found.bits.setdefault(name, part.bits)
-        found.ratios[place] = ratios_of(observation, ledger, party, run, pair, held)
-        bound = max(bound, bound_of(study, ledger, pair, (party,)))
+        found.ratios[place] = message_ratios(observation, ledger, party, run, pair, held)
+        bound = max(bound, pair_bound(study, ledger, pair, (party,)))
     return msgspec.structs.replace(found, bound=bound)
 
 
@@ -147,7 +147,7 @@ def aligned_fields(study: Study, pair: Pair) -> tuple[str, ...]:
     if not study.observer.everything:
         return ()
     parties = max(study.variant.quorum_of(2), 2)
-    (seed,) = seeds_of(study.stream.derive("aligned"), 1)
+    (seed,) = draw_seeds(study.stream.derive("aligned"), 1)
     observations = []
     try:
         for held, changed in ((_FEW, False), (_MORE, False), (_FEW, True)):

@@ -21,9 +21,9 @@ from protocol.attack.trials import (
     Seen,
     Study,
     Trials,
-    bound_of,
     carried_out,
-    seeds_of,
+    draw_seeds,
+    pair_bound,
 )
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.ledger import Account
@@ -70,7 +70,7 @@ def sums_of_honest(
         study=study,
         pair=pair,
         bits=drawn.bernoulli(WORDS // 2, (runs, groups)),
-        seeds=seeds_of(drawn.derive("seeds"), runs),
+        seeds=draw_seeds(drawn.derive("seeds"), runs),
         others=codes[beside[: honest - 1]],
     )
     return carried_out("sums over the honest", seen_sums, chunk, carried)
@@ -95,7 +95,7 @@ def seen_sums(chunk: Chunk) -> Seen:
         if not views:
             # All groups of all runs are alike: one ledger says what holds of each of them.
             ledger = run.ledger(_against(study, parties, parties[:honest]))
-            bound = bound_of(study, ledger, pair, parties[:1])
+            bound = pair_bound(study, ledger, pair, parties[:1])
             coins = _noisy_counts(ledger.everybody.get(parties[0]))
         for place in range(len(bits)):
             sums = summed_over(run, parties[honest * place : honest * (place + 1)])

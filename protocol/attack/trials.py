@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 from protocol.accounting.accountants import PureAccountant, total
 from protocol.accounting.composition import ExactAccountant
 from protocol.accounting.events import Masked, Merged, PrivacyEvent, Public, layers, replaced
-from protocol.attack.columns import Codes, View, columns_of, facts_of, make_view, view_matrices
+from protocol.attack.columns import (
+    Codes,
+    View,
+    element_columns,
+    make_view,
+    plain_facts,
+    view_matrices,
+)
 from protocol.attack.declared import log_ratios
 from protocol.attack.observer import Observation, observe, observe_trials
 from protocol.audit.at_delta import composed
@@ -121,7 +128,7 @@ class Trials(NamedTuple):
     honest: int = 0
 
 
-def bound_of(study: Study, ledger: Ledger, pair: Pair, parties: Sequence[PartyId]) -> Bound:
+def pair_bound(study: Study, ledger: Ledger, pair: Pair, parties: Sequence[PartyId]) -> Bound:
     """The ledger's bound on how a pair of inputs can be told apart.
 
     It is the pure figure, or the one at the study's delta if that is less. Exact sums are the same
@@ -213,7 +220,7 @@ class Seen(msgspec.Struct, frozen=True):
     bound: Bound
 
 
-def seeds_of(stream: Stream, runs: int) -> list[int]:
+def draw_seeds(stream: Stream, runs: int) -> list[int]:
     """A seed of each run."""
     seeds: list[int] = stream.words(runs).tolist()
     return seeds
@@ -231,7 +238,7 @@ def carried_out(sort: str, kernel: Callable[[Chunk], Seen], whole: Chunk, carrie
     ratios = np.array([ratio for part in seen for ratio in part.ratios])
     matrices = view_matrices(views)
     own = [name for name in matrices if name.startswith((f"{TARGET}'s ", f"{MATE}'s "))]
-    columns = {**facts_of(views), **columns_of(matrices, related=own)}
+    columns = {**plain_facts(views), **element_columns(matrices, related=own)}
     law = ratios if ratios.any() else None
     bound = max((part.bound for part in seen), default=NOTHING_TOLD)
     return Trials(
@@ -243,7 +250,7 @@ def whole_runs(study: Study, pair: Pair, runs: int, *, carried: Map = one_by_one
     """Trials that are whole runs: everybody else has the record that the study gives."""
     drawn = study.stream.derive(f"runs {pair.words}")
     bits = drawn.bernoulli(WORDS // 2, runs)
-    seeds = seeds_of(drawn.derive("seeds"), runs)
+    seeds = draw_seeds(drawn.derive("seeds"), runs)
     chunk = Chunk(study=study, pair=pair, bits=bits, seeds=seeds)
     return carried_out("whole runs", seen_in_whole_runs, chunk, carried)
 
@@ -265,8 +272,8 @@ def seen_in_whole_runs(chunk: Chunk) -> Seen:
         labels.update(zip(concerned_parties, (TARGET, MATE), strict=False))
         observation = observe(run, study.observer, labels)
         ledger = run.ledger(study.observer)
-        bound = max(bound, bound_of(study, ledger, pair, concerned_parties))
-        ratios.append(_ratio_of(observation, ledger, concerned_parties[0], run, pair, 1))
+        bound = max(bound, pair_bound(study, ledger, pair, concerned_parties))
+        ratios.append(_first_ratio(observation, ledger, concerned_parties[0], run, pair, 1))
         views.append(make_view(observation))
     return Seen(views, ratios, bound)
 
@@ -298,7 +305,7 @@ def many_parties(
         study=study,
         pair=pair,
         bits=bits,
-        seeds=seeds_of(drawn.derive("seeds"), runs),
+        seeds=draw_seeds(drawn.derive("seeds"), runs),
         others=drawn.derive("others").integers(sizes, (held - 1, len(sizes))).astype(np.int64),
     )
     sort = "couples" if pair.exchanged else "parties" if held == 1 else f"parties of {held}"
@@ -326,22 +333,22 @@ def seen_of_parties(chunk: Chunk) -> Seen:
         labels = [dict(zip(parties, (TARGET, MATE), strict=False)) for parties in targets]
         seen = observe_trials(run, study.observer, labels)
         for parties, observation in zip(targets, seen, strict=True):
-            bound = max(bound, bound_of(study, ledger, pair, parties))
-            ratios.append(_ratio_of(observation, ledger, parties[0], run, pair, held))
+            bound = max(bound, pair_bound(study, ledger, pair, parties))
+            ratios.append(_first_ratio(observation, ledger, parties[0], run, pair, held))
             views.append(make_view(observation))
     return Seen(views, ratios, bound)
 
 
-def _ratio_of(
+def _first_ratio(
     observation: Observation, ledger: Ledger, party: PartyId, run: Rehearsal, pair: Pair, held: int
 ) -> float:
     """Log ratio of a party's first respondent; nothing follows from an exchange."""
     if pair.exchanged:
         return 0.0
-    return float(ratios_of(observation, ledger, party, run, pair, held)[0])
+    return float(message_ratios(observation, ledger, party, run, pair, held)[0])
 
 
-def ratios_of(
+def message_ratios(
     observation: Observation, ledger: Ledger, party: PartyId, run: Rehearsal, pair: Pair, held: int
 ) -> Floats:
     """Log ratios of a party's messages by their declared laws, (held,)."""

@@ -34,7 +34,7 @@ from protocol.surveys.limits import Held
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.cosignatures import Cosigned
 from protocol.transcript.entries import WITHHELD, Header, Restored, Sent
-from protocol.transcript.header import charter_of
+from protocol.transcript.header import read_charter
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.signatures import Checks
 from protocol.transcript.verification import Verification, verify
@@ -198,7 +198,7 @@ def audit(
         chunks(), digest=digest, checkpoint=checkpoint, cosigned=cosigned, checks=checks
     )
     header = verification.checked_header()
-    charter = charter_of(header, variant)
+    charter = read_charter(header, variant)
     known = _disclosed(charter, header, disclosed)
     asked = parse_coalition(serving(charter.roster) if observer is None else observer)
     asked.check(charter.roster.position)

@@ -28,7 +28,7 @@ from protocol.audit.walk import Fold, Step
 from protocol.errors import UnsupportedEventError
 from protocol.messages import AGGREGATOR, NO_ROUND, Envelope, Message, PartyId
 from protocol.session.charter import Charter
-from protocol.session.variant import bound_of, event_of, settled
+from protocol.session.variant import loss_bound, message_event, settled
 from protocol.sharing.messages import Partial, Upload
 from protocol.surveys.limits import UNLIMITED, Held
 from protocol.transcript.entries import Refused, Sent
@@ -168,7 +168,7 @@ class Charging:
     def bound(self) -> Loss:
         """The most that a party consents to tell."""
         try:
-            return bound_of(self._charter.variant)
+            return loss_bound(self._charter.variant)
         except Exception:
             # A variant of a user's own may not have reckoned with anybody's parameters.
             return self._accountant.judge(self._everything)
@@ -207,7 +207,7 @@ class Charging:
         """Event of a message; the answers themselves if its variant cannot say."""
         try:
             seen = self._hearing.of(envelope.sender, envelope.seq)
-            return event_of(self._charter.variant, message, seen, envelope.recipient)
+            return message_event(self._charter.variant, message, seen, envelope.recipient)
         except Exception as error:
             # A variant of a user's own may not have reckoned with what is on record.
             why = f"what it reveals is unknown ({type(error).__name__})"
@@ -243,7 +243,7 @@ class LedgerWriter(Fold):
 
     def __init__(self, charter: Charter, held: Held = UNLIMITED) -> None:
         self.charter = charter
-        self.sums = _sums_of(charter)
+        self.sums = _sum_reader(charter)
         self.disclosed: tuple[PartyId, ...] = ()
         self._follows: dict[Coalition, Follows] = {}
         self._ledgers: dict[Coalition, Ledger] = {}
@@ -400,7 +400,7 @@ def _accounts(trails: Mapping[PartyId, Sequence[Charge]]) -> Mapping[PartyId, Ac
     return MappingProxyType(accounts)
 
 
-def _sums_of(charter: Charter) -> SumReader | None:
+def _sum_reader(charter: Charter) -> SumReader | None:
     if _CONTRIBUTIONS.isdisjoint(charter.codec.names):
         return None
     # Imported late: few surveys sum.

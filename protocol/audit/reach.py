@@ -45,7 +45,7 @@ Batch: TypeAlias = tuple[PartyId, int]
 """Who has merged something, and the place of the message that tells it."""
 
 
-def rows_of(passed: Passed) -> dict[int, Row]:
+def masked_rows(passed: Passed) -> dict[int, Row]:
     """The row of every message that masks hide, or that merges such, by its place.
 
     Empty if there are more than ``CELLS`` numbers in them.
@@ -86,7 +86,7 @@ def _row(told: Told, part: Hidden | Merging, roster: Roster) -> Row:
 def learned(passed: Passed, coalition: Coalition) -> Iterator[tuple[Told, PrivacyEvent]]:
     """Messages that reveal something to the coalition, and what they reveal."""
     if passed.rows is None:
-        passed.rows = rows_of(passed)
+        passed.rows = masked_rows(passed)
     hears = coalition.hears
     host = max((at for to, at in passed.hosted.items() if hears(AGGREGATOR, to)), default=0)
     walk = _Walk(coalition, passed)

@@ -7,7 +7,7 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.crypto.octets import Octets, rows_of, stacked
+from protocol.crypto.octets import Octets, row_bytes, stacked
 
 COMMITMENT_BYTES = 16
 """SHA-256 is truncated to this, for a party sends one per neighbour.
@@ -41,7 +41,7 @@ def commit(salts: Octets, shares: Octets, *, context: bytes) -> Octets:
         raise ValueError(
             f"shares of {shares.dtype}, {shares.shape}: expected bytes ({len(salts)}, L)"
         )
-    opened = rows_of(np.concatenate((salts, shares), axis=1))
+    opened = row_bytes(np.concatenate((salts, shares), axis=1))
     digests = [hashlib.sha256(context + row).digest()[:COMMITMENT_BYTES] for row in opened]
     return stacked(digests, COMMITMENT_BYTES)
 

@@ -185,7 +185,7 @@ def _above(level: Sequence[bytes]) -> list[bytes]:
     return [_sha256(b"\x01" + left + right).digest() for left, right in pairs]
 
 
-def root_of(leaves: Iterable[bytes]) -> bytes:
+def merkle_root(leaves: Iterable[bytes]) -> bytes:
     """The Merkle tree hash of these leaves, 32 bytes (RFC 9162, section 2.1.1)."""
     return root_of_hashes(map(leaf_hash, leaves))
 

@@ -158,7 +158,7 @@ def margin_of_number(
     return MarginOfError(names, 2, off and (off / found.span if known else math.nan), of)
 
 
-def margins_of(
+def margins_of_error(
     estimate: Estimate,
     about: About,
     projection: Projection = "none",

@@ -54,7 +54,7 @@ def log_ratio(numerator: int, denominator: int) -> float:
     return float(context.ln(context.divide(Decimal(numerator), Decimal(denominator))))
 
 
-def log_of(ratio: Fraction) -> float:
+def log_fraction(ratio: Fraction) -> float:
     """``ln(ratio)`` of an exact positive ratio, correctly rounded on every platform."""
     return log_ratio(ratio.numerator, ratio.denominator)
 
@@ -91,6 +91,6 @@ def check_column(codes: NDArray[np.unsignedinteger], size: int) -> None:
     check_codes(codes, size)
 
 
-def sums_of(groups: NDArray[np.integer], values: Floats, number: int) -> Floats:
+def group_sums(groups: NDArray[np.integer], values: Floats, number: int) -> Floats:
     """The sums of values by group, numbered from 0, shape ``(number,)``."""
     return np.bincount(groups, values, number).astype(np.float64, copy=False)

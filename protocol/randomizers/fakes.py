@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS, Stream
 from protocol.errors import UnsupportedEventError
-from protocol.randomizers.exact import DIGITS, check_column, log_of, odds
+from protocol.randomizers.exact import DIGITS, check_column, log_fraction, odds
 from protocol.randomizers.keep import KeepUniform
 from protocol.randomizers.pairs import Dominating, ThreePoint
 from protocol.randomizers.randomizer import OutputClass, Randomizer
-from protocol.wire.arrays import Array, ArraySpec, name_of, smallest_dtype
+from protocol.wire.arrays import Array, ArraySpec, dtype_name, smallest_dtype
 
 MAX_INPUTS = 2**64
 """The most combinations of answers."""
@@ -101,17 +101,17 @@ class FakeData(Randomizer, frozen=True, tag="rs-fd"):
     @property
     def report(self) -> ArraySpec:
         """One code of each attribute."""
-        dtype = name_of(smallest_dtype(max(self.sizes)))
+        dtype = dtype_name(smallest_dtype(max(self.sizes)))
         return ArraySpec(dtype=dtype, shape=(len(self.sizes),), high=self.sizes)
 
     @property
     def epsilon(self) -> float:
         """Epsilon of two records that differ everywhere, of the exact thresholds, rounded once."""
-        return log_of(self._ratio(range(len(self.sizes))))
+        return log_fraction(self._ratio(range(len(self.sizes))))
 
     def epsilon_of(self, place: int) -> float:
         """Epsilon of two records that differ in this attribute alone, in nats."""
-        return log_of(self._ratio([place]))
+        return log_fraction(self._ratio([place]))
 
     def _ratio(self, places: Sequence[int]) -> Fraction:
         """The largest ratio of two records that differ in some attributes."""

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from protocol.crypto.randomness import Stream
 from protocol.errors import UnsupportedEventError
-from protocol.randomizers.exact import Floats, log_of, sums_of
+from protocol.randomizers.exact import Floats, group_sums, log_fraction
 from protocol.randomizers.mixing import MatrixMixing, Mixing
 from protocol.randomizers.pairs import Dominating, ThreePoint, dominating_of_laws, largest_ratio
 from protocol.randomizers.unmixing import MatrixUnmixing, Unmixing, check_places
-from protocol.wire.arrays import Array, ArraySpec, Bounds, name_of, smallest_dtype
+from protocol.wire.arrays import Array, ArraySpec, Bounds, dtype_name, smallest_dtype
 
 MOST_INPUTS = 64
 """The most inputs that are compared two by two where no two of them stand for all."""
@@ -114,7 +114,7 @@ class Support(msgspec.Struct, frozen=True, kw_only=True):
         number = int(groups.max()) + 1
 
         def sums(values: Floats) -> Floats:
-            return sums_of(groups, values, number)
+            return group_sums(groups, values, number)
 
         squares = weights**2
         apart = rest * (sums(weights) ** 2 - sums(squares))
@@ -169,7 +169,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
     @property
     def report(self) -> ArraySpec:
         """Form of one report: its dtype, shape and bounds; by default a code of the domain."""
-        return ArraySpec(dtype=name_of(smallest_dtype(self.size)), shape=(), high=self.size)
+        return ArraySpec(dtype=dtype_name(smallest_dtype(self.size)), shape=(), high=self.size)
 
     def randomize(self, codes: NDArray[np.unsignedinteger], stream: Stream) -> Array:
         """Randomize every code by itself.
@@ -248,7 +248,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
         Infinite if a report can rule an input out.
         """
         ratio = _ratio(self)
-        return math.inf if ratio is None else log_of(ratio)
+        return math.inf if ratio is None else log_fraction(ratio)
 
     @property
     def dominating(self) -> Dominating:
@@ -337,7 +337,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
         if not self.is_table and type(self).covariance is Randomizer.covariance:
             return self.support.sum_variances(shares, n, groups, weights)
         covariance = self.covariance(shares, n) * np.equal.outer(groups, groups)
-        return sums_of(groups, weights * (covariance @ weights), int(groups.max()) + 1)
+        return group_sums(groups, weights * (covariance @ weights), int(groups.max()) + 1)
 
     def log_ratios(self, reports: Array, first: int, second: int) -> Floats:
         """Log likelihood ratios of reports, the second input to the first, (k,), in nats.
@@ -575,7 +575,7 @@ def _gain(part: OutputClass) -> float:
         return 0.0
     if not part.first or not part.second:
         return math.inf if part.second else -math.inf
-    return log_of(part.second / part.first)
+    return log_fraction(part.second / part.first)
 
 
 @lru_cache(maxsize=256)

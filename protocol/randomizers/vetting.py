@@ -19,8 +19,8 @@ from numbers import Real
 from typing import NamedTuple, TypeGuard
 
 from protocol.errors import UnsupportedEventError
-from protocol.randomizers.exact import log_of
-from protocol.randomizers.pairs import Dominating, ThreePoint, excess, largest_ratio, ratios_of
+from protocol.randomizers.exact import log_fraction
+from protocol.randomizers.pairs import Dominating, ThreePoint, count_ratios, excess, largest_ratio
 from protocol.randomizers.randomizer import (
     MOST_INPUTS,
     MOST_ROWS,
@@ -46,7 +46,7 @@ def is_randomizer(value: object) -> TypeGuard[Randomizer]:
     return isinstance(value, Randomizer)
 
 
-def epsilon_of(randomizer: object) -> float:
+def stated_epsilon(randomizer: object) -> float:
     """The epsilon that a randomizer states, in nats.
 
     Raises:
@@ -187,7 +187,7 @@ def held_epsilon(randomizer: object) -> Stated:
     """Hold a randomizer's statements against its law, whoever wrote it.
 
     Raises:
-        UnsupportedEventError: as ``epsilon_of``.
+        UnsupportedEventError: as ``stated_epsilon``.
     """
     with refusing(randomizer):
         epsilon: object = getattr(randomizer, "epsilon", None)
@@ -235,7 +235,7 @@ def _law_epsilon(randomizer: Randomizer) -> tuple[float, bool] | None:
         most = MOST_COMPARED if randomizer.symmetric else MOST_INPUTS
         laws = (checked_law(randomizer, *pair) for pair in some_pairs(randomizer, most))
         ratios = [largest_ratio([part[:2] for part in law]) for law in laws]
-    least = max((math.inf if one is None else log_of(one) for one in ratios), default=0.0)
+    least = max((math.inf if one is None else log_fraction(one) for one in ratios), default=0.0)
     return least, randomizer.symmetric or size <= (MOST_ROWS if tabled else MOST_INPUTS)
 
 
@@ -299,7 +299,7 @@ def _check_dominating(randomizer: Randomizer, pairs: Sequence[ThreePoint], asked
         )
     if asked.least is None:
         return
-    ratios = ratios_of(pairs)
+    ratios = count_ratios(pairs)
     if len(pairs) > MOST_PAIRS or ratios > MOST_RATIOS:
         raise UnsupportedEventError(
             f"randomizer {_name(randomizer)} has {len(pairs):,} dominating pairs, and their "

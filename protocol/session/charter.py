@@ -20,9 +20,9 @@ from protocol.session.terms import (
     attempt_at,
     check_attempt,
     is_attempt,
-    session_of,
+    session_id,
 )
-from protocol.session.variant import Variant, parameters_of
+from protocol.session.variant import Variant, plain_parameters
 from protocol.surveys.limits import check_respondents
 from protocol.wire.codec import Codec
 
@@ -90,7 +90,7 @@ class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return Terms(
             variant=self.variant.name,
             code=None if self.code is UNSET else self.code,
-            parameters=parameters_of(self.variant),
+            parameters=plain_parameters(self.variant),
             survey=msgspec.to_builtins(self.variant.survey),
             analysis=self.announced,
             neighbours=NEIGHBOURS,
@@ -103,7 +103,7 @@ class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @functools.cached_property
     def survey_id(self) -> bytes:
         """The survey's id, 32 bytes: that of the session which is its first attempt."""
-        return session_of(terms=self.terms, roster=self.roster.root, members=len(self.roster))
+        return session_id(terms=self.terms, roster=self.roster.root, members=len(self.roster))
 
     @functools.cached_property
     def session(self) -> bytes:

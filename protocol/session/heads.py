@@ -92,7 +92,7 @@ def sign_head(identity: Identity, *, session: bytes, said: Tree, heard: Heard) -
     return Head(heard.waits(), identity.sign(statement))
 
 
-def head_of(envelope: Envelope) -> Head | None:
+def decode_head(envelope: Envelope) -> Head | None:
     """The head in an envelope of that kind; None if it is malformed.
 
     A head is sent by a party to the record.

@@ -48,7 +48,7 @@ from protocol.session.heads import Heard, SaidHead, sign_head
 from protocol.session.inbox import Inbox, Kept, Waiting
 from protocol.session.roles import Boxes, Gather, Me, Seen, Send
 from protocol.session.roster import Identity
-from protocol.session.variant import event_of, heeded
+from protocol.session.variant import heeded, message_event
 from protocol.surveys.records import Records
 from protocol.wire.codec import encode_envelope
 
@@ -439,7 +439,7 @@ class Machine:
         kind = send.message.kind()
         if self._records is not None:
             for seq, recipient in enumerate(recipients, self._seq):
-                event = event_of(charter.variant, send.message, self._seen, recipient)
+                event = message_event(charter.variant, send.message, self._seen, recipient)
                 self._spending.charge(event, kind)
                 if recipient == AGGREGATOR and not isinstance(event, Public | Derived):
                     self._reports += (seq,)

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from protocol.crypto.key_agreement import Agreed, AgreementKey
-from protocol.crypto.merkle import joint_path, joint_root, leaf_hash, root_of, tree_levels
+from protocol.crypto.merkle import joint_path, joint_root, leaf_hash, merkle_root, tree_levels
 from protocol.errors import LocalProtocolError
 from protocol.messages import AGGREGATOR, PartyId, party_id
 
@@ -220,7 +220,7 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
 
         The tree is not kept for it: every worker of a survey has the whole roster.
         """
-        return root_of(roster_leaf(name, key) for name, key in self.members)
+        return merkle_root(roster_leaf(name, key) for name, key in self.members)
 
     @functools.cached_property
     def others(self) -> tuple[PartyId, ...]:

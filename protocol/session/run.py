@@ -53,7 +53,7 @@ def finished_run(aggregator: Ended, endings: Mapping[PartyId, str]) -> Run:
     Raises:
         LocalProtocolError: the aggregator failed after a mistake in the role of parties. It is that
             of the first of them, with a note of the aggregator's failure.
-        ProtocolError: as ``outcome_of``; for want of a quorum it has a note that says why.
+        ProtocolError: as ``published_result``; for want of a quorum it has a note that says why.
     """
     failure = aggregator.failure
     mistakes = [ending for name, ending in endings.items() if is_mistake(name, ending)]
@@ -67,10 +67,10 @@ def finished_run(aggregator: Ended, endings: Mapping[PartyId, str]) -> Run:
         why = next((f"{name}: {ending}" for name, ending in reasons if ending != DONE), None)
         if why is not None:
             failure.add_note(why)
-    return Run(outcome_of(aggregator), endings)
+    return Run(published_result(aggregator), endings)
 
 
-def outcome_of(aggregator: Ended) -> Message:
+def published_result(aggregator: Ended) -> Message:
     """Message that a finished aggregator published.
 
     Raises:

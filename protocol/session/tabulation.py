@@ -160,7 +160,7 @@ class Respondents:
         )
 
 
-def numbers_of(message: Message, variant: str) -> Totals:
+def number_vector(message: Message, variant: str) -> Totals:
     """All numbers of a message in one vector, field by field.
 
     Args:
@@ -184,7 +184,7 @@ def numbers_of(message: Message, variant: str) -> Totals:
 
 
 def with_numbers(message: M, totals: Totals) -> M:
-    """A message of the same shapes with other numbers, the inverse of ``numbers_of``.
+    """A message of the same shapes with other numbers, the inverse of ``number_vector``.
 
     Raises:
         ValueError: another number of numbers.

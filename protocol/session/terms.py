@@ -71,7 +71,7 @@ class Terms(NamedTuple):
         return _encode(tuple(self))
 
 
-def session_of(*, terms: bytes, roster: bytes, members: int, attempt: int = 1) -> bytes:
+def session_id(*, terms: bytes, roster: bytes, members: int, attempt: int = 1) -> bytes:
     """The id of the session that is an attempt at a survey, 32 bytes.
 
     The first attempt's stands for the survey itself.

@@ -32,7 +32,7 @@ from protocol.session.tabulation import Respondents, Stage, Totals
 from protocol.surveys.limits import NOTHING, Workload, check_respondents, check_workload
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
-from protocol.surveys.weights import check_weights, stratum_of
+from protocol.surveys.weights import check_weights, find_stratum
 from protocol.wire.codec import Kind
 from protocol.wire.undecoded import Undecoded
 
@@ -175,12 +175,12 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
         return () if self.weights is UNSET else tuple(sorted(self.weights))
 
     def stratum(self, party: str) -> str:
-        """The stratum of a party, by its name on the roster (``stratum_of``).
+        """The stratum of a party, by its name on the roster (``find_stratum``).
 
         Raises:
             SurveyError: it is in none.
         """
-        return stratum_of(party, {} if self.weights is UNSET else self.weights)
+        return find_stratum(party, {} if self.weights is UNSET else self.weights)
 
     def kinds(self, parties: int) -> tuple[Kind, ...]:
         """The kinds of message that are spoken among an aggregator and this many parties.
@@ -351,7 +351,7 @@ def check_roles(variant: Variant) -> None:
             )
 
 
-def bound_of(variant: Variant) -> Loss:
+def loss_bound(variant: Variant) -> Loss:
     """Bound on a respondent's loss, whatever is asked (``Variant.most``)."""
     most, names = variant.most(), variant.survey.names
     why = () if math.isfinite(most) else (f"all that may be asked about {', '.join(names)}",)
@@ -368,7 +368,9 @@ def settled(variant: Variant) -> bool:
     return variant.heeds == ()
 
 
-def event_of(variant: Variant, message: Message, seen: Seen, recipient: PartyId) -> PrivacyEvent:
+def message_event(
+    variant: Variant, message: Message, seen: Seen, recipient: PartyId
+) -> PrivacyEvent:
     """Event of any message, the kernel's kinds included.
 
     A message of a sealed kind tells it to its recipient alone. What it tells follows from its kind
@@ -402,7 +404,7 @@ def unjudged(message: Message) -> LocalProtocolError:
     )
 
 
-def parameters_of(variant: Variant) -> dict[str, Any]:
+def plain_parameters(variant: Variant) -> dict[str, Any]:
     """A variant's parameters as plain values, without the survey."""
     parameters: dict[str, Any] = msgspec.to_builtins(variant)
     parameters.pop("survey")
@@ -410,7 +412,7 @@ def parameters_of(variant: Variant) -> dict[str, Any]:
 
 
 def build(cls: type[V], *, parameters: dict[str, Any], survey: dict[str, Any]) -> V:
-    """The inverse of ``parameters_of``: a variant from a transcript's header.
+    """The inverse of ``plain_parameters``: a variant from a transcript's header.
 
     Raises:
         SurveyError: the parameters are not those of this variant.

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.crypto.octets import rows_of, stacked
+from protocol.crypto.octets import row_bytes, stacked
 from protocol.crypto.sealing import TAG_BYTES
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, PartyId
@@ -45,7 +45,7 @@ async def agree(me: Me, hood: Hood, digest: bytes, *, round: int, degree: Degree
     await me.send(AGGREGATOR, Tags(round, tags))
     tagged = await me.receive(Tagged, AGGREGATOR, round=round)
     given = np.flatnonzero(tagged.given.astype(np.bool_) & hood.there).tolist()
-    edges, said = hood.edges(), rows_of(tagged.tags)
+    edges, said = hood.edges(), row_bytes(tagged.tags)
     other = [hood.names[row] for row in given if not edges[row].is_tag(said[row], digest)]
     agreeing = len(given) - len(other)
     if agreeing >= degree.threshold:

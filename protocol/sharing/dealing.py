@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.crypto.commitments import commit, opens
-from protocol.crypto.octets import Octets, rows_of, stacked
+from protocol.crypto.octets import Octets, row_bytes, stacked
 from protocol.crypto.sealing import HIDDEN_BYTES, SALT_BYTES, SEAL_BYTES, seal
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, PartyId
@@ -69,7 +69,7 @@ async def deal(
     """
     k, parts, length = shares.shape
     size = parts * length
-    contents = rows_of(shares.reshape(k, size))
+    contents = row_bytes(shares.reshape(k, size))
     letters = [(edge, contents[row], b"") for row, edge in hood.edges().items()]
     salt, sealed, hidden = seal(me.stream, "Deal", letters)
     boxes = np.zeros((k, size + SEAL_BYTES), np.uint8)
@@ -112,7 +112,7 @@ async def receive(me: Me, hood: Hood, *, parts: int) -> Received:
     if (dealt & ~hood.there).any():
         raise RemoteProtocolError("shares from a party that has not joined", field="Dealt.dealt")
     edges = hood.edges()
-    boxes, given = rows_of(message.boxes), rows_of(message.salts)
+    boxes, given = row_bytes(message.boxes), row_bytes(message.salts)
     good = np.zeros(k, np.bool_)
     contents, hidden = [], []
     for row in np.flatnonzero(dealt).tolist():

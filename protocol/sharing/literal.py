@@ -31,7 +31,7 @@ def _signed(context: bytes, values: NDArray[np.unsignedinteger]) -> bytes:
     return context + b"partial" + values.tobytes()
 
 
-def _digest_of(context: bytes, partials: Partials) -> bytes:
+def _partials_digest(context: bytes, partials: Partials) -> bytes:
     return hashlib.sha256(context + b"partials" + partials.values.tobytes()).digest()
 
 
@@ -99,7 +99,7 @@ async def contribute(
             f"broadcast out of range: expected values below {modulus}", field="Partials.values"
         )
     totals = sum_modulo(partials.values, modulus).astype(np.int64)
-    return Summed(totals, hood.respondents, hood, _digest_of(context, partials))
+    return Summed(totals, hood.respondents, hood, _partials_digest(context, partials))
 
 
 async def collect(

@@ -25,7 +25,7 @@ from protocol.crypto.merkle import (
     leaf_hash,
     tree_levels,
 )
-from protocol.crypto.octets import Octets, rows_of, stacked
+from protocol.crypto.octets import Octets, row_bytes, stacked
 from protocol.crypto.randomness import Stream
 from protocol.crypto.sealing import Edge, edge_key
 from protocol.errors import RemoteProtocolError
@@ -96,7 +96,7 @@ class Hood:
 
     def edges(self) -> dict[int, Edge]:
         """Edges that this party shares with each of those who take part, by row."""
-        keys = rows_of(self.keys)
+        keys = row_bytes(self.keys)
         return {row: Edge(self.me, self.names[row], keys[row]) for row in self.rows()}
 
 
@@ -123,20 +123,20 @@ async def join(me: Me, *, respondents: int, neighbours: int) -> Hood:
             f"parties, with at least {least} and at most {_MANY} respondents",
             field="Graph.respondents",
         )
-    leaf, path = _leaf(me.id, nonce, respondents), rows_of(graph.path)
+    leaf, path = _leaf(me.id, nonce, respondents), row_bytes(graph.path)
     if not is_included(leaf, index=graph.index, count=graph.joined, path=path, root=graph.root):
         raise RemoteProtocolError("this party is not among those who joined", field="Graph.path")
     place = me.roster.position[me.id] - 1
     coin = _coin(me, graph.root)
     order = draw_order(coin, parties)
     places = neighbours_at(place, parties=parties, k=neighbours, order=order)
-    keys = rows_of(graph.keys)
+    keys = row_bytes(graph.keys)
     leaves = {
         # The aggregator is the roster's first member.
         other + 1: leaf_hash(roster_leaf(name, key))
         for other, name, key in zip(places.tolist(), graph.names, keys, strict=False)
     }
-    root = joint_root(leaves, count=parties + 1, path=rows_of(graph.proof))
+    root = joint_root(leaves, count=parties + 1, path=row_bytes(graph.proof))
     if len(graph.names) != neighbours or root != me.roster.root:
         raise RemoteProtocolError("the neighbours are not on the roster", field="Graph.proof")
     context = graph_context(me.session, graph.root, graph.joined, graph.respondents)

@@ -39,7 +39,7 @@ def _octets(*shape: Size | Bounds) -> ArraySpec:
     return ArraySpec(dtype="u1", shape=shape)
 
 
-# The names are those of ``kinds_of``.
+# The names are those of ``sum_kinds``.
 _Flags: TypeAlias = Annotated[Array, ArraySpec(dtype="u1", shape=("k",), high=2)]
 _Keys: TypeAlias = Annotated[Array, _octets("k", KEY_BYTES)]
 _Boxes: TypeAlias = Annotated[Array, _octets("k", "box")]
@@ -221,7 +221,7 @@ class Tagged(Message, frozen=True):
     tags: _Tags
 
 
-def kinds_of(
+def sum_kinds(
     *,
     cells: int,
     parties: int,
@@ -267,10 +267,10 @@ def kinds_of(
         sparse = (Certificate, *sparse)
     profile = (Partial, Partials) if literal else sparse
     summed = tuple(Kind.of(message, sizes.__getitem__) for message in (Deal, Dealt, *profile))
-    return *meeting_kinds_of(parties=parties, neighbours=neighbours), *summed
+    return *neighbour_kinds(parties=parties, neighbours=neighbours), *summed
 
 
-def meeting_kinds_of(*, parties: int, neighbours: int) -> tuple[Kind, ...]:
+def neighbour_kinds(*, parties: int, neighbours: int) -> tuple[Kind, ...]:
     """The kinds of message with which neighbours meet and compare what they hold.
 
     Args:

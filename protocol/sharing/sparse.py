@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.crypto.octets import Octets, rows_of, stacked
+from protocol.crypto.octets import Octets, row_bytes, stacked
 from protocol.crypto.sealing import Edge, edge_key, seal
 from protocol.crypto.shamir import share
 from protocol.errors import PrivacyError, ProtocolError, RemoteProtocolError
@@ -86,7 +86,7 @@ class Summed(NamedTuple):
     digest: bytes
 
 
-def digest_of(survivors: Survivors) -> bytes:
+def survivors_digest(survivors: Survivors) -> bytes:
     """Hash of the survivor set, which parties compare, sign and bind their shares to."""
     return hashlib.sha256(b"survivors\0" + survivors.uploaded).digest()
 
@@ -233,7 +233,7 @@ async def _hear_survivors(
             f"{degree.threshold} needed",
             field="Survivors",
         )
-    return replace(hood, there=uploaded, joined=survived), digest_of(survivors)
+    return replace(hood, there=uploaded, joined=survived), survivors_digest(survivors)
 
 
 def _mask_seeds(hood: Hood) -> tuple[Octets, Octets]:
@@ -310,7 +310,7 @@ async def collect(
     uploaded = np.zeros(len(meeting.names), np.bool_)
     uploaded[[places[name] for name in survivors]] = True
     told = Survivors(me.roster.bitmap(survivors))
-    digest = digest_of(told)
+    digest = survivors_digest(told)
     await certify(me, survivors, told, witnesses, number=SURVIVORS)
     agreed = await carry(me, survivors, meeting.hoods, round=SURVIVORS, within=within, quorum=1)
     unmasks = await me.gather(Unmask, agreed, within=within, at_least=1)
@@ -371,8 +371,8 @@ def _cancel(
 ) -> None:
     """Take out the masks that survivors share with one who has dealt and not uploaded."""
     name, hood = meeting.names[place], meeting.hoods[place].tolist()
-    seeds = rows_of(encrypt_seeds(secret, delivered.seeds[place]))
-    digests = rows_of(delivered.digests[place])
+    seeds = row_bytes(encrypt_seeds(secret, delivered.seeds[place]))
+    digests = row_bytes(delivered.digests[place])
     for row in np.flatnonzero(delivered.masked[place]).tolist():
         other = hood[row]
         ends = (name, meeting.names[other])

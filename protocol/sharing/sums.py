@@ -27,7 +27,7 @@ from protocol.accounting.events import (
     PrivacyEvent,
     Public,
 )
-from protocol.accounting.spending import DELTA, Cost, cost_of, in_words
+from protocol.accounting.spending import DELTA, Cost, event_cost, in_words
 from protocol.errors import PrivacyError, ProtocolError, RemoteProtocolError
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.randomizers.coins import Noise
@@ -53,14 +53,14 @@ from protocol.sharing.messages import (
     Totals,
     Unmask,
     Upload,
-    kinds_of,
-    meeting_kinds_of,
+    neighbour_kinds,
+    sum_kinds,
 )
 from protocol.sharing.sparse import Sum, Summed
 from protocol.transcript.certifying import Certificate, Witnesses
 from protocol.wire.codec import Kind
 
-__all__ = ["Groups", "Profile", "SecureSum", "Sum", "Summed", "digest_of"]
+__all__ = ["Groups", "Profile", "SecureSum", "Sum", "Summed", "totals_digest"]
 
 Profile: TypeAlias = Literal["literal", "sparse"]
 
@@ -215,7 +215,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         Raises:
             ValueError: there are too few parties for the bound.
         """
-        return cost_of(Masked(event), honest=self.promised(parties), delta=DELTA)
+        return event_cost(Masked(event), honest=self.promised(parties), delta=DELTA)
 
     def kinds(self, *, cells: int, parties: int, respondents: int) -> tuple[Kind, ...]:
         """The messages of a sum.
@@ -226,7 +226,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         Raises:
             ValueError: there are too few parties for the bound.
         """
-        return kinds_of(
+        return sum_kinds(
             cells=cells,
             parties=parties,
             most=respondents + self.coins(parties),
@@ -242,7 +242,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         Raises:
             ValueError: there are too few parties for the bound.
         """
-        return meeting_kinds_of(parties=parties, neighbours=self.degree(parties).neighbours)
+        return neighbour_kinds(parties=parties, neighbours=self.degree(parties).neighbours)
 
     def needed(self, parties: int, quorum: int) -> int:
         """The fewest parties that must answer a round: all but those who may be missing.
@@ -365,7 +365,9 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             totals, published.respondents, groups, hood.joined, least=least, most=hood.respondents
         )
         _compare(me, totals, values)
-        return Summed(totals, published.respondents, hood, digest_of(totals, published.respondents))
+        return Summed(
+            totals, published.respondents, hood, totals_digest(totals, published.respondents)
+        )
 
     def with_coins(
         self, me: Me, values: NDArray[np.unsignedinteger], parties: int = 1
@@ -584,7 +586,7 @@ def _degree(sums: SecureSum, parties: int) -> Degree:
     return smallest_degree(parties, _bound(sums), certified=sums.certifying is not None)
 
 
-def sums_of(variant: Variant) -> SecureSum | None:
+def find_secure_sum(variant: Variant) -> SecureSum | None:
     """Secure sum among the parameters of a variant, if there is one."""
     values = (getattr(variant, field.name) for field in msgspec.structs.fields(variant))
     return next((value for value in values if isinstance(value, SecureSum)), None)
@@ -605,7 +607,7 @@ def _compare(me: Me, totals: NDArray[np.int64], own: NDArray[np.unsignedinteger]
         me.notice(CONTRADICTED)
 
 
-def digest_of(totals: NDArray[np.int64], respondents: int) -> bytes:
+def totals_digest(totals: NDArray[np.int64], respondents: int) -> bytes:
     """The digest of a total."""
     numbers = totals.astype("<i8").tobytes() + respondents.to_bytes(8, "big")
     return hashlib.sha256(b"totals" + numbers).digest()

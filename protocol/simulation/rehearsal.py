@@ -25,7 +25,7 @@ from protocol.session.exchange import Exchange
 from protocol.session.fates import FateRule
 from protocol.session.local import Outside, run_locally
 from protocol.session.machine import Machine
-from protocol.session.variant import event_of, unjudged
+from protocol.session.variant import message_event, unjudged
 from protocol.simulation.setting import Setting
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.transcript.header import make_header
@@ -205,10 +205,10 @@ class Rehearsal:
                 before[slot] = len(heard.get(envelope.sender, ()))
                 message = self.message(envelope) if step.message is None else step.message
                 seen, recipient = hearing.of(*slot), envelope.recipient
-                event = events[slot] = event_of(self.charter.variant, message, seen, recipient)
+                event = events[slot] = message_event(self.charter.variant, message, seen, recipient)
                 if isinstance(message, Boxed):
                     inside = self.message(envelope)
-                    if event != event_of(self.charter.variant, inside, seen, recipient):
+                    if event != message_event(self.charter.variant, inside, seen, recipient):
                         raise unjudged(message)
             hearing.add(step)
         return heard, before, events

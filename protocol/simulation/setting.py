@@ -178,7 +178,7 @@ def make_setting(
     holdings = _spread(variant, records, parties, strata)
     names, held = [*holdings], [*holdings.values()]
     streams = Streams.of_seed(seed)
-    members = (AGGREGATOR, *names_of(variant.roles), *names)
+    members = (AGGREGATOR, *service_names(variant.roles), *names)
     identities: Mapping[PartyId, Identity]
     if keys is None:
         agreed: Agreed = {}
@@ -242,7 +242,7 @@ def _named(word: str, held: Sequence[Records]) -> dict[PartyId, Records]:
     return {PartyId(f"{word}-{i:0{width}}"): part for i, part in enumerate(held, 1)}
 
 
-def names_of(roles: Sequence[str]) -> list[PartyId]:
+def service_names(roles: Sequence[str]) -> list[PartyId]:
     """The names of services: their roles, numbered where several have one."""
     names = []
     for place, role in enumerate(roles):

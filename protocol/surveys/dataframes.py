@@ -105,12 +105,12 @@ class Frame(NamedTuple):
         for start in range(0, self.rows, rows):
             cut = slice(start, start + rows)
             yield [
-                cells_of(self.names[place], _values(self.columns[place], cut), start)
+                column_cells(self.names[place], _values(self.columns[place], cut), start)
                 for place in places
             ]
 
 
-def cells_of(name: str, values: list[Any], before: int = 0) -> Sequence[Cell]:
+def column_cells(name: str, values: list[Any], before: int = 0) -> Sequence[Cell]:
     """Values of a column as cells.
 
     Args:
@@ -126,7 +126,7 @@ def cells_of(name: str, values: list[Any], before: int = 0) -> Sequence[Cell]:
     return [_cell(name, value, row) for row, value in enumerate(values, before + 1)]
 
 
-def text_of(cell: Cell, decimal: str = ".") -> str | None:
+def cell_text(cell: Cell, decimal: str = ".") -> str | None:
     """A cell as a person writes it; None for nothing.
 
     Args:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from protocol.errors import SurveyError
-from protocol.surveys.dataframes import Frame, is_missing, text_of
+from protocol.surveys.dataframes import Frame, cell_text, is_missing
 from protocol.surveys.formulas import escape_formula, unescape_formula
 from protocol.surveys.survey import Attribute, Survey, listed, shown
 from protocol.wire.arrays import MAX_TABLE_CELLS, Array
@@ -136,7 +136,7 @@ class Records:
         table = Frame.of(frame)
         places = [table.place(name) for name in survey.names]
         rows = (
-            (*map(text_of, row),)
+            (*map(cell_text, row),)
             for block in table.blocks(places, _BLOCK)
             for row in zip(*block, strict=True)
         )

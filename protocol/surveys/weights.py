@@ -41,7 +41,7 @@ def check_weights(weights: Mapping[str, float]) -> None:
             )
 
 
-def stratum_of(party: str, weights: Mapping[str, float]) -> str:
+def find_stratum(party: str, weights: Mapping[str, float]) -> str:
     """The stratum of a party: its name begins with that of the stratum and a hyphen.
 
     Of several such strata it is the longest.

@@ -17,7 +17,7 @@ from protocol.session.roster import Identity, Roster
 from protocol.session.tabulation import Stage
 from protocol.session.variant import Variant
 from protocol.simulation.populations import cohorts
-from protocol.simulation.populations.cohorts import Job, count_cohort, parts_of
+from protocol.simulation.populations.cohorts import Job, cohort_parts, count_cohort
 from protocol.simulation.populations.population import Resampled
 from protocol.simulation.populations.tally import Tally
 from protocol.surveys.records import Records
@@ -109,7 +109,7 @@ def published_live(job: Job, stages: tuple[Stage, ...], *, cohort: int) -> Messa
         part
         for stage in {stage.group: stage for stage in stages}.values()
         for number, start in enumerate(range(0, stage.people, cohort))
-        for part in parts_of(job, stage, number, min(cohort, stage.people - start))
+        for part in cohort_parts(job, stage, number, min(cohort, stage.people - start))
     ]
     streams = _Streams(secret, public_nonce(secret), {part.me.id: part.me.stream for part in parts})
     names = (AGGREGATOR, *(part.me.id for part in parts))

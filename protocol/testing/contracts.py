@@ -41,7 +41,7 @@ from protocol.accounting.accountants import PureAccountant
 from protocol.crypto.randomness import Stream
 from protocol.errors import ProtocolError, RemoteProtocolError
 from protocol.messages import DONE, KERNEL_KINDS, Head, Message
-from protocol.session.variant import Variant, build, parameters_of
+from protocol.session.variant import Variant, build, plain_parameters
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import Setting, make_setting
 from protocol.surveys.records import Records
@@ -149,7 +149,7 @@ def _check_parameters(variant: Variant) -> None:
     survey = msgspec.to_builtins(variant.survey)
     complaint = "the variant rebuilt from its parameters differs"
     try:
-        written = msgspec.msgpack.decode(msgspec.msgpack.encode(parameters_of(variant)))
+        written = msgspec.msgpack.decode(msgspec.msgpack.encode(plain_parameters(variant)))
         again = build(type(variant), parameters=written, survey=survey)
     except (ProtocolError, ValueError, TypeError) as error:
         raise AssertionError(f"{complaint}: {error}") from error

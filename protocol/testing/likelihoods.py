@@ -41,7 +41,7 @@ from protocol.crypto.randomness import Stream, secret_of
 from protocol.errors import UnsupportedEventError
 from protocol.messages import AGGREGATOR
 from protocol.randomizers import Randomizer
-from protocol.randomizers.exact import log_of
+from protocol.randomizers.exact import log_fraction
 from protocol.randomizers.randomizer import MOST_INPUTS
 from protocol.randomizers.vetting import (
     check_stated,
@@ -54,7 +54,7 @@ from protocol.randomizers.vetting import (
 from protocol.session.variant import Drawn, Variant, settled
 from protocol.sharing.messages import is_summed
 from protocol.simulation.rehearsal import Rehearsal
-from protocol.simulation.setting import names_of
+from protocol.simulation.setting import service_names
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 
@@ -112,7 +112,7 @@ def check_ledger(rehearsal: Rehearsal) -> tuple[str, ...]:
                 check_stated(part.randomizer)
             except UnsupportedEventError as error:
                 raise AssertionError(f"the ledger: {error}") from error
-    pairs = list(_pairs_of(survey))
+    pairs = list(_record_pairs(survey))
     different = {tuple(id(charge.loss) for charge in a.trail): a for a in reversed(accounts)}
     for account in different.values():
         for names, first, second in pairs:
@@ -173,7 +173,7 @@ def check_frequencies(variant: Variant, records: Records, *, seed: int) -> tuple
         records=records,
         target=0,
         mate=None,
-        observer=Coalition((AGGREGATOR, *names_of(variant.roles))),
+        observer=Coalition((AGGREGATOR, *service_names(variant.roles))),
         stream=Stream(secret_of(seed)).derive("contract"),
     )
     fields = aligned_fields(study, pair)
@@ -199,7 +199,7 @@ def check_frequencies(variant: Variant, records: Records, *, seed: int) -> tuple
     return tuple(unseen)
 
 
-def _pairs_of(survey: Survey) -> Iterator[tuple[tuple[str, ...], Codes, Codes]]:
+def _record_pairs(survey: Survey) -> Iterator[tuple[tuple[str, ...], Codes, Codes]]:
     """Pairs of records, and the attributes in which they differ."""
     sizes = survey.sizes
     for place, size in enumerate(sizes):
@@ -348,7 +348,7 @@ def _composed(
     found: Law = {Fraction(1): Fraction(1)}
     for draw in draws:
         cells = _cells(draw, survey, first, second)
-        law = None if cells is None else _law_of(draw.randomizer, *cells)
+        law = None if cells is None else _law(draw.randomizer, *cells)
         if law is None or len(found) * len(law) > LOSSES:
             return None
         after: Law = {}
@@ -358,7 +358,7 @@ def _composed(
     return found
 
 
-def _law_of(randomizer: Randomizer, first: int, second: int) -> Law | None:
+def _law(randomizer: Randomizer, first: int, second: int) -> Law | None:
     if first == second:
         return {Fraction(1): Fraction(1)}
     found: Law = {}
@@ -412,7 +412,7 @@ def _ratio(randomizer: Randomizer, first: int, second: int) -> float:
     for one, other in listed or ():
         low, high = min(one, other), max(one, other)
         if high:
-            worst = max(worst, log_of(high / low) if low else math.inf)
+            worst = max(worst, log_fraction(high / low) if low else math.inf)
     return worst
 
 

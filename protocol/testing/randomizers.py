@@ -34,7 +34,7 @@ from scipy import stats
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.errors import ProtocolError, UnsupportedEventError
 from protocol.randomizers import Randomizer
-from protocol.randomizers.exact import Floats, log_of
+from protocol.randomizers.exact import Floats, log_fraction
 from protocol.randomizers.vetting import (
     checked_law,
     held_dominating,
@@ -305,7 +305,11 @@ def _check_frequencies(
 def _gain(first: Fraction, second: Fraction) -> float:
     if first == second:
         return 0.0
-    return log_of(second / first) if first and second else math.copysign(math.inf, second - first)
+    return (
+        log_fraction(second / first)
+        if first and second
+        else math.copysign(math.inf, second - first)
+    )
 
 
 def _biased(counts: Floats) -> Floats:

@@ -101,7 +101,7 @@ class Certificate(Message, frozen=True):
     note: str
 
 
-def log_of(session: bytes, number: int) -> bytes:
+def certified_log(session: bytes, number: int) -> bytes:
     """The session's stand-in in the origin of the log of a certified message, 32 bytes.
 
     Args:
@@ -111,7 +111,7 @@ def log_of(session: bytes, number: int) -> bytes:
     return hashlib.sha256(b"sottovoce certified 1\0" + session + bytes([number])).digest()
 
 
-def statement_of(message: Message) -> bytes:
+def certified_leaf(message: Message) -> bytes:
     """The one leaf of the log of a certified message."""
     return message.kind().encode() + b"\0" + encode_message(message)
 
@@ -124,11 +124,11 @@ def to_cosign(
     Args:
         statement: the leaf.
     """
-    log = log_of(session, number)
+    log = certified_log(session, number)
     return sign_checkpoint(signer, session=log, size=1, root=leaf_hash(statement))
 
 
-def fault_of(
+def certificate_fault(
     certificate: Certificate,
     message: Message,
     witnesses: Witnesses,
@@ -147,9 +147,9 @@ def fault_of(
         found = cosigned(certificate.note, witnesses.read, needed=witnesses.quorum)
     except ValueError as error:
         return f"a malformed certificate: {error}"
-    if (signed.session, signed.key) != (log_of(session, certificate.round), key):
+    if (signed.session, signed.key) != (certified_log(session, certificate.round), key):
         return "the certificate is of another log than that of this message"
-    if (signed.size, signed.root) != (1, leaf_hash(statement_of(message))):
+    if (signed.size, signed.root) != (1, leaf_hash(certified_leaf(message))):
         return "the certificate is of another message"
     if not signed.valid:
         return "the certificate is not signed by the aggregator"
@@ -182,7 +182,7 @@ async def certify(
         await me.broadcast(recipients, message)
         return
     try:
-        found = await me.obtain(Certificate, statement_of(message), round=number)
+        found = await me.obtain(Certificate, certified_leaf(message), round=number)
     except QuorumError as error:
         raise ProtocolError(
             f"{message.kind()!r} was not certified: expected {witnesses.quorum} of "
@@ -220,4 +220,4 @@ async def receive_certified(
 
 def _fault(me: Me, found: Certificate, message: Message, witnesses: Witnesses) -> str | None:
     key = me.roster.key(AGGREGATOR)
-    return fault_of(found, message, witnesses, session=me.session, key=key)
+    return certificate_fault(found, message, witnesses, session=me.session, key=key)

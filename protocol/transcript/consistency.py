@@ -67,7 +67,7 @@ def decode_consistency(content: bytes) -> Consistency:
     return proof
 
 
-def problems_of(proof: Consistency, earlier: SignedCheckpoint) -> tuple[str, ...]:
+def consistency_problems(proof: Consistency, earlier: SignedCheckpoint) -> tuple[str, ...]:
     """Problems of a proof from an earlier checkpoint, in words; empty if it holds."""
     later = proof.later
     checks = (

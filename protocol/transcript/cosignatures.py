@@ -192,7 +192,7 @@ def cosigned(note: str, keys: Sequence[WitnessKey], *, needed: int | None = None
     )
 
 
-def line_of(answer: str, note: str, key: WitnessKey) -> str:
+def cosignature_line(answer: str, note: str, key: WitnessKey) -> str:
     """The cosignature of a witness on a checkpoint, from among the lines that it answered with.
 
     Raises:

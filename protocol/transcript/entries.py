@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from protocol.crypto.merkle import HASH_BYTES, Tree, root_of
+from protocol.crypto.merkle import HASH_BYTES, Tree, merkle_root
 from protocol.errors import TranscriptError
 from protocol.messages import (
     AGGREGATOR,
@@ -28,7 +28,7 @@ from protocol.session.terms import (
     Enrolled,
     Terms,
     is_attempt,
-    session_of,
+    session_id,
 )
 from protocol.wire.canonical import canonical
 from protocol.wire.schemas import KindSchema
@@ -288,7 +288,7 @@ def decode_header(content: bytes) -> Header:
     return header
 
 
-def problems_of(header: Header) -> tuple[str, ...]:
+def header_problems(header: Header) -> tuple[str, ...]:
     """Problems of a header that could be decoded; none if it is sound."""
     names = [name for name, _ in header.roster]
     checks = (
@@ -326,8 +326,8 @@ def expected_session(header: Header) -> bytes:
     Raises:
         ValueError: the attempt is out of range.
     """
-    root = root_of(roster_leaf(name, key) for name, key in header.roster)
-    return session_of(
+    root = merkle_root(roster_leaf(name, key) for name, key in header.roster)
+    return session_id(
         terms=header.terms, roster=root, members=len(header.roster), attempt=header.attempt
     )
 
@@ -427,7 +427,7 @@ class CanonicalDigest:
 
     def digest(self) -> bytes:
         """The digest of what has been appended so far, 32 bytes."""
-        return root_of(self.leaves())
+        return merkle_root(self.leaves())
 
     def leaves(self) -> Iterator[bytes]:
         """The leaves of the main tree: the header's, and of every member in roster order."""

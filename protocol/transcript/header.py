@@ -16,7 +16,7 @@ from protocol.session.variant import Variant, build
 from protocol.transcript.entries import DeclaredKind, Header
 
 
-def charter_of(header: Header, variant: type[Variant]) -> Charter:
+def read_charter(header: Header, variant: type[Variant]) -> Charter:
     """Charter that the members knew before the first message, from a transcript's header.
 
     Raises:

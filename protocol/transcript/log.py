@@ -42,7 +42,7 @@ def salts(secret: bytes, first: int, count: int) -> bytes:
     return Cipher(AES256(secret), start).encryptor().update(bytes(SALT_BYTES * count))
 
 
-def salt_of(secret: bytes, leaf: int) -> bytes:
+def leaf_salt(secret: bytes, leaf: int) -> bytes:
     """The salt of one leaf, 16 bytes, as ``salts`` gives it."""
     return Cipher(AES256(secret), ECB()).encryptor().update(leaf.to_bytes(SALT_BYTES, "big"))
 
@@ -114,7 +114,7 @@ class Log:
             IndexError: that log has no such leaf.
             TypeError: as ``tree``.
         """
-        return salt_of(self._secret, index), self.tree.inclusion_path(index, size)
+        return leaf_salt(self._secret, index), self.tree.inclusion_path(index, size)
 
     def _hash(self) -> None:
         waiting, first = self._waiting, self._tree.count

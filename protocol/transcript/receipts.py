@@ -33,10 +33,10 @@ from protocol.messages import (
 )
 from protocol.session.charter import Charter
 from protocol.session.closings import counts, leaves_out
-from protocol.session.heads import SaidHead, head_of, head_statement
+from protocol.session.heads import SaidHead, decode_head, head_statement
 from protocol.session.roles import Topic
 from protocol.session.roster import KEY_BYTES, is_signature, roster_leaf
-from protocol.session.terms import is_attempt, session_of
+from protocol.session.terms import is_attempt, session_id
 from protocol.transcript.checkpoints import SIGNATURE_BYTES, SignedCheckpoint
 from protocol.transcript.entries import Hash, Item, Restored, Sent, decode_item, encode_item
 from protocol.transcript.evidence import STATEMENT_BYTES, is_unmasked
@@ -267,7 +267,7 @@ class Receipt(
         root = joint_root({self.place: leaf}, count=self.members, path=self.roster)
         if root is None or not is_attempt(self.attempt):
             return b""
-        return session_of(terms=self.terms, roster=root, members=self.members, attempt=self.attempt)
+        return session_id(terms=self.terms, roster=root, members=self.members, attempt=self.attempt)
 
 
 class Confirmed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -389,8 +389,8 @@ def receipt_for(
 ) -> tuple[Receipt, SignedCheckpoint]:
     """The receipt that a party makes of an acknowledgement, and the checkpoint to check it with.
 
-    Whether it holds, ``receipts.problems_of`` says: session, key, place and words are the party's
-    own, so it does only if the aggregator has signed a log that has these very words.
+    ``receipt_problems`` checks it. Session, key, place and messages are the party's own, so it
+    holds only if the aggregator has signed a log with these very messages.
 
     Args:
         charter: the party's.
@@ -472,7 +472,7 @@ def decode_closed(envelope: Envelope | None) -> Closed | None:
         return None
 
 
-def problems_of(receipt: Receipt, checkpoint: SignedCheckpoint) -> tuple[str, ...]:
+def receipt_problems(receipt: Receipt, checkpoint: SignedCheckpoint) -> tuple[str, ...]:
     """Problems of a receipt with a checkpoint, in words; empty if it holds."""
     counted, late, ended = receipt.counted, receipt.late, receipt.ended
     shown = [*receipt.reports, *(each.closing for each in counted)]
@@ -640,7 +640,7 @@ def _is_head(receipt: Receipt, ended: Shown) -> bool:
     envelope, signed = ended.envelope, receipt.head
     if envelope is None or signed is None:
         return False
-    head = head_of(envelope)
+    head = decode_head(envelope)
     return (
         head is not None
         and (envelope.sender, envelope.kind) == (receipt.party, Head.kind())

@@ -41,7 +41,7 @@ from protocol.transcript.entries import (
     decode_item,
     encode_header,
     encode_item,
-    problems_of,
+    header_problems,
 )
 from protocol.transcript.log import LOG_SECRET_BYTES, Log, seed_log_secret
 from protocol.transcript.receipts import (
@@ -124,7 +124,7 @@ class Recorder:
         watch: Callable[[Entry], object] | None = None,
         resumed: bool = False,
     ) -> None:
-        problems = problems_of(header)
+        problems = header_problems(header)
         if problems:
             raise LocalProtocolError(f"invalid header: {'; '.join(problems)}")
         try:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from protocol.crypto.merkle import Tree
 from protocol.messages import Envelope
-from protocol.session.heads import head_of, head_statement, heard_leaf
+from protocol.session.heads import decode_head, head_statement, heard_leaf
 from protocol.session.roster import Signed, are_signatures
 from protocol.transcript.entries import Header
 
@@ -153,7 +153,7 @@ class Spoken:
         Args:
             envelope: of the kind of heads; the member's next.
         """
-        head, sender, count = head_of(envelope), envelope.sender, envelope.seq
+        head, sender, count = decode_head(envelope), envelope.sender, envelope.seq
         if head is None:
             return "malformed head: expected one sent by a party to the record"
         place, heard_tree = self.places[sender], Tree()

@@ -34,7 +34,7 @@ from protocol.transcript.entries import (
     Restored,
     Sent,
     decode_item,
-    problems_of,
+    header_problems,
 )
 from protocol.transcript.evidence import Equivocation
 from protocol.transcript.log import Log
@@ -279,7 +279,7 @@ class _Verifier:
         except TranscriptError as error:
             self.report("header", str(error))
             return False
-        for problem in problems_of(header):
+        for problem in header_problems(header):
             self.report("header", problem)
         self._header = header
         self._judged = not self._faults

@@ -13,7 +13,7 @@ from protocol.transcript.checkpoints import (
     SignedCheckpoint,
     from_base64,
     key_id,
-    origin_of,
+    log_origin,
     read_note,
     read_text,
     split_note,
@@ -67,7 +67,7 @@ def decide(body: bytes, last: Mapping[str, SignedCheckpoint | None]) -> Decision
         old, path, checkpoint = _read(body, last)
     except _RefusedError as refused:
         return Decision(status=refused.status, reason=str(refused))
-    known = last[origin_of(checkpoint.session, checkpoint.key)]
+    known = last[log_origin(checkpoint.session, checkpoint.key)]
     size = 0 if known is None else known.size
     evidence = None if known is None else two_checkpoints(known, checkpoint)
     if old > checkpoint.size:

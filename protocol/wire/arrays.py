@@ -98,7 +98,7 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             high = length(self.most) + 1
         largest = max(high) if isinstance(high, tuple) else (high or 0)
         return ArraySpec(
-            dtype=self.dtype or name_of(smallest_dtype(largest)),
+            dtype=self.dtype or dtype_name(smallest_dtype(largest)),
             shape=tuple(
                 Bounds(length(axis.low), length(axis.high))
                 if isinstance(axis, Bounds)
@@ -225,7 +225,7 @@ def smallest_dtype(size: int) -> np.dtype[np.unsignedinteger]:
     raise ValueError(f"{size} values do not fit in 64 bits")
 
 
-def name_of(dtype: np.dtype[Any]) -> str:
+def dtype_name(dtype: np.dtype[Any]) -> str:
     """A dtype's name in an ``ArraySpec`` and on the wire, without its byte order."""
     return f"{dtype.kind}{dtype.itemsize}"
 
@@ -236,7 +236,7 @@ def pack(value: Any) -> Any:
         raise NotImplementedError(f"messages cannot carry {type(value).__name__}")
     name = _NAMES.get(value.dtype)
     if name is None:
-        name = name_of(value.dtype)
+        name = dtype_name(value.dtype)
         if name not in _DTYPES:
             raise NotImplementedError(f"messages cannot carry arrays of {value.dtype}")
         value = value.astype(_DTYPES[name])

@@ -153,7 +153,7 @@ def make_schema(
     """
     try:
         fields = tuple(
-            Field(field, kind or numbers_of(arrays[field])) for field, kind in _declared(message)
+            Field(field, kind or number_type(arrays[field])) for field, kind in _declared(message)
         )
     except TypeError as error:
         raise LocalProtocolError(f"kind {message.kind()!r} cannot be described: {error}") from error
@@ -176,7 +176,7 @@ def _declared(message: type[Message]) -> tuple[tuple[str, Type | None], ...]:
     return tuple(fields)
 
 
-def numbers_of(spec: ArraySpec) -> Numbers:
+def number_type(spec: ArraySpec) -> Numbers:
     """An array's type.
 
     Raises:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from protocol.transcript.checkpoints import SignedCheckpoint
-from protocol.transcript.receipts import Confirmed, decode_receipt, encode_receipt, problems_of
+from protocol.transcript.receipts import Confirmed, decode_receipt, encode_receipt, receipt_problems
 from tests.protocol.transcript.test_acknowledgements import acknowledged, made_of
 from tests.recorded.late import LIES as LATE_LIES
 from tests.recorded.late import LOG, made, named
@@ -80,7 +80,7 @@ def word(content: bytes, checkpoint: SignedCheckpoint) -> str | None:
         receipt = decode_receipt(content)
     except ValueError:
         return None
-    return None if problems_of(receipt, checkpoint) else receipt.word
+    return None if receipt_problems(receipt, checkpoint) else receipt.word
 
 
 @pytest.mark.slow

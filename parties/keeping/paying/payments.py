@@ -131,7 +131,7 @@ class Payment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def follows(self, heard: bytes) -> bool:
         """Return whether a party that has heard this had heard the same when it paid."""
-        return self.digest == digest_of(heard[: self.heard * DIGEST_BYTES])
+        return self.digest == heard_digest(heard[: self.heard * DIGEST_BYTES])
 
 
 class Recalled(Payment, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="recalled"):
@@ -151,12 +151,12 @@ def secret_check(secret: bytes) -> bytes:
     return hmac.digest(secret, _CHECK, "sha256")
 
 
-def digest_of(heard: bytes) -> bytes:
+def heard_digest(heard: bytes) -> bytes:
     """The digest of what was heard, as a payment has it."""
     return hashlib.sha256(heard).digest()
 
 
-def answer_of(line: Payment) -> tuple[bytes, PartyId]:
+def answer_key(line: Payment) -> tuple[bytes, PartyId]:
     """The answer that is paid for: its session and its party."""
     return line.release.session, line.release.party
 

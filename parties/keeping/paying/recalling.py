@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from parties.keeping.attempts import answers_in
 from parties.keeping.members import Member
-from parties.keeping.paying.payments import Recalled, Release, digest_of
+from parties.keeping.paying.payments import Recalled, Release, heard_digest
 from parties.keeping.receipts import DECLINED, LATE_NOTE, RECEIPT, REFUSED
 from parties.keeping.remembered import DIGEST_BYTES, noted_in
 from protocol.accounting.spending import Cost
@@ -73,5 +73,5 @@ def _recalled(member: Member, charter: Charter, cost: Cost) -> Recalled:
         delta=cost.delta,
         honest=cost.honest,
         heard=len(heard),
-        digest=digest_of(b"".join(heard)),
+        digest=heard_digest(b"".join(heard)),
     )

@@ -35,7 +35,7 @@ from protocol.attack.attack import ALPHA
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.variant import Variant
 from protocol.simulation.mapping import Map, one_by_one
-from protocol.simulation.setting import names_of
+from protocol.simulation.setting import service_names
 from protocol.surveys.records import Records
 
 SCRIPTS = 400
@@ -166,7 +166,7 @@ def _study(
 ) -> Study:
     if not 0 <= target < len(records):
         raise ValueError(f"target {target}: expected 0 to {len(records) - 1}")
-    serving = (AGGREGATOR, *names_of(variant.roles))
+    serving = (AGGREGATOR, *service_names(variant.roles))
     if hostile is not None and not (hostile and set(hostile) <= set(serving)):
         raise ValueError(f"hostile {[*hostile]}: expected some of {', '.join(serving)}")
     chosen = tuple(name for name in serving if hostile is None or name in hostile)

@@ -23,7 +23,7 @@ from protocol.accounting.events import Derived, Merging, Public
 from protocol.attack.active.target import Heard
 from protocol.attack.active.twins import Conduct, play_conduct
 from protocol.attack.active.worlds import Neighbour, Study
-from protocol.attack.columns import View, columns_of, facts_of, make_view, view_matrices
+from protocol.attack.columns import View, element_columns, make_view, plain_facts, view_matrices
 from protocol.attack.observer import Observation
 from protocol.attack.probes import Probe, strongest_probe
 from protocol.attack.trials import Pair, Trials
@@ -116,11 +116,11 @@ def _loss(study: Study, heard: Sequence[Heard], conduct: Conduct) -> Loss:
         if one.envelope is not None and one.envelope.sender in study.charter.roster:
             passed += [(False, one.envelope), (True, one.envelope)]
         passed += [(False, envelope) for envelope in act.said]
-    account = _ledger_of(study, passed).everybody.get(study.party)
+    account = _hostile_ledger(study, passed).everybody.get(study.party)
     return NOTHING if account is None else account.loss
 
 
-def _ledger_of(study: Study, passed: list[tuple[bool, Envelope]]) -> Ledger:
+def _hostile_ledger(study: Study, passed: list[tuple[bool, Envelope]]) -> Ledger:
     """The hostile members' ledger, as an audit makes it, of what was sent or delivered (True)."""
     charter = study.charter
     entries: list[Step] = []
@@ -198,7 +198,7 @@ def _roughly(views: Sequence[View], bits: NDArray[np.bool_]) -> float:
     The estimate is cautious: an error of ``_CAUTION`` standard deviations is taken off.
     """
     loudest = 0.0
-    columns = {**facts_of(views), **columns_of(view_matrices(views), related=())}
+    columns = {**plain_facts(views), **element_columns(view_matrices(views), related=())}
     for column in columns.values():
         values, places = np.unique(column, return_inverse=True)
         if not 1 < len(values) <= len(bits) // 4:
@@ -240,7 +240,7 @@ def tried(
         bound = max(bound, ledgers.charged(conduct, neighbour.attribute))
         views.append(view_of_conduct(study, conduct))
     matrices = view_matrices(views)
-    columns = {**facts_of(views), **columns_of(matrices, related=list(matrices))}
+    columns = {**plain_facts(views), **element_columns(matrices, related=list(matrices))}
     codes = records[0].codes[0].astype(np.int64), records[1].codes[0].astype(np.int64)
     pair = Pair(neighbour.words, (neighbour.attribute,), codes)
     sort = Trials("conducts", bits, columns, None, bound, trials)

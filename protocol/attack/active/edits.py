@@ -279,7 +279,7 @@ def _edited_value(value: Plain, kind: Type, edit: Edit, taken: Plain = None) -> 
             return edit.value if edit.how == "set" else value + edit.value
 
 
-def array_of(value: Plain) -> NDArray[Any]:
+def writable_array(value: Plain) -> NDArray[Any]:
     """An array of a message as one that can be written to."""
     name, shape, content = value
     return np.frombuffer(content, np.dtype("<" + name)).reshape(shape).copy()
@@ -290,7 +290,7 @@ def _plain(array: NDArray[Any]) -> Plain:
 
 
 def _edited_array(value: Plain, kind: Numbers, edit: Edit, taken: Plain) -> Plain:
-    array = array_of(value)
+    array = writable_array(value)
     flat = array.reshape(-1)
     match edit.how:
         case "fill":
@@ -330,7 +330,7 @@ def _edited_array(value: Plain, kind: Numbers, edit: Edit, taken: Plain) -> Plai
 def _sum_to(array: NDArray[Any], edit: Edit, taken: Plain, modulus: int) -> None:
     """Change a row so that all rows together sum to what those of another array do."""
     row = edit.cells[0]
-    wanted = array_of(taken).astype(object).sum(axis=0)
+    wanted = writable_array(taken).astype(object).sum(axis=0)
     rest = np.delete(array, row, axis=0).astype(object).sum(axis=0)
     array[row] = ((wanted - rest) % modulus).astype(array.dtype)
 
@@ -357,7 +357,7 @@ def same_words(
         if not isinstance(field.type, Numbers) or len(value[1]) != 2 or value[1] != beside[1]:
             return False
         modulus = _modulus(np.dtype("<" + value[0]), field.type)
-        rows = [array_of(each) for each in (value, beside)]
+        rows = [writable_array(each) for each in (value, beside)]
         if not np.array_equal(*(array.astype(object).sum(axis=0) % modulus for array in rows)):
             return False
         own = [[row.tobytes() in of for row in array] for array, of in zip(rows, said, strict=True)]
@@ -493,7 +493,7 @@ def _of_int(path: tuple[str | int, ...], value: int, kind: Int) -> Iterator[Edit
 
 
 def _of_array(path: tuple[str | int, ...], value: Plain, kind: Numbers) -> Iterator[Edit]:
-    array = array_of(value)
+    array = writable_array(value)
     flat = array.reshape(-1)
     high = kind.high
     top = max(high) if isinstance(high, tuple) else high
@@ -512,7 +512,7 @@ def _of_array(path: tuple[str | int, ...], value: Plain, kind: Numbers) -> Itera
     if octets:
         yield from (Edit(path, "flip", cells=(at,)) for at in few[:2] + few[-1:])
         return
-    blocks = blocks_of(flat) if array.ndim == 1 else [slice(0, len(flat))]
+    blocks = equal_sum_blocks(flat) if array.ndim == 1 else [slice(0, len(flat))]
     for block in blocks:
         inside = [at for at in few if block.start <= at < block.stop]
         for at, beside in pairwise([*inside, *inside[:1]]):
@@ -543,7 +543,7 @@ def _of_cells(
     yield Edit(path, "swap", cells=(at, beside))
 
 
-def blocks_of(flat: NDArray[Any]) -> list[slice]:
+def equal_sum_blocks(flat: NDArray[Any]) -> list[slice]:
     """The most consecutive parts of an array that have one sum: tables of the same people, say.
 
     The honest message shows them, so nobody has to say how a vector is laid out.

@@ -102,7 +102,7 @@ def play_scripts(task: Task) -> list[Outcome]:
     known = set(task.known)
     found = []
     for script in task.scripts:
-        outcome = outcome_of(task, script)
+        outcome = play_once(task, script)
         charged = any(one.epsilon < math.inf for one in outcome.charged)
         if charged and outcome.key not in known:
             known.add(outcome.key)
@@ -119,7 +119,7 @@ def target_streams(study: Study, many: int) -> list[Stream]:
     return [own, *(drawn.derive(str(number)) for number in range(1, many))]
 
 
-def outcome_of(task: Task, script: Script) -> Outcome:
+def play_once(task: Task, script: Script) -> Outcome:
     """Play one script; no pilot looks at what is charged."""
     study = task.study
     played = play(study, script, task.library)

@@ -9,7 +9,7 @@ import msgspec
 from protocol.attack.active.choosing import Choice
 from protocol.attack.active.findings import Charged, Charges, Finding, Rule
 from protocol.attack.active.moves import smaller
-from protocol.attack.active.outcomes import Task, honest_run, outcome_of, play_scripts
+from protocol.attack.active.outcomes import Task, honest_run, play_once, play_scripts
 from protocol.attack.active.script import Script
 from protocol.attack.active.worlds import Library, Study, make_library
 from protocol.crypto.randomness import Stream, secret_of
@@ -99,7 +99,7 @@ def shrunk(study: Study, library: Library, found: Finding) -> Finding:
     while left > 0:
         for script in smaller(best.script):
             left -= 1
-            shown = outcome_of(task, script).findings
+            shown = play_once(task, script).findings
             same = next((one for one in shown if one.about == found.about), None)
             if same is not None:
                 best = same
@@ -114,4 +114,4 @@ def shrunk(study: Study, library: Library, found: Finding) -> Finding:
 def shown_by(study: Study, library: Library, script: Script) -> tuple[Finding, ...]:
     """Findings of one script, the charge aside."""
     task = Task(study=study, library=library, honest=honest_run(study, library), scripts=())
-    return outcome_of(task, script).findings
+    return play_once(task, script).findings

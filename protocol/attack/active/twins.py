@@ -22,7 +22,7 @@ from protocol.accounting.events import (
 from protocol.attack.active.target import Heard, Traced
 from protocol.errors import LocalProtocolError, ProtocolError
 from protocol.messages import Declined, Envelope, Head
-from protocol.session.variant import event_of
+from protocol.session.variant import message_event
 
 
 class Act(NamedTuple):
@@ -100,7 +100,7 @@ def _event(machine: Traced, envelope: Envelope) -> PrivacyEvent | None:
     charter = machine.charter
     try:
         message = charter.codec.decode(envelope.kind, envelope.body)
-        return event_of(charter.variant, message, machine.seen, envelope.recipient)
+        return message_event(charter.variant, message, machine.seen, envelope.recipient)
     except LocalProtocolError:  # It depends on what is sealed, so a ledger charges all of it.
         return Plain(charter.variant.survey.names)
     except ProtocolError:

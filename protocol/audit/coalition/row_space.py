@@ -70,7 +70,7 @@ def row_space(rows: Sequence[Places | Mapping[int, Coefficient]], parties: int) 
     Raises:
         ValueError: a place is out of range.
     """
-    sums = [one for one in map(_sum_of, rows) if len(one.places)]
+    sums = [one for one in map(_ordered_sum, rows) if len(one.places)]
     if any(one.places[0] < 0 or one.places[-1] >= parties for one in sums):
         raise ValueError(f"place out of range: expected 0 to {parties - 1}")
     labels = _refined(sums, parties)
@@ -114,7 +114,7 @@ def row_space(rows: Sequence[Places | Mapping[int, Coefficient]], parties: int) 
     )
 
 
-def _sum_of(row: Places | Mapping[int, Coefficient]) -> _Sum:
+def _ordered_sum(row: Places | Mapping[int, Coefficient]) -> _Sum:
     """A row in order; the first coefficient is 1."""
     if not isinstance(row, Mapping):
         places = np.unique(row)

@@ -41,7 +41,7 @@ from protocol.sharing.messages import (
     Upload,
 )
 from protocol.sharing.sparse import survivors_among
-from protocol.sharing.sums import Profile, sums_of
+from protocol.sharing.sums import Profile, find_secure_sum
 from protocol.transcript.entries import Sent
 
 _OF_SPARSE = (Upload, Survivors, Unmask, Opening, Totals)
@@ -115,7 +115,7 @@ class SumReader:
         self._neighbours: int | None = None
         self._threshold: int | None = None
         variant: Variant = charter.variant
-        sums = sums_of(variant)
+        sums = find_secure_sum(variant)
         if sums is not None:
             with contextlib.suppress(ValueError):
                 degree = sums.degree(len(charter.roster.parties))

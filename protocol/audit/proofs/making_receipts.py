@@ -14,7 +14,7 @@ from protocol.audit.walk import Step, steps
 from protocol.crypto.merkle import (
     joint_path,
     leaf_hash,
-    root_of,
+    merkle_root,
     root_of_hashes,
     tree_levels,
 )
@@ -35,12 +35,12 @@ from protocol.session.charter import Charter
 from protocol.session.closings import counts, leaves_out
 from protocol.session.heads import heard_leaf
 from protocol.session.roles import Topic
-from protocol.session.variant import Variant, event_of
+from protocol.session.variant import Variant, message_event
 from protocol.surveys.limits import Held
 from protocol.surveys.survey import listed
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.entries import Delivered, Departed, Sent
-from protocol.transcript.header import charter_of
+from protocol.transcript.header import read_charter
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.receipts import (
     Counted,
@@ -114,7 +114,7 @@ def prove_each(
     """
     verification = verify(chunks(), checkpoint=checkpoint)
     header = verification.checked_header()
-    charter = charter_of(header, variant)
+    charter = read_charter(header, variant)
     roster = charter.roster
     asked = roster.parties if parties is None else tuple(parties)
     for party in asked:
@@ -251,7 +251,7 @@ class _Words:
     ) -> None:
         """Note what the party has said."""
         if isinstance(message, Head):
-            heard = root_of(
+            heard = merkle_root(
                 heard_leaf(w.said, w.kind, w.round, [(*slot, self._told[slot]) for slot in w.heard])
                 for w in message.waits
             )
@@ -264,7 +264,7 @@ class _Words:
             self._declined = message.reason
         elif message is not None and envelope.recipient == AGGREGATOR:
             seen = self._hearing.of(self._party, envelope.seq)
-            event = event_of(self._charter.variant, message, seen, envelope.recipient)
+            event = message_event(self._charter.variant, message, seen, envelope.recipient)
             topic = envelope.kind, getattr(message, "round", NO_ROUND)
             if not isinstance(event, Public | Derived):
                 self._reported = True

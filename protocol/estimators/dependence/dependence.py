@@ -367,7 +367,7 @@ def raw_dependences(
         measure,
         partial(_of_reports, estimate),
         "raw",
-        epsilon_of(estimate),
+        report_epsilon(estimate),
         _ATTENUATED,
     )
 
@@ -413,7 +413,7 @@ def debiased_dependences(
         return _Learned(value, min(deviation, chosen.largest), laws)
 
     if epsilon is None:
-        epsilon = epsilon_of(estimate)
+        epsilon = report_epsilon(estimate)
     return _gathered(estimate.survey, measure, learned, "debiased", epsilon, _ROOT)
 
 
@@ -441,13 +441,13 @@ def pairwise_dependences(
     if [estimate.survey.attributes for estimate in estimates] != pairs:
         raise ValueError("expected one estimate of each pair of attributes, in their order")
     given = iter(estimates)
-    epsilon = math.fsum(map(epsilon_of, estimates))
+    epsilon = math.fsum(map(report_epsilon, estimates))
     return _gathered(
         survey, measure, lambda *a: _unmixed(next(given), *a), "pairs", epsilon, _NOISY
     )
 
 
-def epsilon_of(estimate: LinearEstimate[JointReports | NoisyTables]) -> float:
+def report_epsilon(estimate: LinearEstimate[JointReports | NoisyTables]) -> float:
     """Cost of a report to its respondent: the sum of the blocks' epsilons; infinite for counts."""
     if isinstance(estimate.source, NoisyTables):
         return math.inf

@@ -27,7 +27,7 @@ from protocol.estimators.releases.components import (
     applied,
     coefficients_to_entries,
     entries_to_coefficients,
-    margins_of,
+    margin_factors,
 )
 from protocol.estimators.releases.noisy import AddedNoise
 from protocol.randomizers.exact import Floats
@@ -193,7 +193,7 @@ class Combination:
     def _by_share(self, entries: Floats) -> tuple[Floats, Floats]:
         """An average over the answers as a constant and a multiple of the share of the cell."""
         sizes = self.values.shape
-        factors = margins_of(entries_to_coefficients(entries, sizes), sizes)
+        factors = margin_factors(entries_to_coefficients(entries, sizes), sizes)
         constant = np.zeros(sizes)
         for inside in np.ndindex(*factors.shape):
             if all(inside):

@@ -65,7 +65,7 @@ def entries_to_coefficients(entries: Floats, sizes: Sequence[int]) -> Floats:
     return found
 
 
-def margins_of(coefficients: Floats, sizes: Sequence[int]) -> Floats:
+def margin_factors(coefficients: Floats, sizes: Sequence[int]) -> Floats:
     """Factors of a table's margins for the same sum as of its components.
 
     Args:

@@ -56,9 +56,9 @@ class Release:
         """Whole randomized records.
 
         Raises:
-            ValueError: as ``groups_of``.
+            ValueError: as ``block_groups``.
         """
-        return cls(groups_of(reports.blocks), {reports.survey.names: reports.counts})
+        return cls(block_groups(reports.blocks), {reports.survey.names: reports.counts})
 
     @classmethod
     def of_tables(
@@ -154,7 +154,7 @@ class Release:
         return shared_components(list(self.tables), shares, names, sizes, coefficients)
 
 
-def groups_of(blocks: Sequence[Block]) -> tuple[Group, ...]:
+def block_groups(blocks: Sequence[Block]) -> tuple[Group, ...]:
     """The blocks of a design in which every randomizer keeps or draws uniformly.
 
     Of such a design alone the variance of a component, summed over its cells, is known without the

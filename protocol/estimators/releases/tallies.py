@@ -34,7 +34,7 @@ from protocol.estimators.tables import (
     standard_errors,
 )
 from protocol.randomizers import Randomizer
-from protocol.randomizers.exact import Floats, sums_of
+from protocol.randomizers.exact import Floats, group_sums
 from protocol.randomizers.unmixing import matrix_moments
 from protocol.surveys.survey import Survey
 
@@ -105,7 +105,7 @@ class Tallies(Source):
         """
         cells = self._cells(names)
         shares = self._shares()
-        values = sums_of(cells, shares, int(cells.max()) + 1)
+        values = group_sums(cells, shares, int(cells.max()) + 1)
         given = self._variances(shares, cells)
         sizes = self.survey.sizes_of(names)
         law = DeferredLaw(partial(self._law, cells, sizes), partial(self._covariance, cells))
@@ -127,8 +127,8 @@ class Tallies(Source):
             given: the variances of the sums given the answers.
             sampled: the part of the variance of sampling from a population that is counted.
         """
-        values = sums_of(cells, shares, len(given))
-        scale = sums_of(cells, self._scales(shares), len(values))
+        values = group_sums(cells, shares, len(given))
+        scale = group_sums(cells, self._scales(shares), len(values))
         variances = given + sampled * (values - values**2) / self.n
         larger = scale + sampled * (np.abs(values) + values**2) / self.n
         each = change_by_one(values, self._ends(cells), self.n, sampled=sampled)
@@ -150,7 +150,7 @@ class Tallies(Source):
         except UnsupportedEventError:
             return np.zeros(number), np.zeros(number)
         gain, other = float(support.gain), float(support.other)
-        expected = sums_of(cells, np.full(len(cells), other), number)
+        expected = group_sums(cells, np.full(len(cells), other), number)
         many = expected > 1
         return -np.where(many, 1.0, expected) / gain, np.where(many, 1.0, 1 - expected) / gain
 
@@ -208,13 +208,13 @@ class Tallies(Source):
         """Law of the sums over the combinations that each cell stands for."""
         shares = self._shares()
         number = int(cells.max()) + 1
-        values = sums_of(cells, shares, number).reshape(sizes)
+        values = group_sums(cells, shares, number).reshape(sizes)
         try:
             if self.randomizer.is_table:
                 scores = self._table_scores(cells, shares)
             else:
                 support = self.randomizer.support
-                summed = sums_of(cells, np.ones(len(cells)), number)
+                summed = group_sums(cells, np.ones(len(cells)), number)
                 if summed.max() == 1 or support.both_hit == support.both_other == 0:
                     # A report counts once for a cell, or not.
                     other = float(support.other) * summed.reshape(sizes)
@@ -237,7 +237,7 @@ class Tallies(Source):
     def _sum_scores(self, cells: NDArray[np.intp], number: int) -> Scores:
         """Scores of reports that count for several combinations of a cell, without their skew."""
         ones = np.ones(len(cells))
-        alike = 1 / sums_of(cells, ones, number)[cells]
+        alike = 1 / group_sums(cells, ones, number)[cells]
         outside = self.randomizer.sum_variances(np.zeros(len(cells)), 1, cells, ones)
         inside = self.randomizer.sum_variances(alike, 1, cells, ones)
         return Scores(
@@ -316,7 +316,7 @@ class Tallies(Source):
 
     def _variances(self, shares: Floats, cells: NDArray[np.intp]) -> Floats | None:
         if cells.max() + 1 == len(shares):
-            return sums_of(cells, self.randomizer.variances(shares, self.n), len(shares))
+            return group_sums(cells, self.randomizer.variances(shares, self.n), len(shares))
         try:
             return self.randomizer.sum_variances(shares, self.n, cells, np.ones(len(shares)))
         except UnsupportedEventError:

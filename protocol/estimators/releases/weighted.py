@@ -190,7 +190,7 @@ class _Tables:
 
     def _alike(self) -> CumulantLaw | None:
         """The law if strata have the same shares; None if those of some have no cumulants."""
-        laws = [_cumulants_of(one.law) for one in self.cells]
+        laws = [_cumulants(one.law) for one in self.cells]
         known = [law for law in laws if law is not None]
         if len(known) < len(laws):
             return None
@@ -221,7 +221,7 @@ class _Tables:
         unknown = np.isnan(known).all(axis=0)
         for part, cells, error, n in zip(self.parts, self.cells, known, self.n, strict=True):
             variance = error**2
-            law = _cumulants_of(cells.law) if np.isnan(variance).any() else None
+            law = _cumulants(cells.law) if np.isnan(variance).any() else None
             if law is not None and about in law.cumulants:
                 usual = law.cumulants[about].at(np.clip(values, 0.0, 1.0))[0]
                 variance = np.where(np.isnan(variance), usual, variance)
@@ -231,7 +231,7 @@ class _Tables:
         return np.where(unknown, np.nan, total)
 
 
-def _cumulants_of(law: ErrorLaw | None) -> CumulantLaw | None:
+def _cumulants(law: ErrorLaw | None) -> CumulantLaw | None:
     while isinstance(law, DeferredLaw):
         law = law.made()
     return law if isinstance(law, CumulantLaw) else None

@@ -21,13 +21,13 @@ from protocol.randomizers.exact import (
     DIGITS,
     check_column,
     check_epsilon,
-    log_of,
+    log_fraction,
     odds,
 )
 from protocol.randomizers.means.grid import check_grid, grid
 from protocol.randomizers.means.means import MeanRandomizer
 from protocol.randomizers.pairs import Dominating, ThreePoint
-from protocol.wire.arrays import Array, ArraySpec, name_of, smallest_dtype
+from protocol.wire.arrays import Array, ArraySpec, dtype_name, smallest_dtype
 
 MAX_PLACES = 2**18
 """The most different reports."""
@@ -118,7 +118,7 @@ class PiecewiseMean(MeanRandomizer, frozen=True, tag="piecewise"):
     @property
     def report(self) -> ArraySpec:
         """A place."""
-        return ArraySpec(dtype=name_of(smallest_dtype(self.places)), shape=(), high=self.places)
+        return ArraySpec(dtype=dtype_name(smallest_dtype(self.places)), shape=(), high=self.places)
 
     @property
     def values(self) -> Sequence[Fraction]:
@@ -133,7 +133,7 @@ class PiecewiseMean(MeanRandomizer, frozen=True, tag="piecewise"):
     @property
     def epsilon(self) -> float:
         """``ln(1 + a r / ((1-a) w))`` of the exact threshold, rounded once."""
-        return log_of(self._ratio)
+        return log_fraction(self._ratio)
 
     @property
     def _ratio(self) -> Fraction:

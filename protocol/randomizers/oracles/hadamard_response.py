@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS, Stream
-from protocol.randomizers.exact import Floats, check_column, log_of, sums_of
+from protocol.randomizers.exact import Floats, check_column, group_sums, log_fraction
 from protocol.randomizers.keep import KeepUniform
 from protocol.randomizers.pairs import Dominating, ThreePoint
 from protocol.randomizers.randomizer import OutputClass, Randomizer, Support
 from protocol.randomizers.walsh import wht
-from protocol.wire.arrays import Array, ArraySpec, name_of, smallest_dtype
+from protocol.wire.arrays import Array, ArraySpec, dtype_name, smallest_dtype
 
 MAX_INPUTS = 2**22
 """The most inputs: a tally takes a number for each report."""
@@ -79,12 +79,12 @@ class HadamardResponse(Randomizer, frozen=True, tag="hadamard"):
     @property
     def report(self) -> ArraySpec:
         """A place."""
-        return ArraySpec(dtype=name_of(smallest_dtype(self.places)), shape=(), high=self.places)
+        return ArraySpec(dtype=dtype_name(smallest_dtype(self.places)), shape=(), high=self.places)
 
     @property
     def epsilon(self) -> float:
         """``ln(p / (1-p))`` of the exact threshold, rounded once."""
-        return log_of(self.p / (1 - self.p))
+        return log_fraction(self.p / (1 - self.p))
 
     @property
     def dominating(self) -> Dominating:
@@ -156,7 +156,7 @@ class HadamardResponse(Randomizer, frozen=True, tag="hadamard"):
         """
         number, largest = int(groups.max()) + 1, int(np.bincount(groups).max())
         between = self._by_row(shares) / (n * (2 * float(self.p) - 1))
-        found = sums_of(groups, weights**2 * self.variances(shares, n), number)
+        found = group_sums(groups, weights**2 * self.variances(shares, n), number)
         if largest**2 <= self.places:
             order = np.argsort(groups, kind="stable")
             for step in range(1, largest):
@@ -164,7 +164,7 @@ class HadamardResponse(Randomizer, frozen=True, tag="hadamard"):
                 alike = groups[one] == groups[two]
                 one, two = one[alike], two[alike]
                 pairs = 2 * weights[one] * weights[two] * between[(one + 1) ^ (two + 1)]
-                found += sums_of(groups[one], pairs, number)
+                found += group_sums(groups[one], pairs, number)
             return found
         spectrum = wht(between) / self.places
         at_once = max(1, _TRANSFORMED_AT_ONCE // self.places)

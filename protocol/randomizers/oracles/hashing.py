@@ -19,7 +19,7 @@ from protocol.crypto.randomness import Stream
 from protocol.randomizers.exact import check_column
 from protocol.randomizers.keep import KeepUniform
 from protocol.randomizers.randomizer import OutputClass, Randomizer, Support
-from protocol.wire.arrays import Array, ArraySpec, name_of, smallest_dtype
+from protocol.wire.arrays import Array, ArraySpec, dtype_name, smallest_dtype
 
 MAX_REPORTS = 2**63
 """The most different reports."""
@@ -122,7 +122,7 @@ class LocalHashing(Randomizer, frozen=True, tag="hashing"):
     def report(self) -> ArraySpec:
         """A function and a value, as one number."""
         reports = self.groups * self.functions
-        return ArraySpec(dtype=name_of(smallest_dtype(reports)), shape=(), high=reports)
+        return ArraySpec(dtype=dtype_name(smallest_dtype(reports)), shape=(), high=reports)
 
     @property
     def epsilon(self) -> float:

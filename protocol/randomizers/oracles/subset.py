@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS, Stream
-from protocol.randomizers.exact import DIGITS, check_column, log_of, odds
+from protocol.randomizers.exact import DIGITS, check_column, log_fraction, odds
 from protocol.randomizers.oracles.packed import (
     MAX_BITS,
     classes_of_bits,
@@ -99,7 +99,7 @@ class SubsetSelection(Randomizer, frozen=True, tag="subset"):
     @property
     def epsilon(self) -> float:
         """``ln(p (size - chosen) / ((1-p) chosen))`` of the exact threshold, rounded once."""
-        return log_of(self._ratio)
+        return log_fraction(self._ratio)
 
     @property
     def _ratio(self) -> Fraction:

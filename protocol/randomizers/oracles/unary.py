@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS, Stream
-from protocol.randomizers.exact import DIGITS, Floats, check_column, log_of, odds
+from protocol.randomizers.exact import DIGITS, Floats, check_column, log_fraction, odds
 from protocol.randomizers.oracles.packed import (
     MAX_BITS,
     classes_of_bits,
@@ -113,7 +113,7 @@ class UnaryEncoding(Randomizer, frozen=True, tag="unary"):
     @property
     def epsilon(self) -> float:
         """``ln(p (1-q) / (q (1-p)))`` of the exact thresholds, rounded once."""
-        return log_of(self.p * (1 - self.q) / (self.q * (1 - self.p)))
+        return log_fraction(self.p * (1 - self.q) / (self.q * (1 - self.p)))
 
     @property
     def dominating(self) -> Dominating:

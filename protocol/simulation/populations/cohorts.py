@@ -31,7 +31,7 @@ from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.roles import Me
 from protocol.session.roster import Roster
 from protocol.session.tabulation import Respondents, Stage, Totals
-from protocol.session.variant import Variant, bound_of
+from protocol.session.variant import Variant, loss_bound
 from protocol.simulation.populations.population import Population
 
 PART = 2**16
@@ -177,7 +177,7 @@ def count_cohort(
         LocalProtocolError: its code or the population's fails.
     """
     with blaming(job.variant, f", cohort {cohort}"):
-        return Counted.of(job.variant.count(stage, parts_of(job, stage, cohort, k, parties)))
+        return Counted.of(job.variant.count(stage, cohort_parts(job, stage, cohort, k, parties)))
 
 
 def count_parties(parties: int | None, start: int, stop: int, people: int) -> int | None:
@@ -191,7 +191,7 @@ def count_parties(parties: int | None, start: int, stop: int, people: int) -> in
     return None if parties is None else parties * stop // people - parties * start // people
 
 
-def parts_of(
+def cohort_parts(
     job: Job, stage: Stage, cohort: int, k: int, parties: int | None = None
 ) -> Iterator[Respondents]:
     """The parts of a cohort, each drawn when it is its turn; arguments as ``count_cohort``."""
@@ -223,7 +223,7 @@ def respondent_loss(job: Job, stage: Stage) -> Loss:
     found: list[Respondents] = []
 
     def kept() -> Iterator[Respondents]:
-        for party in parts_of(job, stage, 0, min(stage.people, JUDGED), parties=1):
+        for party in cohort_parts(job, stage, 0, min(stage.people, JUDGED), parties=1):
             found.append(party)
             yield party
 
@@ -239,7 +239,7 @@ def respondent_loss(job: Job, stage: Stage) -> Loss:
         # A variant of a user's own may not have reckoned with so many respondents.
         return accountant.judge(Plain(job.variant.survey.names))
     if stage.people > JUDGED and any(map(_differs, events)):
-        return maximum([loss, bound_of(job.variant)])
+        return maximum([loss, loss_bound(job.variant)])
     return loss
 
 

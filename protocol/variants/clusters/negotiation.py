@@ -31,7 +31,7 @@ from protocol.estimators.joint import Block, JointReports
 from protocol.estimators.linear import LinearEstimate
 from protocol.estimators.releases.exact import ExactTables
 from protocol.estimators.releases.noisy import NoisyTables
-from protocol.estimators.releases.release import Group, Release, groups_of
+from protocol.estimators.releases.release import Group, Release, block_groups
 from protocol.randomizers import KeepUniform
 from protocol.randomizers.coins import Noise
 from protocol.surveys.survey import Survey
@@ -135,7 +135,7 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
             case "pair-rr":
                 return pair_releases(self.survey, self.pairs, tables)
             case "rr" | "rr-debiased":
-                return (Release.of_tables(groups_of(self.pilot), tables),)
+                return (Release.of_tables(block_groups(self.pilot), tables),)
 
     @functools.cached_property
     def _known(self) -> dict[tuple[bytes, int, int], Negotiated]:

@@ -26,7 +26,7 @@ from protocol.session.roles import Me, Seen
 from protocol.session.so_far import OneWait, SoFar, Waiting
 from protocol.session.variant import Claim, Probability, Variant
 from protocol.sharing.messages import Totals
-from protocol.sharing.sums import SecureSum, Sum, Summed, digest_of
+from protocol.sharing.sums import SecureSum, Sum, Summed, totals_digest
 from protocol.surveys.limits import Workload, workload_of_groups
 from protocol.surveys.records import Records
 from protocol.variants.clusters.clustering import Clusters
@@ -35,13 +35,13 @@ from protocol.variants.clusters.stability import Draw, Stability, stability
 from protocol.variants.reports.reports import (
     Ask,
     Report,
+    blocks_event,
+    cells_per_block,
     cells_to_codes,
     consent,
-    event_of,
     fits,
     pooled,
     randomized,
-    sizes_of,
 )
 from protocol.variants.sums.pair_rr import pair_event, randomized_pairs, waived
 from protocol.variants.sums.tallies import all_pairs
@@ -203,7 +203,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         await me.send(AGGREGATOR, Report(codes.astype(self._report_dtype)))
 
     async def _by_reports(self, me: Me, records: Records) -> Negotiated:
-        sums, event = self.sums, event_of(self.negotiation.pilot)
+        sums, event = self.sums, blocks_event(self.negotiation.pilot)
         await sums.begun(me, survey=self.survey.digest, event=event)
         hood = await sums.join(me, respondents=len(records))
         pilot = await me.receive(Pilot, AGGREGATOR)
@@ -222,7 +222,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         negotiated = self._negotiated(totals, respondents, parties)
         if negotiated.clusters != proposal.clusters:
             raise RemoteProtocolError("does not follow from the tables", field="Proposal.clusters")
-        summed = Summed(totals, respondents, hood, digest_of(totals, respondents))
+        summed = Summed(totals, respondents, hood, totals_digest(totals, respondents))
         await sums.agree(me, summed, negotiated.digest)
         return negotiated
 
@@ -381,10 +381,10 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         event = self._events.get(asked.blocks)
         if event is None:
             try:
-                sizes_of(self.survey, asked.blocks)
+                cells_per_block(self.survey, asked.blocks)
             except ValueError:
                 return Plain(self.survey.names)
-            event = self._events[asked.blocks] = event_of(asked.blocks)
+            event = self._events[asked.blocks] = blocks_event(asked.blocks)
         return event
 
     @functools.cached_property
@@ -495,7 +495,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         the rounding of each sum. Infinite where the dependences are of exact counts.
         """
         accountant = PureAccountant()
-        by_one = accountant.judge(event_of(self.negotiation.pilot)).record
+        by_one = accountant.judge(blocks_event(self.negotiation.pilot)).record
         matched = by_one * (1 + len(self.survey.names) * 2**-52)
         learned = by_one
         if not self.by_reports:

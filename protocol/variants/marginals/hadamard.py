@@ -55,7 +55,7 @@ def low_transform(table: NDArray[Signed], k: int) -> NDArray[Signed]:
     return found
 
 
-def tables_of(values: Floats, masks: NDArray[np.uint32], *, d: int, k: int) -> Floats:
+def marginal_tables(values: Floats, masks: NDArray[np.uint32], *, d: int, k: int) -> Floats:
     """The marginals that the coefficients of at most k attributes give.
 
     Args:

@@ -16,7 +16,7 @@ from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.randomizers.randomizer import Randomizer
 from protocol.session.roles import Me, Seen
 from protocol.session.so_far import OneWait, SoFar, Waiting
-from protocol.session.tabulation import Respondents, Stage, Totals, numbers_of, with_numbers
+from protocol.session.tabulation import Respondents, Stage, Totals, number_vector, with_numbers
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
 from protocol.variants.reports.by_stratum import ByStratum, pooled_by_stratum, with_strata
@@ -175,8 +175,8 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
         """The result of some respondents who are made up; it adds up from those of each."""
         each = [self._read_alone(party) for party in range(PROBED)]
         together = self.pooled(each)
-        apart = [numbers_of(self.pooled([read]), self.name) for read in each]
-        whole = numbers_of(together, self.name)
+        apart = [number_vector(self.pooled([read]), self.name) for read in each]
+        whole = number_vector(together, self.name)
         same_shape = len({len(whole), *map(len, apart)}) == 1
         if not same_shape or not np.array_equal(whole, sum(apart)):
             raise CannotTabulateError(
@@ -189,7 +189,7 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
         """The sum of what ``pooled`` makes of each party's report."""
         found = np.zeros(0, np.int64)
         for party in parties:
-            counts = numbers_of(self.pooled([self.heard(party, stage.asked)]), self.name)
+            counts = number_vector(self.pooled([self.heard(party, stage.asked)]), self.name)
             found = found + counts if len(found) else counts
         return found
 

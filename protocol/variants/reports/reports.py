@@ -73,7 +73,7 @@ class Pooled(Message, frozen=True):
     ]
 
 
-def sizes_of(survey: Survey, blocks: tuple[Block, ...]) -> tuple[int, ...]:
+def cells_per_block(survey: Survey, blocks: tuple[Block, ...]) -> tuple[int, ...]:
     """The number of cells of each block.
 
     Raises:
@@ -95,7 +95,7 @@ def sizes_of(survey: Survey, blocks: tuple[Block, ...]) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def event_of(blocks: tuple[Block, ...]) -> PrivacyEvent:
+def blocks_event(blocks: tuple[Block, ...]) -> PrivacyEvent:
     """Event of one report drawn with these blocks."""
     return Composed(tuple(Randomized(block.randomizer, block.attributes) for block in blocks))
 
@@ -113,12 +113,12 @@ def consent(survey: Survey, own: tuple[Block, ...], ask: Ask) -> None:
     if [block.attributes for block in ask.blocks] != [block.attributes for block in own]:
         raise PrivacyError("asked to randomize other attributes together than agreed to")
     try:
-        sizes_of(survey, ask.blocks)
+        cells_per_block(survey, ask.blocks)
     except ValueError as error:
         raise PrivacyError(f"asked with randomizers that do not fit: {error}") from error
     accountant = PureAccountant()
-    asked = accountant.judge(event_of(ask.blocks))
-    agreed = accountant.judge(event_of(own))
+    asked = accountant.judge(blocks_event(ask.blocks))
+    agreed = accountant.judge(blocks_event(own))
     if asked.record > agreed.record:
         raise PrivacyError(
             f"asked for epsilon {asked.record:.6g} per record, agreed to {agreed.record:.6g}"
@@ -150,12 +150,12 @@ class Blockwise(OneReport[Ask, Report, Report], frozen=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        sizes_of(self.survey, self.blocks)
+        cells_per_block(self.survey, self.blocks)
 
     @functools.cached_property
     def block_sizes(self) -> tuple[int, ...]:
         """The number of cells of each block."""
-        return sizes_of(self.survey, self.blocks)
+        return cells_per_block(self.survey, self.blocks)
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -219,16 +219,16 @@ class Blockwise(OneReport[Ask, Report, Report], frozen=True):
         if ask.blocks == self.blocks:
             return self.report_event
         try:
-            sizes_of(self.survey, ask.blocks)
+            cells_per_block(self.survey, ask.blocks)
         except ValueError:
             # An answer to a question that does not fit may tell anything.
             return Plain(self.survey.names)
-        return event_of(ask.blocks)
+        return blocks_event(ask.blocks)
 
     @functools.cached_property
     def report_event(self) -> PrivacyEvent:
         """Event of a report that is drawn as agreed."""
-        return event_of(self.blocks)
+        return blocks_event(self.blocks)
 
     def most(self) -> float:
         """One report: the epsilons of the blocks agreed to, which no question may exceed."""
@@ -247,7 +247,7 @@ def randomized(
     """Answers drawn with these blocks, (k, b): one randomized cell per respondent and block."""
     # Lists, not generators: this is done once for every party.
     randomizers = tuple([block.randomizer for block in blocks])
-    return randomize_columns(randomizers, cells_of(records, blocks), stream)
+    return randomize_columns(randomizers, block_cells(records, blocks), stream)
 
 
 def fits(codes: NDArray[np.unsignedinteger], blocks: tuple[Block, ...]) -> bool:
@@ -270,7 +270,7 @@ def pooled(survey: Survey, codes: Array, counts: Array) -> Counts:
     return Counts(survey.sizes, codes, totals, int(totals.sum()))
 
 
-def cells_of(records: Records, blocks: tuple[Block, ...]) -> NDArray[np.unsignedinteger]:
+def block_cells(records: Records, blocks: tuple[Block, ...]) -> NDArray[np.unsignedinteger]:
     """Records (k, m) as one cell per block, (k, b), of the dtype of reports."""
     survey = records.survey
     dtype = smallest_dtype(max([block.randomizer.size for block in blocks]))
@@ -286,7 +286,7 @@ def cells_of(records: Records, blocks: tuple[Block, ...]) -> NDArray[np.unsigned
 def cells_to_codes(
     survey: Survey, blocks: tuple[Block, ...], cells: NDArray[np.unsignedinteger]
 ) -> NDArray[np.unsignedinteger]:
-    """The inverse of ``cells_of``: (n, b) cells as (n, m) codes of the survey's attributes."""
+    """The inverse of ``block_cells``: (n, b) cells as (n, m) codes of the survey's attributes."""
     codes = np.empty((len(cells), len(survey.sizes)), survey.dtype)
     for column, block in enumerate(blocks):
         axes = list(survey.axes(block.attributes))

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.accounting.events import Masked, PrivacyEvent
-from protocol.accounting.spending import Cost, cost_of
+from protocol.accounting.spending import Cost, event_cost
 from protocol.errors import CannotTabulateError
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.linear import LinearEstimate
@@ -248,7 +248,7 @@ class Tallied(Variant, Generic[E], frozen=True, kw_only=True):
 
     def most_among(self, honest: int, delta: float) -> Cost:
         """One contribution."""
-        return cost_of(Masked(self.contribution_event), honest=honest, delta=delta)
+        return event_cost(Masked(self.contribution_event), honest=honest, delta=delta)
 
     def kinds(self, parties: int) -> tuple[Kind, ...]:
         cells, respondents = self.layout.cells, parties * self.max_records

@@ -23,7 +23,7 @@ from protocol.surveys.limits import Held
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.cosignatures import Cosigned
 from protocol.transcript.entries import Sent
-from protocol.transcript.header import charter_of
+from protocol.transcript.header import read_charter
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.signatures import Checks
 from scenarios.errors import install_command
@@ -95,7 +95,7 @@ def judge(
     """
     reader = transcript.entries() if reader is None else reader
     header = reader.header
-    charter = charter_of(header, variant)
+    charter = read_charter(header, variant)
     if asked.worst is not None:
         check_size(charter, asked.worst)
     ledger = LedgerWriter(charter, Held(lambda: reader.stored))

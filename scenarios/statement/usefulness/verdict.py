@@ -22,7 +22,7 @@ from protocol.estimators.usefulness import (
     Usefulness,
     least_exact,
     margin_of_error,
-    margins_of,
+    margins_of_error,
 )
 from protocol.session.variant import Variant
 from scenarios.statement.statement import State, Verdict
@@ -117,7 +117,7 @@ def judge_usefulness(
         variant, respondents, parties: as for ``mended``.
         tables: that were announced.
     """
-    of = margins_of(estimate, intervals.about, projection, tables)
+    of = margins_of_error(estimate, intervals.about, projection, tables)
     mending = mended(variant, of, respondents=respondents, parties=parties, about=intervals.about)
     return on_usefulness(of, pairs=pairs_of(estimate, intervals.about, projection), mending=mending)
 

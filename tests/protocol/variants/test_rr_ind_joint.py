@@ -21,7 +21,7 @@ from protocol import (
 from protocol.session.exchange import Exchange
 from protocol.session.fates import Fate, Verdict
 from protocol.session.local import run_locally
-from protocol.session.variant import build, parameters_of
+from protocol.session.variant import build, plain_parameters
 from protocol.simulation.setting import make_setting
 from protocol.testing import contract
 from protocol.variants import RRIndependent, RRIndJoint
@@ -134,9 +134,9 @@ def test_the_estimate_needs_no_independence() -> None:
 )
 def test_headers_of_no_variant_are_refused(change: dict[str, object]) -> None:
     survey = msgspec.to_builtins(SURVEY)
-    assert build(RRIndJoint, parameters=parameters_of(TOGETHER), survey=survey) == TOGETHER
+    assert build(RRIndJoint, parameters=plain_parameters(TOGETHER), survey=survey) == TOGETHER
     with pytest.raises(SurveyError):
-        build(RRIndJoint, parameters={**parameters_of(TOGETHER), **change}, survey=survey)
+        build(RRIndJoint, parameters={**plain_parameters(TOGETHER), **change}, survey=survey)
 
 
 def test_who_vanishes_is_counted_out() -> None:

@@ -36,7 +36,7 @@ from protocol import (
 )
 from protocol.audit.audit import Audit, audit
 from protocol.messages import ROLE_STREAM, Declined
-from protocol.session.variant import build, parameters_of
+from protocol.session.variant import build, plain_parameters
 from protocol.sharing import messages as kinds
 from protocol.sharing.messages import Begin
 from protocol.testing import contract
@@ -172,7 +172,7 @@ def test_all_pairs_in_their_order() -> None:
 def test_headers_of_no_variant_are_refused(variant: Tallied, change: dict[str, Any]) -> None:
     survey = msgspec.to_builtins(variant.survey)
     with pytest.raises(SurveyError, match="does not fit variant"):
-        build(type(variant), parameters={**parameters_of(variant), **change}, survey=survey)
+        build(type(variant), parameters={**plain_parameters(variant), **change}, survey=survey)
 
 
 def test_pairs_take_two_attributes() -> None:

@@ -31,7 +31,7 @@ from protocol import (
 )
 from protocol.messages import Declined
 from protocol.session.fates import Fate, Verdict
-from protocol.session.variant import build, parameters_of
+from protocol.session.variant import build, plain_parameters
 from protocol.variants import (
     BUILT_IN,
     PairCounts,
@@ -111,7 +111,7 @@ EVERY = [*((example.name, example.variant) for example in examples()), ("matrice
 @pytest.mark.parametrize(("name", "variant"), EVERY, ids=[name for name, _ in EVERY])
 def test_every_variant_is_rebuilt_and_knows_its_results(name: str, variant: Variant) -> None:
     header = msgspec.msgpack.decode(
-        msgspec.msgpack.encode([parameters_of(variant), msgspec.to_builtins(variant.survey)])
+        msgspec.msgpack.encode([plain_parameters(variant), msgspec.to_builtins(variant.survey)])
     )
     assert build(type(variant), parameters=header[0], survey=header[1]) == variant
     assert BUILT_IN[variant.name] is type(variant)
@@ -132,7 +132,7 @@ def test_every_variant_is_rebuilt_and_knows_its_results(name: str, variant: Vari
 )
 def test_parameters_of_sums_and_clusters_round_trip(variant: Variant) -> None:
     header = msgspec.msgpack.decode(
-        msgspec.msgpack.encode([parameters_of(variant), msgspec.to_builtins(variant.survey)])
+        msgspec.msgpack.encode([plain_parameters(variant), msgspec.to_builtins(variant.survey)])
     )
     assert build(type(variant), parameters=header[0], survey=header[1]) == variant
     assert BUILT_IN[variant.name] is type(variant)
@@ -156,7 +156,7 @@ def test_parameters_of_sums_and_clusters_round_trip(variant: Variant) -> None:
 )
 def test_headers_of_no_variant_are_refused(change: dict[str, object]) -> None:
     variant = RRJoint.with_keep(SURVEY, 0.7)
-    parameters = {**parameters_of(variant), **change}
+    parameters = {**plain_parameters(variant), **change}
     with pytest.raises((SurveyError, ValueError), match=r"fit|cells"):
         build(RRJoint, parameters=parameters, survey=msgspec.to_builtins(SURVEY))
 

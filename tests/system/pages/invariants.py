@@ -14,7 +14,7 @@ from protocol.audit.audit import Audit, audit
 from protocol.audit.proofs.making_receipts import NotCountedError, prove_each
 from protocol.crypto.merkle import Tree, leaf_hash
 from protocol.messages import NO_ROUND, Declined, Head
-from protocol.session.heads import Heard, SaidHead, head_of
+from protocol.session.heads import Heard, SaidHead, decode_head
 from protocol.transcript.checkpoints import SignedCheckpoint, read_note
 from protocol.transcript.entries import Entry, Refused, Sent
 from protocol.transcript.reader import TranscriptReader
@@ -24,8 +24,8 @@ from protocol.transcript.receipts import (
     Acknowledgement,
     Receipt,
     decode_receipt,
-    problems_of,
     receipt_for,
+    receipt_problems,
 )
 from protocol.transcript.verification import Verification, verify
 from protocol.wire.codec import decode_envelope
@@ -127,14 +127,14 @@ class Look:
         except (msgspec.MsgspecError, ValueError):
             return None
         attempt = self.course.where.charter.attempt_of(checkpoint.session)
-        holds = not problems_of(receipt, checkpoint) and receipt.party == proof.place
+        holds = not receipt_problems(receipt, checkpoint) and receipt.party == proof.place
         return Shown(proof, attempt, receipt, checkpoint) if holds and attempt else None
 
     def _acknowledged(self, proof: Proof, posted: Posted) -> Shown | None:
         given = _acknowledgements.decode(proof.reply)
         charter = self.course.where.charter.again(posted.attempt)
         answer, last = _bodies.decode(posted.body)
-        envelope, head = decode_envelope(last), head_of(decode_envelope(last))
+        envelope, head = decode_envelope(last), decode_head(decode_envelope(last))
         assert head is not None
         said, heard = Tree(), Heard()
         said.append(answer)
@@ -145,7 +145,7 @@ class Look:
         signed = SaidHead(envelope, head.signature, said.root(), heard.tree.root())
         reports = [0] if _report_of(posted) is not None else []
         receipt, checkpoint = receipt_for(charter, signed, given, said=[answer], reports=reports)
-        holds = not problems_of(receipt, checkpoint)
+        holds = not receipt_problems(receipt, checkpoint)
         return Shown(proof, posted.attempt, receipt, checkpoint) if holds else None
 
 

@@ -24,7 +24,7 @@ from protocol import (
     SurveyError,
 )
 from protocol.attack.attack import attack
-from protocol.session.variant import build, parameters_of
+from protocol.session.variant import build, plain_parameters
 from protocol.testing import contract
 from protocol.variants import NumericMean
 from protocol.variants.numeric.numeric_mean import Mechanism
@@ -117,7 +117,7 @@ def test_a_run_finds_the_means_and_costs_epsilon(mechanism: Mechanism) -> None:
 @EACH
 def test_headers_of_no_variant_are_refused(mechanism: Mechanism) -> None:
     variant = NumericMean(survey=NUMBERS, epsilon=2.0, mechanism=mechanism)
-    header = msgspec.msgpack.decode(msgspec.msgpack.encode(parameters_of(variant)))
+    header = msgspec.msgpack.decode(msgspec.msgpack.encode(plain_parameters(variant)))
     survey = msgspec.to_builtins(NUMBERS)
     for wrong in ({"mechanism": "none"}, {"epsilon": 0.0}, {"epsilon": math.inf}):
         with pytest.raises(SurveyError, match="does not fit"):

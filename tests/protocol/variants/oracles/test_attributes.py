@@ -35,7 +35,7 @@ from protocol import (
 )
 from protocol.attack.attack import attack
 from protocol.audit.claims import check_claims
-from protocol.session.variant import build, parameters_of
+from protocol.session.variant import build, plain_parameters
 from protocol.testing import contract
 from protocol.variants import RsFd, Smp, Spl
 from protocol.variants.oracles.attributes import (
@@ -197,7 +197,7 @@ def test_the_oracles_by_name_keep_to_epsilon() -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=named)
 def test_headers_of_no_variant_are_refused(variant: AttributeOracles) -> None:
-    header = msgspec.msgpack.decode(msgspec.msgpack.encode(parameters_of(variant)))
+    header = msgspec.msgpack.decode(msgspec.msgpack.encode(plain_parameters(variant)))
     assert header["epsilon"] == 2.0
     assert header.get("oracle") == getattr(variant, "oracle", None)
     survey = msgspec.to_builtins(WIDE)

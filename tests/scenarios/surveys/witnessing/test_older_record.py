@@ -10,7 +10,7 @@ import pytest
 from parties.keeping.record_names import TRANSCRIPT
 from protocol import AGGREGATOR
 from protocol.errors import UsageError
-from protocol.transcript.checkpoints import origin_of
+from protocol.transcript.checkpoints import log_origin
 from protocol.transcript.recorder import Recorder
 from scenarios.surveys.holding.aggregating import attempting
 from scenarios.surveys.members import read_member
@@ -56,7 +56,7 @@ def test_a_witness_knows_a_newer_record(tmp_path: Path) -> None:
     (tmp_path / "witness").mkdir()
     made = files(tmp_path / "witness")
     member = read_member(keys)
-    log = origin_of(member.charter.again(1).session, member.identity.public)
+    log = log_origin(member.charter.again(1).session, member.identity.public)
     with running(made, [log]) as witness:
         assert gone_on(keys, out, witness.at, 3, resume=False) == 4
         shutil.copytree(out, copy)
