@@ -273,12 +273,12 @@ class Purse:
 
     def paid_for(self, release: Release, group: int | None) -> Cost | None:
         """The cost that a group has paid for a release, maybe 0; None if it was never said."""
-        found = [each.cost for each in self._of(release) if each.group == group]
+        found = [each.cost for each in self._paid_lines(release) if each.group == group]
         return largest(found) if found else None
 
     def has_noted(self, release: Release, heard: bytes) -> bool:
         """Check whether the last payment for a release has noted all that was heard."""
-        noted = max((line.heard for line in self._of(release)), default=-1)
+        noted = max((line.heard for line in self._paid_lines(release)), default=-1)
         return noted * DIGEST_BYTES >= len(heard)
 
     def unpaid(self, payers: Payers, release: Release, epsilon: float) -> int:
@@ -295,7 +295,7 @@ class Purse:
                 paid |= self._are_in(payers, line.group, surely=True)
         return int((~paid).sum())
 
-    def group_of(self, payers: Payers) -> int | None:
+    def group_number(self, payers: Payers) -> int | None:
         """The number of the payers' group, which is the next one if they are not in the file."""
         if payers.marks is None:
             return None
@@ -307,12 +307,12 @@ class Purse:
         )
         return next(same, len(self.groups))
 
-    def lines_of(
+    def payment_lines(
         self, payers: Payers, release: Release, *, cost: Cost, heard: bytes
     ) -> list[People | Payment]:
         """The lines to add for a payment, one for the payers if they are not in the file."""
         lines: list[People | Payment] = []
-        group = self.group_of(payers)
+        group = self.group_number(payers)
         if payers.marks is not None and group == len(self.groups):
             own = _own(payers.marks)
             lines.append(People(marks=own.exact.tobytes(), alike=own.alike.tobytes()))
@@ -330,7 +330,7 @@ class Purse:
         )
         return lines
 
-    def _of(self, release: Release) -> list[Payment]:
+    def _paid_lines(self, release: Release) -> list[Payment]:
         return [line for line in self.paid if line.release == release]
 
     def _check_same(self, release: Release, heard: bytes) -> None:
@@ -427,7 +427,7 @@ class OpenPurse(Purse):
             OSError: the purse cannot be written; names the file.
         """
         self._check_same(release, heard)
-        paid = self.paid_for(release, self.group_of(payers))
+        paid = self.paid_for(release, self.group_number(payers))
         if paid is None or largest((paid, cost)) != paid:
             others = self.spent(payers, lambda paid: paid != release).most
             allowed = payers.allowance
@@ -437,7 +437,7 @@ class OpenPurse(Purse):
                 raise PrivacyError("somebody has spent their budget on another survey meanwhile")
         elif self.has_noted(release, heard):
             return
-        self.add(self.lines_of(payers, release, cost=cost, heard=heard))
+        self.add(self.payment_lines(payers, release, cost=cost, heard=heard))
 
 
 @contextmanager

@@ -231,7 +231,9 @@ class ExactAccountant:
             UnsupportedEventError: an event is of no class that this accountant knows.
         """
         counted = Counter(events).items()
-        return _together([(self._pairs_of(event, attribute), count) for event, count in counted])
+        return _together(
+            [(self._dominating_pairs(event, attribute), count) for event, count in counted]
+        )
 
     def pairs_in_turn(self, events: Iterable[PrivacyEvent]) -> DominatingPairs:
         """The pairs behind these events where later ones may follow from earlier ones.
@@ -242,7 +244,7 @@ class ExactAccountant:
         parts = [self.pairs([event]) for event in events]
         return _together([(part.by_epsilon() if i else part, 1) for i, part in enumerate(parts)])
 
-    def _pairs_of(self, event: PrivacyEvent, attribute: str | None) -> DominatingPairs:
+    def _dominating_pairs(self, event: PrivacyEvent, attribute: str | None) -> DominatingPairs:
         pairs = self._pairs.get((event, attribute))
         if pairs is None:
             pairs = self._pairs[event, attribute] = self._judge(event, attribute)
@@ -253,7 +255,7 @@ class ExactAccountant:
             case Public() | Derived() | Merging():
                 return _NOTHING
             case Sealed() | Masked() | Hidden():
-                return self._pairs_of(event.event, attribute)
+                return self._dominating_pairs(event.event, attribute)
             case Merged(inner, honest, linked):
                 return self._merged(inner, honest, attribute, linked=linked)
             case Coins():
@@ -271,7 +273,7 @@ class ExactAccountant:
             case Composed(events):
                 return self.pairs(events, attribute)
             case OneOf(events):
-                return _any([self._pairs_of(part, attribute) for part in events])
+                return _any([self._dominating_pairs(part, attribute) for part in events])
             case _:
                 raise UnsupportedEventError(
                     f"this accountant does not know {type(event).__name__!r}"
@@ -286,13 +288,13 @@ class ExactAccountant:
                 return _single(CoinTable(trials, chance, honest), concerned, tight=True)
             case Randomized(randomizer, attributes) if type(randomizer) is KeepUniform:
                 if honest == 1 or not (attribute is None or attribute in attributes):
-                    return self._pairs_of(event, attribute)
+                    return self._dominating_pairs(event, attribute)
                 return _single(SummedResponse(randomizer, honest), 1, tight=False)
             case Composed(events) if not linked or len(events) == 1:
                 parts = [self._merged(part, honest, attribute, linked=linked) for part in events]
                 return _together([(part, 1) for part in parts])
             case _:
-                return self._pairs_of(event, attribute)
+                return self._dominating_pairs(event, attribute)
 
 
 def exact_epsilon(

@@ -266,9 +266,9 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
             losses = (accounts[p].loss for p in names if p in accounts)
             why = tuple(dict.fromkeys(r for loss in losses for r in loss.unbounded))
             return Probe(pair=pair.words, bound=bound.epsilon, unbounded=why)
-        return strongest_probe(pair, self.trials_of(pair), level=self.level, delta=study.delta)
+        return strongest_probe(pair, self.pair_trials(pair), level=self.level, delta=study.delta)
 
-    def trials_of(self, pair: Pair) -> list[Trials]:
+    def pair_trials(self, pair: Pair) -> list[Trials]:
         """All sorts of trials of a pair."""
 
         def whole(study: Study, number: int) -> Trials:

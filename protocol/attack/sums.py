@@ -105,7 +105,7 @@ def seen_sums(chunk: Chunk) -> Seen:
                 event = part.event
                 assert isinstance(event, Coins)
                 layout = make_layout(survey, event.tables)
-                known = layout.counted(layout.cells_of(Records(survey, others)))
+                known = layout.counted(layout.table_cells(Records(survey, others)))
                 ratio += log_ratio(sums, event, part.honest, known, survey, pair.records)
             ratios.append(ratio)
     return Seen(views, ratios, bound)
@@ -151,7 +151,7 @@ def log_ratio(
     """
     layout = make_layout(survey, event.tables)
     codes = np.stack(records).astype(survey.dtype)
-    first, second = layout.cells_of(Records(survey, codes)) + layout.starts
+    first, second = layout.table_cells(Records(survey, codes)) + layout.starts
     coins, chance = event.trials * honest, event.chance / SIDES
     heads = sums - known.astype(np.int64)
     changed = first != second

@@ -91,11 +91,11 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if len({frozenset(names) for names in self.tables}) < len(self.tables):
             raise SurveyError("analysis: a table is announced twice")
 
-    def tables_of(self, estimate: Estimate) -> tuple[AnnouncedTable, ...]:
+    def announced_tables(self, estimate: Estimate) -> tuple[AnnouncedTable, ...]:
         """The announced tables, of a published result."""
-        return tuple(self._table_of(estimate, names) for names in self.tables)
+        return tuple(self._announced_table(estimate, names) for names in self.tables)
 
-    def _table_of(self, estimate: Estimate, names: tuple[str, ...]) -> AnnouncedTable:
+    def _announced_table(self, estimate: Estimate, names: tuple[str, ...]) -> AnnouncedTable:
         try:
             table = estimate.table(*names, projection=self.projection)
         except (ProtocolError, ValueError) as error:

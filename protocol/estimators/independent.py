@@ -267,10 +267,10 @@ class ProductLaw(ErrorLaw):
         """
         tables, shares = margins = self.estimate.margins(self.names)
 
-        def interval_of(table: Table, inner: float) -> Interval:
+        def table_interval(table: Table, inner: float) -> Interval:
             return Interval(*(self._spread(end, table) for end in table.interval(inner, about)))
 
-        intervals = [partial(interval_of, table) for table in tables]
+        intervals = [partial(table_interval, table) for table in tables]
         low, high = product_interval(shares, intervals, level)
         if checked(about) == "respondents" or len(tables) == 1:
             return Interval(low, high)

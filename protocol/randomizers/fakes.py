@@ -109,7 +109,7 @@ class FakeData(Randomizer, frozen=True, tag="rs-fd"):
         """Epsilon of two records that differ everywhere, of the exact thresholds, rounded once."""
         return log_fraction(self._ratio(range(len(self.sizes))))
 
-    def epsilon_of(self, place: int) -> float:
+    def attribute_epsilon(self, place: int) -> float:
         """Epsilon of two records that differ in this attribute alone, in nats."""
         return log_fraction(self._ratio([place]))
 

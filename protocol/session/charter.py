@@ -132,7 +132,7 @@ class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """
         return msgspec.structs.replace(self, attempt=attempt)
 
-    def attempt_of(self, session: bytes) -> int | None:
+    def find_attempt(self, session: bytes) -> int | None:
         """Number of the attempt at this survey that has this session's id; None if none has."""
         attempt = session[-1] if session else 0
         if is_attempt(attempt) and attempt_at(self.survey_id, attempt) == session:

@@ -262,7 +262,7 @@ class Exchange:
         self._left[member] = reason
         if self._recorder is not None:
             self._recorder.departed(member, reason, now=now)
-        return self._notices_of(member)
+        return self._departure_notices(member)
 
     def recall_sent(self, envelope: Envelope, size: int) -> None:
         """Take an envelope that was accepted before this program was started.
@@ -295,9 +295,9 @@ class Exchange:
 
     def reminders(self) -> list[Delivery]:
         """Notices of all who have left, to whom each concerns: that they were told is nowhere."""
-        return [notice for member in self._left for notice in self._notices_of(member)]
+        return [notice for member in self._left for notice in self._departure_notices(member)]
 
-    def _notices_of(self, member: PartyId) -> list[Delivery]:
+    def _departure_notices(self, member: PartyId) -> list[Delivery]:
         roster = self.charter.roster
         concerned = (
             [name for name, _ in roster.members if name != member]

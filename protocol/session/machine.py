@@ -151,7 +151,7 @@ class Machine:
     @property
     def role(self) -> str:
         """``aggregator``, ``party``, or the role of a service."""
-        return self._roster.role_of(self.me)
+        return self._roster.role(self.me)
 
     @property
     def deadline(self) -> float | None:

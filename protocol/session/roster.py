@@ -241,7 +241,7 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
         """Check whether somebody is the aggregator or a service."""
         return self.position.get(name, len(self)) <= len(self.roles)
 
-    def role_of(self, name: PartyId) -> str:
+    def role(self, name: PartyId) -> str:
         """The role of a member: ``aggregator``, ``party``, or that of a service."""
         place = self.position[name]
         return (AGGREGATOR, *self.roles)[place] if self.serves(name) else "party"
@@ -320,7 +320,7 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
         """The inclusion path of the member at a place."""
         return joint_path(self.levels, [place])
 
-    def proof_of(self, place: int) -> tuple[bytes, ...]:
+    def membership_proof(self, place: int) -> tuple[bytes, ...]:
         """Proof that the aggregator and the member at a place are on the roster."""
         return joint_path(self.levels, (0, place))
 
@@ -394,7 +394,7 @@ def verify_excerpt(
     root: bytes,
     proof: Sequence[bytes],
 ) -> Roster:
-    """Roster as a party knows it, from a proof (``Roster.proof_of``).
+    """Roster as a party knows it, from a proof (``Roster.membership_proof``).
 
     Args:
         party: its id and key.

@@ -83,7 +83,7 @@ def counted_by_law(job: Job, *, people: int, cohort: int) -> CountedByLaw:
     while True:
         tally = Tally(len(stages) - 1, people=stages[-1].people, cohort=cohort)
         for number in tally.missing():
-            k = tally.size_of(number)
+            k = tally.cohort_size(number)
             # Live every part is a party.
             parts = -(-k // cohorts.PART)
             tally.add(number, count_cohort(job, stages[-1], number, k, parts))

@@ -479,7 +479,7 @@ class Recorder:
         Args:
             envelope: the member's next.
         """
-        return self._spoken.fault_of(envelope) if self._words else None
+        return self._spoken.head_fault(envelope) if self._words else None
 
     def digest(self) -> bytes:
         """The canonical digest of what has been sent so far, 32 bytes."""

@@ -140,14 +140,14 @@ class Spoken:
         self.places = {str(name): place for place, (name, _) in enumerate(header.roster)}
         self.kinds = {kind: place for place, kind in enumerate(header.longest)}
 
-    def fault_of(self, envelope: Envelope) -> str | None:
+    def head_fault(self, envelope: Envelope) -> str | None:
         """Fault of a member's envelope of the kind of heads; None if there is none."""
-        claim = self.claim_of(envelope)
+        claim = self._head_claim(envelope)
         if isinstance(claim, str):
             return claim
         return None if all(are_signatures([claim])) else UNSIGNED
 
-    def claim_of(self, envelope: Envelope) -> Signed | str:
+    def _head_claim(self, envelope: Envelope) -> Signed | str:
         """Claim of a member's head, or what is wrong with it beside its signature.
 
         Args:

@@ -359,7 +359,7 @@ class _Driver:
 
     def _tasks(self, stage: Stage, tally: Tally) -> Iterator[tuple[int, _Task]]:
         for cohort in tally.missing():
-            start, k = cohort * self._cohort, tally.size_of(cohort)
+            start, k = cohort * self._cohort, tally.cohort_size(cohort)
             parties = count_parties(self._parties, start, start + k, stage.people)
             yield cohort, _Task(self._shared, stage, cohort, k, parties)
 

@@ -58,7 +58,7 @@ def test_sessions_over_tls_with_dropouts_fit_the_law() -> None:
         stay = run.charter.roster.members_in(tally.survivors)
         rows = [run.charter.roster.position[PartyId(name)] - 1 for name in stay]
         gone += PARTIES - len(rows)
-        held = variant.layout.cells_of(Records(SURVEY, records.codes[rows]))
+        held = variant.layout.table_cells(Records(SURVEY, records.codes[rows]))
         coins = tally.totals.astype(np.int64) - variant.layout.counted(held)
         trials, chance = noise.trials * len(rows), noise.chance / 2**16
         assert ((coins >= 0) & (coins <= trials)).all()

@@ -52,7 +52,7 @@ def _said(member: Member) -> Iterator[int]:
 
 def _find_attempt(charter: Charter, session: str) -> int | None:
     try:
-        return charter.attempt_of(bytes.fromhex(session))
+        return charter.find_attempt(bytes.fromhex(session))
     except ValueError:
         return None
 

@@ -304,7 +304,7 @@ class SumReader:
         self, record: SumRecord, message: Message, envelope: Envelope, place: int, number: int
     ) -> None:
         """Note what a party is told, unless something is noted already."""
-        kind, row = type(message), self._row_of(record, message, place)
+        kind, row = type(message), self._noted_row(record, message, place)
         if row is None:
             return
         stages = self._stages[record, kind]
@@ -322,7 +322,7 @@ class SumReader:
                 f"else (entry {number}): what was delivered to it first counts"
             )
 
-    def _row_of(self, record: SumRecord, message: Message, place: int) -> _Row | None:
+    def _noted_row(self, record: SumRecord, message: Message, place: int) -> _Row | None:
         """Row of an instruction, as it is noted; None if it does not fit the sum."""
         match message:
             case Graph() if len(message.names) == record.neighbours:

@@ -108,7 +108,7 @@ class PostStratification(Residual):
         others = tuple(1 + axis for axis, name in enumerate(together) if name not in strata)
         estimated = self.before.table(strata)
         present = np.divide(1, estimated, out=np.zeros(estimated.shape), where=self.factors > 0)
-        reports = self.before.reports_of(together)
+        reports = self.before.count_reports(together)
         known = self.clear and len(weights) * reports <= _MOST_SCORES
         rows = max(1, _HELD // max(reports, math.prod(sizes)))
         values, left = np.empty(len(weights)), np.full(len(weights), np.nan)

@@ -108,7 +108,7 @@ class Varying(ABC):
         del names
         return True
 
-    def reports_of(self, names: Sequence[str]) -> int:
+    def count_reports(self, names: Sequence[str]) -> int:
         """Number of different reports that a sum depends on."""
         return math.prod(self.source.survey.sizes_of(names))
 
@@ -188,7 +188,7 @@ class VaryingReports(Varying):
         found: Floats = scores - self._shares @ scores
         return found
 
-    def reports_of(self, names: Sequence[str]) -> int:
+    def count_reports(self, names: Sequence[str]) -> int:
         return self.source.asked(names).shares.size
 
 

@@ -48,7 +48,7 @@ class Tally:
         short = len(self) * self._cohort - self._people
         return self.added * self._cohort - (short if self._done[-1] else 0)
 
-    def size_of(self, cohort: int) -> int:
+    def cohort_size(self, cohort: int) -> int:
         """Number of people in a cohort."""
         return min(self._cohort, self._people - cohort * self._cohort)
 
@@ -65,7 +65,7 @@ class Tally:
         if not 0 <= cohort < len(self) or self._done[cohort]:
             raise ValueError(f"cohort {cohort}: expected one of {len(self)} that is not added yet")
         start = HASH_BYTES * cohort
-        leaf = counted.leaf(stage=self.stage, cohort=cohort, k=self.size_of(cohort))
+        leaf = counted.leaf(stage=self.stage, cohort=cohort, k=self.cohort_size(cohort))
         self.whole = False
         if not self.added:
             self.totals = np.zeros(counted.cells, np.int64)

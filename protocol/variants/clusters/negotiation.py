@@ -221,10 +221,10 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
             method=self.dependence,
             measure=used.pop() if len(used) == 1 else self.measure,
         )
-        clusters = self.clusters_of(learned)
+        clusters = self.make_clusters(learned)
         return Negotiated(learned, clusters, matched_blocks(self.survey, clusters, p=self.p))
 
-    def clusters_of(self, learned: Dependences) -> Clusters:
+    def make_clusters(self, learned: Dependences) -> Clusters:
         """The clusters of learned dependences: of cautious ones where their bias is taken off.
 
         The larger a pair's table, the more its dependence varies: of many that are close to each

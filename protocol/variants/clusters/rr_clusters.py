@@ -217,7 +217,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         parties, most = hood.joined, hood.respondents
         self.sums.check(totals, respondents, groups, parties, least=len(records), most=most)
         # The aggregator has these reports, so a refusal tells it nothing about them.
-        if (totals < self._pairs_of(codes)).any():
+        if (totals < self._pair_counts(codes)).any():
             raise RemoteProtocolError("smaller than this party's own counts", field="totals")
         negotiated = self._negotiated(totals, respondents, parties)
         if negotiated.clusters != proposal.clusters:
@@ -226,10 +226,10 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         await sums.agree(me, summed, negotiated.digest)
         return negotiated
 
-    def _pairs_of(self, codes: NDArray[np.unsignedinteger]) -> NDArray[np.uint32]:
+    def _pair_counts(self, codes: NDArray[np.unsignedinteger]) -> NDArray[np.uint32]:
         """The counts of all pairs among some records."""
         layout = self.negotiation.layout
-        return layout.counted(layout.cells_of(Records(self.survey, codes)))
+        return layout.counted(layout.table_cells(Records(self.survey, codes)))
 
     def _negotiated(
         self, totals: NDArray[np.integer], respondents: int, parties: int
@@ -251,7 +251,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         if self.dependence == "pair-rr":
             values = randomized_pairs(negotiation.layout, negotiation.pairs, records, me, begin)
         else:
-            values = negotiation.layout.counted(negotiation.layout.cells_of(records))
+            values = negotiation.layout.counted(negotiation.layout.table_cells(records))
         summed = await sums.contribute(
             me,
             values,
@@ -292,7 +292,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
                 raise ProtocolError(f"{len(fit_pilots)} pilot reports fit, {needed} needed")
             reported = np.concatenate(list(fit_pilots.values()))
             willing, learned, counted = tuple(fit_pilots), len(reported), len(fit_pilots)
-            totals = self._pairs_of(reported)
+            totals = self._pair_counts(reported)
             negotiated = self.negotiation.from_totals(totals, learned, counted)
             await me.broadcast(willing, Proposal(negotiated.clusters, learned, totals))
             summed = Sum(totals.astype(np.int64), willing, learned, (), meeting.hoods)

@@ -152,9 +152,11 @@ class KeyValueTables(Estimate):
     def _found(self) -> tuple[KeyValueEstimate, KeyValueEstimate]:
         """Estimates from the first round and from the last."""
         if len(self.counts) == 1:
-            only = self._of(self.counts[0], 0.0)
+            only = self._estimated(self.counts[0], 0.0)
             return only, only
-        return self._of(self.counts[0], 0.0), self._of(self.counts[-1], self._last_fakes)
+        return self._estimated(self.counts[0], 0.0), self._estimated(
+            self.counts[-1], self._last_fakes
+        )
 
     @cached_property
     def _last_fakes(self) -> Floats:
@@ -175,7 +177,7 @@ class KeyValueTables(Estimate):
         values = (ratio(said.astype(np.float64), reports) - other) / gain
         return CumulantLaw.of_counts(values, reports, other=other, gain=gain, of=self.n)
 
-    def _of(self, counts: NDArray[np.int64], fakes: ArrayLike) -> KeyValueEstimate:
+    def _estimated(self, counts: NDArray[np.int64], fakes: ArrayLike) -> KeyValueEstimate:
         match self.estimator:
             case "moment":
                 return moment(counts, self.randomizer, fakes=fakes, virtual=self.virtual)

@@ -49,7 +49,7 @@ class AttributeShares(Source):
             raise ValueError(f"expected a respondent, and at most {self.n} reports of an attribute")
         for name in self.survey.names:
             if self._asked(name):
-                self._of(name)
+                self._tallies(name)
             elif self.totals[self.survey.index(name)].any():
                 raise ValueError(f"counts of {name!r} without a report: expected all 0")
 
@@ -69,13 +69,13 @@ class AttributeShares(Source):
         """
         name = self._only(names)
         if self._asked(name):
-            return self._of(name).cells(names)
+            return self._tallies(name).cells(names)
         unknown = np.full(self.survey.attribute(name).size, np.nan)
         return Cells(unknown, unknown.copy(), unknown.copy(), n=0)
 
     def reported(self, names: Sequence[str]) -> Sequence[Reported]:
         """Tallies of those alone who reported on it."""
-        return self._of(self._only(names)).reported(names)
+        return self._tallies(self._only(names)).reported(names)
 
     def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The mean over the respondents of a weight that depends on one attribute.
@@ -86,7 +86,7 @@ class AttributeShares(Source):
         name = self._only(names)
         if not self._asked(name):
             return Estimated(float("nan"), None)
-        return self._of(name).mean(names, weights)
+        return self._tallies(name).mean(names, weights)
 
     def pairs(self) -> dict[tuple[str, str], Cells]:
         """An empty mapping: attributes were reported apart."""
@@ -95,7 +95,7 @@ class AttributeShares(Source):
     def _asked(self, name: str) -> int:
         return int(self.reports[self.survey.index(name)])
 
-    def _of(self, name: str) -> Tallies:
+    def _tallies(self, name: str) -> Tallies:
         """Tallies of those alone who reported on it."""
         place = self.survey.index(name)
         return Tallies(

@@ -207,7 +207,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
             extent=self.groups,
         )
 
-    def blocks_of(self, parties: Sequence[PartyId]) -> Iterator[tuple[PartyId, ...]]:
+    def party_blocks(self, parties: Sequence[PartyId]) -> Iterator[tuple[PartyId, ...]]:
         """Blocks of parties that are asked together, in roster order."""
         size = 1 if self.mode == "sequential" else self.block
         for start in range(0, len(parties), size):
@@ -295,7 +295,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
         """Ask block by block, update the tables, publish."""
         plan, running = self.plan, self.running()
         answered, heard, asked = 0, 0, 0
-        blocks = list(self.blocks_of(parties))
+        blocks = list(self.party_blocks(parties))
         for number, members in enumerate(blocks):
             weights = integer_weights(plan.cells, running.tables(self.mix))
             for groups, about in plan.by_views(me.session, members, self.max_records).items():

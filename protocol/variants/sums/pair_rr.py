@@ -49,7 +49,7 @@ def randomized_pairs(
     question: Message,
 ) -> NDArray[np.uint32]:
     """A party's counts of randomized pairs; the same question gets the same."""
-    cells = layout.cells_of(records).astype(smallest_dtype(max(layout.groups)))
+    cells = layout.table_cells(records).astype(smallest_dtype(max(layout.groups)))
     return layout.counted(randomize_columns(randomizers, cells, me.stream_for(question, "pairs")))
 
 
@@ -130,7 +130,7 @@ class PairRR(Tallied[LinearEstimate[CombinedReleases]], frozen=True, kw_only=Tru
         """Counts of the randomized pairs."""
         return randomized_pairs(self.layout, self.randomizers, records, me, question)
 
-    def estimate_of(
+    def table_estimate(
         self, tables: dict[Names, NDArray[np.int64]], respondents: int, parties: int
     ) -> LinearEstimate[CombinedReleases]:
         """Equation 2 on every pair, and the pairs combined.

@@ -77,7 +77,7 @@ class Layout(NamedTuple):
         """The length of the vector."""
         return sum(self.groups)
 
-    def cells_of(self, records: Records) -> NDArray[np.int64]:
+    def table_cells(self, records: Records) -> NDArray[np.int64]:
         """The cell of every respondent in every table, (k, t), each from 0."""
         cells: NDArray[np.int64] = records.codes.astype(np.int64) @ self.strides
         return cells
@@ -264,9 +264,9 @@ class Tallied(Variant, Generic[E], frozen=True, kw_only=True):
         parties = int.from_bytes(tally.survivors, "little").bit_count()
         totals = tally.totals.astype(np.int64)
         self.sums.check(totals, tally.respondents, self.layout.groups, parties)
-        return self.estimate_of(self.layout.split(totals), tally.respondents, parties)
+        return self.table_estimate(self.layout.split(totals), tally.respondents, parties)
 
-    def estimate_of(
+    def table_estimate(
         self, tables: dict[Names, NDArray[np.int64]], respondents: int, parties: int
     ) -> E:
         """Estimate from the summed tables.
@@ -322,9 +322,9 @@ class Counted(Tallied[LinearEstimate[NoisyTables]], frozen=True, kw_only=True):
 
     def vector(self, me: Me, question: Message, records: Records) -> NDArray[np.uint32]:
         """Counts of the true answers."""
-        return self.layout.counted(self.layout.cells_of(records))
+        return self.layout.counted(self.layout.table_cells(records))
 
-    def estimate_of(
+    def table_estimate(
         self, tables: dict[Names, NDArray[np.int64]], respondents: int, parties: int
     ) -> LinearEstimate[NoisyTables]:
         """The counts themselves, or the tables that agree and are nearest to them."""

@@ -62,7 +62,7 @@ def consistency(
         problems.append("the proof leads to another checkpoint than the one given")
     if member is not None:
         charter = read_member(member, variant).charter
-        if charter.attempt_of(later.session) is None:
+        if charter.find_attempt(later.session) is None:
             problems.append("the checkpoints are of another survey")
         if later.key != charter.roster.key(AGGREGATOR):
             problems.append("the checkpoints are not the aggregator's")

@@ -259,7 +259,7 @@ def _not_mine(receipt: Receipt, checkpoint: SignedCheckpoint, mine: Member) -> l
     roster, name = mine.charter.roster, receipt.party
     checks = (
         (
-            mine.charter.attempt_of(checkpoint.session) is not None,
+            mine.charter.find_attempt(checkpoint.session) is not None,
             "the checkpoint is of another survey",
         ),
         (name == mine.identity.name, f"the receipt is about {name!r}, not {mine.identity.name!r}"),

@@ -135,7 +135,7 @@ def judge(
         alone=alone_in(ledger),
         announced=()
         if charter.analysis is None or found.estimate is None
-        else charter.analysis.tables_of(found.estimate),
+        else charter.analysis.announced_tables(found.estimate),
         coalition=None if asked.observer is None else found_of([ledger], asked.observer),
         worst=None if asked.worst is None else worst_found(ledger, asked.worst),
         coalition_notes=silent.notes,

@@ -169,7 +169,7 @@ class PlaceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         party: its id.
         place: on the roster, from 1.
         aggregator: the aggregator's public key.
-        proof: that both are on the roster (``Roster.proof_of``).
+        proof: that both are on the roster (``Roster.membership_proof``).
     """
 
     party: PartyId

@@ -71,7 +71,7 @@ def test_the_sum_over_some_is_what_they_put_in(own: Sequence[int]) -> None:
     variant = run.charter.variant
     assert isinstance(variant, SecureSumVariant)
     records = Records(TWO, some(TWO, 5).codes[list(own)])
-    expected = variant.layout.counted(variant.layout.cells_of(records))
+    expected = variant.layout.counted(variant.layout.table_cells(records))
     found = summed_over(run, [names[place] for place in own])
     assert found.tolist() == expected.tolist()
 

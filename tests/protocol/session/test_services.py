@@ -53,7 +53,7 @@ def test_services_stand_between_the_aggregator_and_the_parties() -> None:
     assert roster.parties[0] == ONE
     assert len(roster.parties) == 4
     assert roster.others == (*SERVERS, *roster.parties)
-    assert [roster.role_of(name) for name in (AGGREGATOR, *SERVERS, ONE)] == [
+    assert [roster.role(name) for name in (AGGREGATOR, *SERVERS, ONE)] == [
         "aggregator",
         "server",
         "server",
@@ -63,7 +63,7 @@ def test_services_stand_between_the_aggregator_and_the_parties() -> None:
         roster.of("shuffler")
     excerpt = roster.known_to(TWO)
     assert excerpt.of("server") == SERVERS
-    assert excerpt.role_of(TWO) == "party"
+    assert excerpt.role(TWO) == "party"
     assert ONE not in excerpt
     assert service_names(("server", "proxy", "server")) == ["server-1", "proxy", "server-2"]
 

@@ -682,8 +682,8 @@ def test_a_charter_knows_its_attempts(keys: Path) -> None:
     sessions = [charter.again(n).session for n in range(1, MOST_ATTEMPTS + 1)]
     assert len(set(sessions)) == MOST_ATTEMPTS
     assert {charter.again(n).survey_id for n in (1, 2, 100)} == {charter.survey_id}
-    assert charter.again(2).attempt_of(sessions[6]) == 7
-    assert charter.attempt_of(bytes(32)) is None
+    assert charter.again(2).find_attempt(sessions[6]) == 7
+    assert charter.find_attempt(bytes(32)) is None
     for attempt in (0, -1, MOST_ATTEMPTS + 1, 2**63):
         with pytest.raises(ValueError, match="expected 1 to 100"):
             charter.again(attempt)

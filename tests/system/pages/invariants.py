@@ -126,7 +126,7 @@ class Look:
             receipt, checkpoint = decode_receipt(content), read_note(note)
         except (msgspec.MsgspecError, ValueError):
             return None
-        attempt = self.course.where.charter.attempt_of(checkpoint.session)
+        attempt = self.course.where.charter.find_attempt(checkpoint.session)
         holds = not receipt_problems(receipt, checkpoint) and receipt.party == proof.place
         return Shown(proof, attempt, receipt, checkpoint) if holds and attempt else None
 
@@ -326,7 +326,7 @@ def told_checkpoints_are_kept(look: Look) -> Iterator[str]:
     """A record extends all checkpoints that anybody was told."""
     for note in look.course.notes:
         checkpoint = read_note(note)
-        attempt = look.course.where.charter.attempt_of(checkpoint.session)
+        attempt = look.course.where.charter.find_attempt(checkpoint.session)
         assert attempt is not None
         if not look.judged(attempt, checkpoint).extends:
             yield f"a checkpoint of size {checkpoint.size} was told, and is not of the record"

@@ -360,7 +360,7 @@ def test_few_counts_of_many_take_little_room() -> None:
 def test_a_cohort_is_added_once() -> None:
     tally = Tally(0, people=250, cohort=100)
     assert len(tally) == 3
-    assert [tally.size_of(cohort) for cohort in range(3)] == [100, 100, 50]
+    assert [tally.cohort_size(cohort) for cohort in range(3)] == [100, 100, 50]
     one = Counted.of(np.array([1, 2]))
     tally.add(2, one)
     assert (tally.people, list(tally.missing())) == (50, [0, 1])

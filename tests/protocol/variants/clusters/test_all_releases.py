@@ -108,7 +108,7 @@ def test_the_error_falls(p: float) -> None:
     for _ in range(runs):
         reported = Records(ADULT, randomized(records, negotiation.pilot, generator))
         layout = negotiation.layout
-        totals = layout.counted(layout.cells_of(reported))
+        totals = layout.counted(layout.table_cells(reported))
         blocks = negotiation.from_totals(totals).blocks
         counts = Counts.of(randomized(records, blocks, generator), ADULT.sizes)
         final = LinearEstimate(JointReports(ADULT, blocks, counts))
