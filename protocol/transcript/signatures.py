@@ -115,7 +115,7 @@ class Signatures:
             complaint = f"seq {envelope.seq} comes after its head"
         elif envelope.kind == _HEAD:
             self._headed.add(sender)
-            claim = self.spoken._head_claim(envelope)
+            claim = self.spoken.head_claim(envelope)
             if isinstance(claim, str):
                 complaint = claim
             else:

@@ -142,12 +142,12 @@ class Spoken:
 
     def head_fault(self, envelope: Envelope) -> str | None:
         """Fault of a member's envelope of the kind of heads; None if there is none."""
-        claim = self._head_claim(envelope)
+        claim = self.head_claim(envelope)
         if isinstance(claim, str):
             return claim
         return None if all(are_signatures([claim])) else UNSIGNED
 
-    def _head_claim(self, envelope: Envelope) -> Signed | str:
+    def head_claim(self, envelope: Envelope) -> Signed | str:
         """Claim of a member's head, or what is wrong with it beside its signature.
 
         Args:

@@ -65,12 +65,14 @@ def adjust_records(
     the weight of all records in that cell. Records that are equal keep equal weights, so working
     on ``Counts`` gives the same result in less time.
 
-    What the paper leaves open: a record in a cell whose target is 0 (a clipped estimate has such)
-    gets the weight 0 at once, as the first sweep would give it. A cell with a positive target that
-    no remaining record is in has s_v = 0: its mass can be placed nowhere, the group's other
-    targets are scaled up to a total of 1, and the share that was lost is reported. Sweeps stop as
-    soon as the margin error is at most ``tolerance``; weights that must tend to 0 get there only
-    like 1/sweeps (the paper's Example 1), so there is a limit.
+    The paper leaves three cases open:
+
+    - A record in a cell with the target 0, as in a clipped estimate, gets the weight 0 at once. The
+      first sweep would give it the same.
+    - A cell with a positive target may have no remaining record. Its share cannot be placed: it is
+      reported, and the group's other targets are scaled up to a total of 1.
+    - Weights that must tend to 0 do so only like 1/sweeps (the paper's Example 1). Sweeps stop once
+      the margin error is at most ``tolerance``, or at a limit.
 
     Args:
         records: codes of shape (n, m), n at least 1, or the counts of distinct records.
@@ -106,50 +108,79 @@ def adjust_records(
         alive &= (target > 0)[cell]
     if not alive.any():
         raise ValueError("every record is in a cell whose target is 0")
-    places: list[NDArray[np.intp]] = []
-    shares: list[Floats] = []
-    for cell, target in zip(cells, wanted, strict=True):
-        kept = cell[alive]
-        # Cells that nobody is in are left out, so that a sweep costs what the records cost.
-        present = np.zeros(len(target), np.bool_)
-        present[kept] = True
-        places.append((np.cumsum(present) - 1)[kept])
-        shares.append(target[present])
-    unplaced = 1 - min(float(share.sum()) for share in shares)
-    shares = [share / share.sum() for share in shares]
-    weights = begin[alive] / begin.sum()
+    margins = [_Margin.of(cell[alive], target) for cell, target in zip(cells, wanted, strict=True)]
+    unplaced = max(margin.unplaced for margin in margins)
+    fitted = _rake(margins, begin[alive] / begin.sum(), sweeps=sweeps, tolerance=tolerance)
+    weights = np.zeros(len(codes))
+    weights[alive] = fitted.weights
+    return Adjusted(
+        weights=weights,
+        sweeps=fitted.sweeps,
+        margin_error=fitted.error,
+        converged=fitted.error <= tolerance,
+        # A total that only rounding keeps from 1 lacks nothing.
+        unplaced=unplaced if unplaced > _TOTAL_TOLERANCE else 0.0,
+        effective_n=effective_number(weights, counts),
+    )
 
-    def margin(group: int) -> Floats:
-        summed = np.bincount(places[group], weights=weights)
+
+class _Margin(NamedTuple):
+    """A target on the cells that some record is in: a sweep costs what the records cost.
+
+    Attributes:
+        places: the cell of every record, shape (records,).
+        shares: the target of every cell, scaled to a total of 1.
+        unplaced: the share of the target in cells without a record.
+    """
+
+    places: NDArray[np.intp]
+    shares: Floats
+    unplaced: float
+
+    @classmethod
+    def of(cls, cells: NDArray[np.intp], target: Floats) -> _Margin:
+        present = np.zeros(len(target), np.bool_)
+        present[cells] = True
+        shares = target[present]
+        placed = float(shares.sum())
+        return cls((np.cumsum(present) - 1)[cells], shares / placed, 1 - placed)
+
+    def found(self, weights: Floats) -> Floats:
+        """The weight of the records in every cell."""
+        summed = np.bincount(self.places, weights=weights)
         return summed.astype(np.float64, copy=False)
 
-    first = margin(0)
+    def factors(self, found: Floats) -> Floats:
+        """Ratios of the targets to weights found; 0 where a weight is too small for a float."""
+        return np.divide(self.shares, found, out=np.zeros_like(found), where=found > 0)
+
+    def error(self, found: Floats) -> float:
+        return float(np.abs(found - self.shares).max())
+
+
+class _Fitted(NamedTuple):
+    weights: Floats
+    sweeps: int
+    error: float
+
+
+def _rake(margins: Sequence[_Margin], weights: Floats, *, sweeps: int, tolerance: float) -> _Fitted:
+    """Sweep until no margin is further than ``tolerance`` from its target."""
+    first, others = margins[0], margins[1:]
+    found = first.found(weights)
     for sweep in range(1, sweeps + 1):
-        for group, target in enumerate(shares):
-            found = margin(group) if group else first
-            # Nothing to divide where a weight has become too small for a float.
-            factors = np.divide(target, found, out=np.zeros_like(target), where=found > 0)
-            weights *= factors.take(places[group])
-        first = margin(0)
-        error = float(np.abs(first - shares[0]).max())
+        weights = weights * first.factors(found).take(first.places)
+        for margin in others:
+            weights *= margin.factors(margin.found(weights)).take(margin.places)
+        found = first.found(weights)
+        error = first.error(found)
         # The other margins are only looked at when they may decide.
         if error > tolerance and sweep < sweeps:
             continue
-        for group, target in enumerate(shares[1:], 1):
-            error = max(error, float(np.abs(margin(group) - target).max()))
+        error = max([error, *(margin.error(margin.found(weights)) for margin in others)])
         if error <= tolerance:
             break
-    everybody = np.zeros(len(codes))
-    everybody[alive] = weights
-    return Adjusted(
-        weights=everybody,
-        sweeps=sweep,
-        margin_error=error,
-        converged=error <= tolerance,
-        # A total that only rounding keeps from 1 lacks nothing.
-        unplaced=unplaced if unplaced > _TOTAL_TOLERANCE else 0.0,
-        effective_n=effective_number(everybody, counts),
-    )
+    return _Fitted(weights, sweep, error)
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)

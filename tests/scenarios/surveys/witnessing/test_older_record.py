@@ -42,7 +42,7 @@ def gone_on(keys: Path, out: Path, witness: WitnessAt, events: int, *, resume: b
                 attempt.recorder.refused("", "somebody", b"", now=0.0)
             if events:
                 # Any checkpoint will do.
-                attempt.recorder._check_in(attempt.member.identity)
+                attempt.recorder._write_checkpoint(attempt.member.identity)
             attempt.recorder.flush()
             assert attempt.recorder.checkpoint is not None
             size = attempt.recorder.checkpoint.size
