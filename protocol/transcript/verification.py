@@ -533,7 +533,7 @@ def _quoted(text: str) -> str:
 
 
 class Sender(Words):
-    """What is remembered of one sender.
+    """Memory of one sender.
 
     Attributes:
         next: the number of its next envelope.
