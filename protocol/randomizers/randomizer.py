@@ -340,9 +340,8 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
 
         Infinite ratios are the largest float, with their sign.
         """
-        found: Floats = _class_log_ratios(self, first, second)[
-            self.classify(reports, first, second)
-        ]
+        by_class = _class_log_ratios(self, first, second)
+        found: Floats = by_class[self.classify(reports, first, second)]
         return found
 
     def farthest(self, code: int) -> int:
