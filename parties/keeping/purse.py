@@ -76,7 +76,8 @@ class Purse:
         self._told = [line for line in lines if isinstance(line, Told)]
         try:
             self.groups = [line.spellings for line in self.people]
-            if any(line.under >= len(self.secrets) for line in (*self.people, *self._told)):
+            marked: list[People | Told] = [*self.people, *self._told]
+            if any(line.under >= len(self.secrets) for line in marked):
                 raise ValueError("people under a secret that it does not name")
             if any(line.group is not None and line.group >= len(self.groups) for line in self.paid):
                 raise ValueError("a payment by people who are not in it")
