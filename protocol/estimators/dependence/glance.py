@@ -276,11 +276,8 @@ def _seen(margin: Floats, weights: Floats) -> float:
 
 
 def _information(table: Table) -> float:
-    return mutual_information(project_simplex(table.values)) if _is_known(table) else 0.0
-
-
-def _is_known(table: Table) -> bool:
-    return bool(np.isfinite(table.values).all())
+    known = bool(np.isfinite(table.values).all())
+    return mutual_information(project_simplex(table.values)) if known else 0.0
 
 
 # Of all pairs

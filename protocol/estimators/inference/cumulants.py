@@ -181,17 +181,15 @@ class CumulantLaw(ErrorLaw):
         other: ArrayLike,
         gain: ArrayLike,
         of: ArrayLike | None = None,
-        covariances: Callable[[About], Floats] | None = None,
     ) -> CumulantLaw:
         """Law of ``(count/n - other) / gain`` for counts of n reports.
 
         Args:
             values: the estimates.
             n: the number of reports of each.
-            other: how likely a report counts whose respondent is not in the set.
-            gain: how much likelier one does whose respondent is.
-            of: the number of respondents of whom those who report are a random sample; all if None.
-            covariances: as in the class.
+            other: the probability that a report counts if its respondent is not in the set.
+            gain: by how much that probability is larger if the respondent is in the set.
+            of: the number of respondents that reporters are a random sample of; all if None.
         """
         found = np.asarray(values, np.float64)
         reports = np.broadcast_to(np.asarray(n, np.float64), found.shape)
@@ -206,7 +204,6 @@ class CumulantLaw(ErrorLaw):
             values=np.where(reports > 0, found, np.nan),
             cumulants=cumulants,
             steps=np.broadcast_to(step, found.shape),
-            covariances=covariances,
         )
 
     def of_sample(self, n: int, of: int) -> CumulantLaw:
