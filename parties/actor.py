@@ -95,7 +95,6 @@ def _hear(machine: Machine, received: Sequence[Envelope]) -> None:
 
 
 async def _receive_until(deadline: float, link: Channel) -> list[Envelope]:
-    """Envelopes that have come by the deadline."""
     received: list[Envelope] = []
     with trio.move_on_at(deadline):
         received = await link.receive_many()
@@ -104,7 +103,7 @@ async def _receive_until(deadline: float, link: Channel) -> list[Envelope]:
 
 
 async def _speak(machine: Machine, link: Channel) -> bool:
-    """Say what there is to say; whether there was anything."""
+    """Send what the machine has to send; False if there was nothing."""
     spoke = False
     while outbox := machine.take():
         await _say(machine, link, outbox)
@@ -119,10 +118,10 @@ async def _say(machine: Machine, link: Channel, outbox: Sequence[Envelope]) -> N
 
 
 async def _speak_and_listen(machine: Machine, link: Channel, outbox: Sequence[Envelope]) -> None:
-    """Write what has to wait for room, and read meanwhile.
+    """Write envelopes that wait for room, and read meanwhile.
 
-    Else two members who write to each other would wait for ever. Meanwhile no wait is over because
-    its time is: that can be said only after all this, and until then everybody may answer.
+    Otherwise two members that write to each other would wait for ever. No wait of the machine
+    expires meanwhile: until all is read, anybody may have answered in time.
     """
     async with trio.open_nursery() as nursery:
 

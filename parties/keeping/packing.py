@@ -118,7 +118,7 @@ class Unpacked:
 
 
 def _taken(parts: list[bytes]) -> bytes:
-    """All of the parts as one; none stay in the list, for a frame may hold megabytes."""
+    """Join the parts and clear the list, since a frame may hold megabytes."""
     whole = b"".join(parts)
     parts.clear()
     return whole
@@ -151,10 +151,10 @@ def whole_length(chunks: Callable[[], Iterable[bytes]]) -> int:
 
 
 def _zeros_in(chunks: Iterable[bytes], frame: int) -> int | None:
-    """Place of the zeros that a file ends with, if a crash can have left them.
+    """Place of the zeros at the end of a file, if a crash can have left them; else None.
 
     Args:
-        frame: where the frame begins that is malformed. They begin there, or at a sector in it.
+        frame: where the malformed frame begins. The zeros begin there, or at a sector in it.
     """
     length = written = 0
     for chunk in chunks:

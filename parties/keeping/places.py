@@ -223,6 +223,5 @@ def withdraw(folder: Path, charter: Charter, withdrawal: Withdrawal) -> None:
 
 
 def _used(withdrawn: Sequence[Withdrawal], handed: Sequence[HandedOut]) -> set[PartyId]:
-    """Places that are withdrawn, or were handed out."""
     gone = {name for each in withdrawn for name in (each.place, each.instead) if name is not None}
     return gone | {each.place for each in handed}

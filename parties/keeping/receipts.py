@@ -144,9 +144,9 @@ def keep_receipt(
 
 
 def _other_rounds(charter: Charter, receipt: Receipt) -> tuple[str, ...]:
-    """Name the closings of another round than the report that they are shown for.
+    """Problems of closings that are of another round than their report.
 
-    A receipt alone does not say of which round a report is: its party knows.
+    A receipt alone does not show the round of a report, but its party knows it.
     """
     shown: tuple[Counted | Late, ...] = (*receipt.counted, *receipt.late)
     return tuple(
@@ -256,13 +256,13 @@ class _There(NamedTuple):
 
 
 def _is_for(there: _There, receipt: Receipt) -> bool:
-    """Check whether a receipt that is there is for the same words as another one, and holds."""
+    """Check whether a stored receipt is for the same messages as another one, and holds."""
     same = (there.receipt.head, there.receipt.session) == (receipt.head, receipt.session)
     return same and not receipt_problems(there.receipt, there.checkpoint)
 
 
 def _read(folder: Path, session: bytes, which: tuple[str, str]) -> _There | None:
-    """A receipt and its checkpoint; None if they are not there, or cannot be read."""
+    """A stored receipt and its checkpoint; None if missing or unreadable."""
     paths = _paths(folder, session, which)
     try:
         receipt, checkpoint = decode_receipt(read_small(paths[0])), read_checkpoint(paths[1])

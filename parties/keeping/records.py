@@ -274,7 +274,7 @@ def write_result(path: Path, content: str, *, recorded: bool) -> None:
 
 
 class _InTheWayError(UsageError):
-    """Something must not be lost; ``there`` are the transcripts that were found."""
+    """Files that must not be lost are in the way; ``there`` are the transcripts found."""
 
     def __init__(self, why: str, there: list[Path]) -> None:
         super().__init__(
@@ -286,7 +286,7 @@ class _InTheWayError(UsageError):
 def _replaceable(
     held: ExitStack, path: Path, *more: Path, own: Collection[Path] = ()
 ) -> list[Path]:
-    """Those of these transcripts that exist, if they may be replaced; locked until ``held`` ends.
+    """Existing transcripts among these, if they may be replaced; locked until ``held`` ends.
 
     Args:
         own: files beside them that this run has written.

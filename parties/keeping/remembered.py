@@ -113,10 +113,9 @@ def remembering(path: Path, key: bytes) -> Generator[Memory]:
 
 
 def _whole(content: bytes) -> int:
-    """The key and whole digests, without what a program that died has not acted on yet.
+    """Length of the key and the whole digests, without the last one if a crash cut it.
 
-    Each is synced before the next is written. So of the last one a part may be there, or zeros in
-    its place, and of none before it.
+    Each digest is synced before the next is written. So only the last may be partial, or zeros.
     """
     length = len(content) // DIGEST_BYTES * DIGEST_BYTES
     last = content[max(length - DIGEST_BYTES, 0) : length]

@@ -234,7 +234,7 @@ def noted_given(folder: Path, session: bytes) -> Given | None:
 
 
 def _masked(key: bytes, own: bytes, session: bytes) -> bytes:
-    """A key of a session under a mask of one's own, or the key that is under it."""
+    """Mask a key of a session with a mask of one's own; the same call removes it."""
     mask = expand(own, b"sottovoce given 1" + session)
     return bytes(one ^ other for one, other in zip(key, mask, strict=True))
 
@@ -244,7 +244,7 @@ def _digest(envelope: Envelope) -> bytes:
 
 
 def _asked(variant: Variant) -> tuple[str, dict[str, Any], Survey]:
-    """Question of a variant, however long its aggregator waits and for how many."""
+    """A variant's question, without its patience and its number of parties."""
     parameters = plain_parameters(variant)
     for name in _NOT_ASKED:
         del parameters[name]

@@ -162,7 +162,7 @@ def prepare_output(path: Path, *, own: bytes = b"") -> None:
 
 
 def _begins(path: Path, own: bytes) -> bool:
-    """Check whether a file begins as an output does that may be private."""
+    """Check whether a file begins like an output that may be private."""
     with path.open("rb") as file:
         return bool(own) and file.read(len(own)) == own
 

@@ -100,7 +100,7 @@ def _check(delta: float, tables: int, honest: int) -> None:
 
 
 def _least(excess: Callable[[int], float], guess: float, most: int) -> int:
-    """The least number of coins, or chance, that is enough.
+    """The least number of coins, or chance, that suffices.
 
     Raises:
         ValueError: there is an excess at ``most``.

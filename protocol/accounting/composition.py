@@ -380,7 +380,7 @@ def _untight(pairs: DominatingPairs) -> str:
 
 
 def _is_sum(pair: Pair) -> TypeGuard[CoinTable | SummedResponse]:
-    """True if a pair takes others to be honest."""
+    """True if a pair assumes that others are honest."""
     return isinstance(pair, CoinTable | SummedResponse) and pair.honest > 1
 
 
@@ -398,7 +398,7 @@ def _single(pair: Pair, count: int, *, tight: bool) -> DominatingPairs:
 
 
 def _any(parts: list[DominatingPairs]) -> DominatingPairs:
-    """One of these, and which one is public."""
+    """Dominating pairs of one of several mechanisms, with a public choice."""
     found: set[Pairs] = set()
     for part in parts:
         if part.alternatives is None:
@@ -408,7 +408,7 @@ def _any(parts: list[DominatingPairs]) -> DominatingPairs:
 
 
 def _together(parts: list[tuple[DominatingPairs, int]]) -> DominatingPairs:
-    """All of these, each repeated by its count."""
+    """Dominating pairs of several mechanisms together, each repeated by its count."""
     whole = _NOTHING
     for part, count in parts:
         several = part.times(count)
@@ -441,9 +441,9 @@ def _limited(alternatives: set[Pairs], tight: bool) -> DominatingPairs:
 def _envelope(alternatives: Iterable[Pairs]) -> Pairs:
     """One composition that dominates each of several.
 
-    Their pairs are put side by side, falling by epsilon; the pair of the largest epsilon and the
-    largest distance in a place dominates all that stand in it (see ``ThreePoint``). Other laws are
-    taken as often as they are in any alternative.
+    The pairs of each are sorted by falling epsilon. In each position, a pair of the largest epsilon
+    and the largest distance dominates all (see ``ThreePoint``). Other laws are taken as often as in
+    the alternative that has them most often.
     """
     alternatives = list(alternatives)
     rows = [_falling(pairs) for pairs in alternatives]

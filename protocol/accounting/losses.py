@@ -113,7 +113,7 @@ class LossDistribution:
 
     @cached_property
     def _gains(self) -> tuple[Floats, Floats]:
-        """The atoms of positive loss: only these matter at an epsilon of 0 or more."""
+        """The atoms of positive loss, which alone matter at an epsilon of 0 or more."""
         first = int(np.searchsorted(self.losses, 0.0, side="right"))
         return self.losses[first:], self.masses[first:]
 
@@ -166,7 +166,7 @@ def power(pair: Pair, draws: int, spare: float = 0.0) -> LossDistribution:
 
 
 def _lattice(pair: ThreePoint, draws: int) -> LossDistribution:
-    """The loss of some draws of one pair: ``epsilon`` times how many more gained than lost.
+    """The loss of several draws of one pair: ``epsilon`` times the excess of gains over losses.
 
     The counts of gains and losses are multinomial, so the masses of their differences are the
     coefficients of ``(p + z x + q x**2)**draws``. Neighbours' ratios follow a recurrence of
@@ -240,7 +240,7 @@ def _convolved(one: LossDistribution, other: LossDistribution) -> LossDistributi
 
 
 def _trimmed(part: LossDistribution, spare: float) -> LossDistribution:
-    """Without tails of at most ``spare``, whose mass goes to infinity."""
+    """The same without tails of at most ``spare``, with their mass moved to infinity."""
     below = int(np.searchsorted(np.cumsum(part.masses), spare / 2, side="right"))
     above = int(np.searchsorted(np.cumsum(part.masses[::-1]), spare / 2, side="right"))
     last = len(part.masses) - above
@@ -312,7 +312,7 @@ class _Gridded(NamedTuple):
 
 
 def _joined(one: _Gridded, other: _Gridded, spare: float) -> _Gridded:
-    """Both, without tails of at most ``spare``."""
+    """The sum of two losses, without tails of at most ``spare``."""
     # Term by term, not by a Fourier transform, whose errors are as large as the rarest masses.
     masses = np.convolve(one.masses, other.masses).astype(np.float64)
     places: Floats = np.arange(len(masses), dtype=np.float64)
@@ -328,9 +328,10 @@ def _ungridded(whole: _Gridded, widest: float, step: float) -> LossDistribution:
 
 
 def _split(part: LossDistribution, step: float) -> _Gridded:
-    """An atom at l, between grid points l1 and l2, gives l2 the share that keeps its mass under Q.
+    """Losses on a grid: every atom is split between its neighbours l1 < l2.
 
-    That is ``(e**-l1 - e**-l) / (e**-l1 - e**-l2)``.
+    An atom at l gives l2 ``(e**-l1 - e**-l) / (e**-l1 - e**-l2)`` of it, which keeps its mass under
+    Q.
     """
     below = np.floor(part.losses / step)
     upper = part.masses * (np.expm1(below * step - part.losses) / math.expm1(-step)).clip(0.0, 1.0)

@@ -110,7 +110,7 @@ _Law: TypeAlias = dict[int, float]
 
 
 def _laws(pair: Pair) -> list[tuple[_Law, _Law]]:
-    """The laws under P and under Q of independent pairs that are this one together."""
+    """Laws under P and under Q of independent pairs that together are this one."""
     if isinstance(pair, CoinTable):
         return _cells(pair)
     if isinstance(pair, SummedResponse):
@@ -122,7 +122,7 @@ def _laws(pair: Pair) -> list[tuple[_Law, _Law]]:
 
 
 def _cells(table: CoinTable) -> list[tuple[_Law, _Law]]:
-    """A number of heads, of which the one or the other law has one more."""
+    """Laws of the number of heads in two cells, one of which has one more under each of P and Q."""
     from scipy.stats import binom
 
     law = binom(table.coins, table.probability)
@@ -134,7 +134,7 @@ def _cells(table: CoinTable) -> list[tuple[_Law, _Law]]:
 
 
 def _listed(losses: LossDistribution) -> tuple[_Law, _Law]:
-    """A law of losses as laws of two outcomes each: what one of them alone can have comes last."""
+    """A law of losses as laws of two outcomes each; the last outcome has one of the two alone."""
     under_p = dict(enumerate(np.log(losses.masses).tolist()))
     under_q = dict(enumerate((np.log(losses.masses) - losses.losses).tolist()))
     last = len(under_p)

@@ -132,15 +132,15 @@ def _bound(found: float, delta: float, local: float, n: int, method: str) -> Amp
 
 
 class _Game:
-    """The divergence of the game of the module's docstring, as an upper bound.
+    """Upper bound on the divergence in the game of the module's docstring.
 
     Args:
-        k: how many values there are.
+        k: the number of values.
         kept: p - q.
-        blanket: k q, so that both add up to 1; each is given, as either may be tiny.
-        n: how many respondents.
+        blanket: k q, which adds up to 1 with ``kept``; both are given, as either may be tiny.
+        n: the number of respondents.
         hidden: the probability that another's report is one of the draws.
-        delta: a hint: 1e-9 of it is given up for tails.
+        delta: a hint: tails of 1e-9 of it are given up.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class _Game:
         self._share = 1 / 2 if k == 2 else 1 / (k - 1)
 
     def _columns(self, draws: Floats, masses: Floats, tail: float) -> tuple[Floats, Floats, Floats]:
-        """A column for each T and n1; the count n0 is binomial then, of T - n1 and 1/(k-1)."""
+        """A column for each T and n1. Given these, n0 is binomial, of T - n1 and 1/(k-1)."""
         parts = []
         for each, mass in zip(draws.tolist(), masses.tolist(), strict=True):
             # Given n1 the respondent's side is at most k/(k-1) <= 2 times as likely.
@@ -209,7 +209,7 @@ class _Game:
         return self._lost + 2 * self._negligible + float(self._masses[kept] @ terms)
 
     def epsilon(self, delta: float, local: float) -> float:
-        """An epsilon whose delta is at most this, and which is hardly larger than need be."""
+        """An epsilon with a delta of at most this, close to the least one."""
         if self.delta(0.0) <= delta:
             return 0.0
         if self.delta(local) > delta:
@@ -217,7 +217,7 @@ class _Game:
         wanted = math.sqrt(-math.log(delta))
 
         def excess(epsilon: float) -> float:
-            """Nearly linear: the loss is nearly normal."""
+            """Excess over the wanted delta, on a scale that is nearly linear in epsilon."""
             return wanted - math.sqrt(-math.log(min(self.delta(epsilon), 1.0)))
 
         # Imported here: it takes longer than all of this package.
@@ -230,9 +230,9 @@ class _Game:
 
 
 def _in_steps(draws: Floats, masses: Floats, bits: int) -> tuple[Floats, Floats]:
-    """Numbers of draws rounded down to some leading bits, to the same numbers at every n.
+    """Numbers of draws rounded down to some leading bits, in the same steps at every n.
 
-    A tally of fewer draws tells no less: whoever has it can add uniform draws herself.
+    Fewer draws reveal no less: an observer can add uniform draws itself.
     """
     _, exponents = np.frexp(draws)
     units = np.exp2(np.maximum(exponents - bits, 0))

@@ -182,7 +182,6 @@ class Spending:
         self.loss, self.cost = self._with(event, repr(kind))
 
     def _with(self, event: PrivacyEvent, what: str) -> tuple[Loss, Cost]:
-        """Both sums with this event."""
         loss, budget, spent = self._accountant.judge(event), self._budget, self.cost
         if loss is NOTHING:
             return self.loss, spent

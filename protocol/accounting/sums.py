@@ -84,7 +84,7 @@ def _tail(spare: float, draws: int) -> float:
 
 
 def _cells(coins: int, chance: float, tail: float) -> tuple[LossDistribution, LossDistribution]:
-    """The losses of the cell that has one count more under P, and of the one that has one less.
+    """Losses of the cell that has one count more under P, and of the cell that has one less.
 
     With y heads they are the logarithms of ``b(y) / b(y+1)`` and of ``b(y) / b(y-1)``.
     """
@@ -180,7 +180,7 @@ def _columns(keep: KeepUniform, honest: int, tail: float) -> tuple[Floats, Float
 
     Returns:
         The probability of each, shape (c, s); its c, rounded down, shape (c,), rising; and the
-        least and the most S that are put together, shape (s, 2), rising.
+        least and the largest S of each group, shape (s, 2), rising.
     """
     k, kept, blanket = keep.size, keep.keep, keep.size * keep.off_diagonal
     first, chances = binomial(honest - 1, blanket, tail / 4)

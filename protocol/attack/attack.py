@@ -227,18 +227,18 @@ def attack(
 
 
 class _Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """Trials of each sort: on whom, and how many.
+    """Plan of the trials of each sort.
 
     Args:
-        study: what is attacked.
+        study: the study.
         first: a first run.
-        ledger: of that, what the observer learned.
-        pairs: of inputs, which are told apart.
-        level: the chance of a false accusation of every single attempt.
-        trials, runs, copies: as ``attack`` was given them.
-        rows: the arrays of which every row is a respondent.
-        honest: over how many parties the sums are that are trials; 0 if there are none.
-        alone: whether nothing else is told.
+        ledger: what the observer learned in the first run.
+        pairs: the pairs of inputs to tell apart.
+        level: the chance of a false accusation in every single attempt.
+        trials, runs, copies: as of ``attack``.
+        rows: the arrays with a row per respondent.
+        honest: the number of honest parties in sums that are trials; 0 without such sums.
+        alone: whether only sums reveal something.
         carried: carries out the runs.
     """
 
@@ -256,7 +256,7 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
     carried: Map
 
     def probe(self, pair: Pair) -> Probe:
-        """Judge a pair; nothing is tried if the first run's ledger has no bound on it."""
+        """Judge a pair; nothing is tried if the ledger has no bound on it."""
         study, parties = self.study, self.first.charter.roster.parties
         concerned = (study.target, study.mate) if pair.exchanged else (study.target,)
         names = [parties[place] for place in concerned if place is not None]
@@ -269,8 +269,6 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
         return strongest_probe(pair, self.pair_trials(pair), level=self.level, delta=study.delta)
 
     def pair_trials(self, pair: Pair) -> list[Trials]:
-        """All sorts of trials of a pair."""
-
         def whole(study: Study, number: int) -> Trials:
             return whole_runs(study, pair, number, carried=carried)
 
@@ -323,14 +321,14 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
         each: float,
         most: int | None = None,
     ) -> Trials:
-        """One sort of trials: so many, or as many as can exceed the ledger's bound.
+        """Make one sort of trials: a given number, or as many as can exceed the bound.
 
         Args:
-            make: makes as many of them as it is told.
-            given: how many.
-            least: how many there are at least, or if those that it takes are too many.
-            each: how many envelopes a trial takes.
-            most: how many there are at most.
+            make: makes a number of trials.
+            given: the number; None to determine it.
+            least: the least number, also used if the number needed is too large.
+            each: the number of envelopes of a trial.
+            most: the largest number.
         """
         if given is None and most is not None and most <= least:
             given = most
@@ -349,7 +347,7 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
         return trials
 
     def _anew(self, purpose: str) -> Study:
-        """The same with other randomness: of earlier runs only the ledgers decide how many."""
+        """The same study with other randomness. Earlier runs decide only the number of trials."""
         return msgspec.structs.replace(self.study, stream=self.study.stream.derive(purpose))
 
 
@@ -363,7 +361,7 @@ def _planned(
     alpha: float,
     carried: Map,
 ) -> _Plan:
-    """The plan of an attack, by what a first run shows; the arguments are those of ``attack``."""
+    """The plan of an attack, from a first run; the arguments are those of ``attack``."""
     roster = first.charter.roster
     party = roster.parties[study.target]
     _check_observer(study.observer, roster, party)
@@ -398,7 +396,7 @@ def _check_observer(observer: Coalition, roster: Roster, target: PartyId) -> Non
 
 
 def _honest(study: Study, roster: Roster) -> int:
-    """Over how many parties the observer learns a sum at a delta; 0 if that is not looked at."""
+    """Number of honest parties in the sums that the observer learns; 0 if those are not tried."""
     if not (study.delta and study.observer.everything):
         return 0
     return sum(name not in study.observer.insiders for name in roster.parties)
@@ -440,7 +438,7 @@ def _pairs(study: Study, account: Account | None) -> tuple[Pair, ...]:
 
 
 def _others(own: int, size: int, name: str, events: Sequence[PrivacyEvent]) -> list[int]:
-    """The categories to tell the true one from: the farthest first."""
+    """Categories to tell from the true one, the farthest first."""
     for event in events:
         for part in event.events if isinstance(event, Composed) else (event,):
             if isinstance(part, Randomized) and part.attributes == (name,):

@@ -149,7 +149,7 @@ def leaves(report: object, name: str = "report") -> Iterator[tuple[str, NDArray[
 
 
 def _spelled(event: str, fields: Mapping[str, list[tuple[int, NDArray[np.generic]]]]) -> str:
-    """An event with the arrays themselves in place of their hashes, where these are short."""
+    """An event in words, with short arrays in place of their hashes."""
     hashes = set(re.findall(r"\d{8,}", event))
     for parts in fields.values():
         for _, array in parts:

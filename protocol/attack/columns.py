@@ -136,7 +136,7 @@ def element_columns(
 
 
 def _general(name: str) -> str:
-    """The kind and the field of an array, without who sent it and for which time."""
+    """An array's kind and field, without sender and number."""
     kind, _, field = name.partition("'s ")[2].partition(".")
     return f"{kind.partition(' ')[0]}.{field}"
 
@@ -166,7 +166,7 @@ def matrices_of_rows(
 
 
 def _width(lengths: Sequence[int], trials: int) -> int:
-    """Number of elements of each array that are looked at one by one."""
+    """Number of elements of each array to look at one by one."""
     most = ELEMENTS
     while most > FEWEST and trials * sum(min(length, most) for length in lengths) > CELLS:
         most //= 2
@@ -235,7 +235,7 @@ def folded(values: NDArray[np.generic]) -> Codes:
 
 
 def _folded_rows(values: NDArray[np.generic]) -> Codes:
-    """Every row hashed into one number, (n,); two that differ in one element differ."""
+    """A hash of every row, (n,), which differs for rows that differ in one element."""
     codes = exact_codes(values) if values.dtype.kind == "f" else values.astype(np.int64)
     powers = np.multiply.accumulate(np.full(codes.shape[1], _FOLD))
     total = np.zeros(len(codes), np.uint64)

@@ -91,7 +91,7 @@ def drawn_in(
 
 
 def _searched(message: Message, event: PrivacyEvent) -> list[Drawn]:
-    """The reports of all of an event's draws in the only array that fits them; else none."""
+    """The reports of an event's draws, from the only array that fits; else empty."""
     events = event.events if isinstance(event, Composed) else (event,)
     draws = [part for part in events if isinstance(part, Randomized)]
     values = (getattr(message, field) for field in message.__struct_fields__)
@@ -101,7 +101,7 @@ def _searched(message: Message, event: PrivacyEvent) -> list[Drawn]:
 
 
 def _columns(array: NDArray[np.generic], draws: Sequence[Randomized]) -> list[Drawn]:
-    """An array as the reports of each draw; none if it does not hold them."""
+    """The reports of each draw in an array; empty if it does not hold them."""
     rows = np.arange(len(array))
     if len(draws) == 1 and _fits(whole := Drawn(draws[0], rows, array)):
         return [whole]
@@ -121,7 +121,7 @@ def _columns(array: NDArray[np.generic], draws: Sequence[Randomized]) -> list[Dr
 
 
 def _fits(part: Drawn) -> bool:
-    """Check whether these are reports of a randomizer whose law is known, a row each."""
+    """Check whether a part holds reports, a row each, of a randomizer with a known law."""
     try:
         draw = known(part.event.randomizer)
         with refusing(draw):
@@ -131,7 +131,7 @@ def _fits(part: Drawn) -> bool:
 
 
 def _inputs(part: Drawn, records: Records) -> list[int] | None:
-    """Inputs of some records; None if that is not known and the randomizer has others."""
+    """Inputs of some records; None if unknown."""
     if part.inputs is not None:
         return [int(code) for code in part.inputs]
     axes = list(records.survey.axes(part.event.attributes))

@@ -89,9 +89,9 @@ def attack_randomizer(
 
 
 def _sides(law: tuple[OutputClass, ...]) -> list[int]:
-    """Input that each class of reports speaks for: 1 the second, -1 the first, 0 neither loudly.
+    """The input that each class of reports indicates: 1 the second, -1 the first, 0 neither.
 
-    Where a class can come from one input alone, only such classes count.
+    If some class is possible for one input alone, only such classes count.
     """
     odds = [_odds(part) for part in law]
     loudest = max(odds)
@@ -104,6 +104,6 @@ def _sides(law: tuple[OutputClass, ...]) -> list[int]:
 
 
 def _odds(part: OutputClass) -> Fraction:
-    """Odds of the likelier input after such a report, both equally likely before."""
+    """Odds of the likelier input after such a report, with even prior odds."""
     whole = part.first + part.second
     return Fraction(max(part.first, part.second), 1) / whole if whole else Fraction(0)

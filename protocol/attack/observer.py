@@ -102,7 +102,7 @@ def observe_trials(
 
 
 def _broadcast(last: Envelope, envelope: Envelope) -> bool:
-    """Check whether this is the message that came just before it, to another member."""
+    """Check whether an envelope repeats the one just before, to another member."""
     return (
         last.kind == envelope.kind
         and last.seq + 1 == envelope.seq
@@ -112,5 +112,5 @@ def _broadcast(last: Envelope, envelope: Envelope) -> bool:
 
 
 def _append(facts: Counter[str], name: str, number: int) -> None:
-    """Add to a list of numbers, kept as one number; a single one is kept as it is."""
+    """Add to a list of numbers that is kept as one number."""
     facts[name] = (facts[name] * _SPREAD + number) & _KEPT if name in facts else number

@@ -134,7 +134,7 @@ def strongest_probe(pair: Pair, sorts: Sequence[Trials], *, level: float, delta:
 
 
 def _rank(probe: Probe) -> tuple[float, float, float, int]:
-    """Rank by what exceeds its bound by most, else by what proves most against a finite bound."""
+    """Rank by the excess over the bound, else by the lower bound where the bound is finite."""
     excess = max(0.0, probe.lower - probe.bound)
     return excess, -float(math.isinf(probe.bound)), probe.lower, probe.trials
 

@@ -177,7 +177,7 @@ def aligned_fields(study: Study, pair: Pair) -> tuple[str, ...]:
 
 
 def _rows(observation: Observation, held: int, fields: Sequence[str] | None) -> dict[str, _Rows]:
-    """The arrays of a view with so many rows, or with as many groups of bits."""
+    """Arrays of a view with ``held`` rows, or with as many groups of bits."""
     found = {}
     for name, message in observation.messages.items():
         for field in message.__struct_fields__:
@@ -199,7 +199,7 @@ def _rows(observation: Observation, held: int, fields: Sequence[str] | None) -> 
 
 
 def _packed_width(value: NDArray[np.generic], held: int) -> int:
-    """Number of bits in each of so many rows, if these are packed in octets; 0 if they are not."""
+    """Number of bits of each of ``held`` rows packed in octets; 0 if they are not packed."""
     if value.dtype != np.uint8 or value.ndim != 1 or not held:
         return 0
     width = min(8 * len(value) // held, _WIDEST)
@@ -207,7 +207,7 @@ def _packed_width(value: NDArray[np.generic], held: int) -> int:
 
 
 def _unpacked(octets: NDArray[np.uint8], held: int, width: int) -> Codes:
-    """Every row's bits as one number, the first bit the highest."""
+    """Bits of every row as one number, the first bit the highest."""
     bits = np.unpackbits(octets, count=held * width).reshape(held, width)
     numbers: Codes = bits.astype(np.int64) @ (np.int64(1) << np.arange(width, dtype=np.int64)[::-1])
     return numbers[:, np.newaxis]

@@ -112,13 +112,13 @@ def seen_sums(chunk: Chunk) -> Seen:
 
 
 def _against(study: Study, parties: Sequence[PartyId], honest: Sequence[PartyId]) -> Coalition:
-    """The observer's members who hold no records, and all parties but some."""
+    """Coalition of the observer's members without records and all parties but the honest ones."""
     serving = [name for name in study.observer.members if name not in parties]
     return Coalition((*serving, *(name for name in parties if name not in honest)))
 
 
 def _noisy_counts(account: Account | None) -> list[Merged]:
-    """The counts with coins that are told of a party in a sum."""
+    """Counts with coins of a party in sums."""
     trail = () if account is None else account.trail
     return [
         part
@@ -203,7 +203,7 @@ def _shared(
     cells: int,
     bits: Bits,
 ) -> Mask:
-    """The mask that a party has added to its values for another one, as that one knows it."""
+    """The mask that a party added for another one, by that one's key."""
     identities, session = run.setting.identities, run.charter.session
     context = graph_context(session, graph.root, graph.joined, graph.respondents)
     agreed = identities[other].agree(identities[name].public)
@@ -216,7 +216,7 @@ def _on_record(
 ) -> tuple[
     Mapping[PartyId, NDArray[np.unsignedinteger]], Mapping[PartyId, Graph], Mapping[PartyId, bytes]
 ]:
-    """The uploads of a sum, the graph as their senders were told it, and what opens their masks."""
+    """Uploads of a sum, the graph as sent to each sender, and the seeds that open the masks."""
     uploads, graphs = {}, {}
     secrets: dict[PartyId, bytes] = {}
     names = run.charter.roster.parties

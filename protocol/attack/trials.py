@@ -157,7 +157,7 @@ def pair_bound(study: Study, ledger: Ledger, pair: Pair, parties: Sequence[Party
 
 
 def _at_delta(study: Study, account: Account, attribute: str | None) -> Bound | None:
-    """The figure of one account; None if something in it has none."""
+    """The figure of one account; None if one of its events has none."""
     accountant, apart = _accountant(study.delta), settled(study.variant)
     try:
         found = composed(accountant, account, settled=apart, attribute=attribute)
@@ -342,7 +342,7 @@ def seen_of_parties(chunk: Chunk) -> Seen:
 def _first_ratio(
     observation: Observation, ledger: Ledger, party: PartyId, run: Rehearsal, pair: Pair, held: int
 ) -> float:
-    """Log ratio of a party's first respondent; nothing follows from an exchange."""
+    """Log ratio of a party's first respondent; 0 for an exchange."""
     if pair.exchanged:
         return 0.0
     return float(message_ratios(observation, ledger, party, run, pair, held)[0])

@@ -47,7 +47,7 @@ def merge(purse: OpenPurse, others: Sequence[Purse], recalled: Sequence[Recalled
 
 
 class _Taking:
-    """Lines that a purse is to take in, with the numbers that secrets and groups have there.
+    """Lines that a purse is to take in, with its own numbers of secrets and groups.
 
     ``apart`` are those to be added last: half of a merge that is interrupted counts too much rather
     than too little.
@@ -63,7 +63,7 @@ class _Taking:
         self._next = len(purse.people)
 
     def take(self, other: Purse) -> None:
-        """Take in what is not there yet of another purse."""
+        """Take in the lines of another purse that are new."""
         under = [self._number(secret) for secret in other.secrets]
         groups = [
             self._group(msgspec.structs.replace(line, under=under[line.under]))
@@ -93,12 +93,12 @@ class _Taking:
         return self._groups[key]
 
     def add(self, line: Line, to: list[Line]) -> None:
-        """Add a line to some of them, unless it is there."""
+        """Add a line to a list unless it is known."""
         if line not in self._there:
             self._there.add(line)
             to.append(line)
 
 
 def _backwards(people: Sequence[People]) -> list[tuple[int, People]]:
-    """Groups with their numbers, so that of two that are the same the first is kept."""
+    """Groups with their numbers, last first, so that the first of two equal ones is kept."""
     return [*enumerate(people)][::-1]

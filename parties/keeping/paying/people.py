@@ -43,7 +43,7 @@ def canonical(spelled: str) -> str:
 
 
 def _apart(space: re.Match[str]) -> str:
-    """The rest of white space: two numbers do not become one."""
+    """The rest of white space between numbers, which must not become one."""
     text = space.string
     return " " if text[space.start() - 1].isdecimal() and text[space.end()].isdecimal() else ""
 

@@ -93,21 +93,21 @@ class Question:
         )
 
     def _near(self) -> list[Spellings]:
-        """All who read like those it is about, under each secret."""
+        """All spellings that read like those asked about, under each secret."""
         return [
             register.reading_like(who[self.unclear])
             for register, who in zip(self._registers, self._who, strict=True)
         ]
 
     def _any(self, said: Callable[[Register, Spellings], Bools]) -> Bools:
-        """Return whether something is so of each row under any of the secrets."""
+        """For each row, whether a condition holds under any of the secrets."""
         found = np.zeros(len(self._who[0]), np.bool_)
         for register, who in zip(self._registers, self._who, strict=True):
             found |= said(register, who)
         return found
 
     def _check_once(self, one: Bools, by: str) -> None:
-        """Refuse a file in which one person stands twice: like one id, a person answers once."""
+        """Refuse a file with two rows of one person."""
         alike = self._who[0].alike
         values, rows = np.unique(alike, return_counts=True)
         twice = one & np.isin(alike, values[rows > 1])
@@ -119,7 +119,7 @@ class Question:
 
 
 def _rows(which: Bools) -> str:
-    """The rows of a file, from 1: the first few."""
+    """The first few rows of a file, numbered from 1, in words."""
     rows = (np.flatnonzero(which) + 1).tolist()
     more = f" and {len(rows) - _ROWS} more" if len(rows) > _ROWS else ""
     return f"row{'s' if len(rows) > 1 else ''} {', '.join(map(str, rows[:_ROWS]))}{more}"

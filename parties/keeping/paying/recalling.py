@@ -39,7 +39,7 @@ def recalled_in(member: Member) -> list[Recalled]:
 
 
 def _said(member: Member) -> Iterator[int]:
-    """The attempts in which something of a party's own was said, by the files in its folder."""
+    """The attempts in which the party has sent something of its own, by the files in its folder."""
     for path in sorted(member.folder.iterdir()):
         kind, _, session = path.name.rpartition("-")
         attempt = _find_attempt(member.charter, session) if kind in _SAID else None

@@ -186,7 +186,7 @@ def _undercharged(
     alpha: float,
     shrinking: bool = True,
 ) -> list[Finding]:
-    """A script that makes the target tell more than the ledger charges, if one is found."""
+    """A script that makes the target reveal more than the ledger charges; None if none is found."""
     promising = [script for excess, script in worth if excess > PROMISING][:PILOTED]
     piloted = [(script, _worth(study, library, script)) for script in promising]
     piloted.sort(key=lambda one: -one[1].excess)
@@ -226,7 +226,7 @@ def _worth(study: Study, library: Library, script: Script, only: int | None = No
 
 
 def _smallest(study: Study, library: Library, script: Script, rough: Worth) -> Script:
-    """A smaller script that seems to tell about as much beyond the charge."""
+    """A smaller script that seems to reveal about as much beyond the charge."""
     best, left = script, SHRINKS
     while left > 0:
         for smaller_one in smaller(best):

@@ -121,7 +121,7 @@ def _loss(study: Study, heard: Sequence[Heard], conduct: Conduct) -> Loss:
 
 
 def _hostile_ledger(study: Study, passed: list[tuple[bool, Envelope]]) -> Ledger:
-    """The hostile members' ledger, as an audit makes it, of what was sent or delivered (True)."""
+    """The hostile members' ledger of envelopes that were sent, or delivered (True)."""
     charter = study.charter
     entries: list[Step] = []
     for number, (delivered, envelope) in enumerate(passed):
@@ -187,13 +187,13 @@ def pilot(
 
 
 def _speaks(conduct: Conduct) -> bool:
-    """Check whether a conduct says anything that is charged."""
+    """Check whether a conduct has an event that is charged."""
     events = (event for act in conduct.acts for event in act.events if event is not None)
     return any(not isinstance(event, Public | Derived | Merging) for event in events)
 
 
 def _roughly(views: Sequence[View], bits: NDArray[np.bool_]) -> float:
-    """Estimate how much the views of two inputs differ: the loudest value of a single column.
+    """Rough estimate of the difference between the views of two inputs: the best single column.
 
     The estimate is cautious: an error of ``_CAUTION`` standard deviations is taken off.
     """

@@ -201,7 +201,7 @@ def _least(kind: Type) -> Plain:
 
 
 def _within(kind: Type, value: Plain, step: str | int) -> tuple[Any, Type]:
-    """The place of a part of a value, and its type."""
+    """The index of a part of a value, and the type of the part."""
     match kind:
         case Fields():
             place = next(i for i, f in enumerate(kind.fields) if step in (f.name, i))
@@ -218,7 +218,7 @@ def _within(kind: Type, value: Plain, step: str | int) -> tuple[Any, Type]:
 
 
 def _fits(kind: Type, value: Plain) -> bool:
-    """Check whether a value may be of one of the types of a union, by what it is made of."""
+    """Check by a value's structure whether it may be of one type of a union."""
     match kind:
         case Fields():
             return isinstance(value, list) and len(value) == len(kind.fields)
@@ -328,7 +328,7 @@ def _edited_array(value: Plain, kind: Numbers, edit: Edit, taken: Plain) -> Plai
 
 
 def _sum_to(array: NDArray[Any], edit: Edit, taken: Plain, modulus: int) -> None:
-    """Change a row so that all rows together sum to what those of another array do."""
+    """Change a row so that all rows have the sum of the rows of another array."""
     row = edit.cells[0]
     wanted = writable_array(taken).astype(object).sum(axis=0)
     rest = np.delete(array, row, axis=0).astype(object).sum(axis=0)
@@ -528,7 +528,7 @@ def _of_array(path: tuple[str | int, ...], value: Plain, kind: Numbers) -> Itera
 def _of_cells(
     path: tuple[str | int, ...], flat: NDArray[Any], at: int, beside: int, kind: Numbers
 ) -> Iterator[Edit]:
-    """Edits that leave the sum as it is."""
+    """Edits of cells that leave the sum as it is."""
     if at == beside:
         return
     has = _number(flat[at])

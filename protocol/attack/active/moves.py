@@ -54,7 +54,7 @@ def _named(script: Script, sender: PartyId) -> Script:
 
 
 def _told(study: Study, library: Library, world: int) -> dict[tuple[str, str, int], bytes]:
-    """The messages to the target in a world: sender, if there are several, kind, number, body."""
+    """Messages to the target in a world, by sender (if several), kind and number."""
     return {
         (sender if len(study.hostile) > 1 else "", *slot): body
         for sender in study.hostile
@@ -117,7 +117,7 @@ _KERNEL = frozenset(kind.kind() for kind in KERNEL_KINDS)
 
 
 def _by_field(study: Study, kind: str, scripts: Iterable[Script]) -> list[list[Script]]:
-    """Scripts of one edit by the field that they are about, and by what they do with it."""
+    """Group the scripts of one edit by its field and by its change."""
     sorts: dict[tuple[object, ...], list[Script]] = {}
     for script in scripts:
         edit = script.moves[-1].edits[0]
@@ -147,7 +147,7 @@ def followed(script: Script, study: Study, library: Library, *, stream: Stream) 
 
 
 def _imagined(study: Study, library: Library) -> Iterator[list[Script]]:
-    """Messages that would be sent if nobody had a value: all of it that differs, or one field."""
+    """Scripts with messages from a world without values: whole messages, or one field."""
     told, grammar = _told(study, library, 0), study.grammar
     for to in ("all", "target"):
         together: list[Script] = []
@@ -218,7 +218,7 @@ def combined(corpus: Sequence[Script], singles: Sequence[Script], stream: Stream
 
 
 def _with_edit(move: Move, other: Script) -> Move:
-    """A move with an edit of another one about the same kind."""
+    """A move with the edit of another script on the same kind."""
     for one in other.moves:
         if one.of == move.of and one.edits and len(move.edits) < MOVES:
             return msgspec.structs.replace(move, edits=(*move.edits, one.edits[0]))
@@ -251,7 +251,7 @@ def _simpler(move: Move) -> Iterator[Move]:
 
 
 def _simpler_edits(edit: Edit) -> Iterator[Edit]:
-    """Simpler values; each is simpler than what it takes the place of, so this ends."""
+    """Edits with simpler values; every chain of them ends."""
     value = edit.value
     if edit.how == "move" and value is not None:
         yield msgspec.structs.replace(edit, value=None)

@@ -170,14 +170,14 @@ def play_once(task: Task, script: Script) -> Outcome:
 
 
 def _repeated(task: Task, script: Script, words: dict[Slot, Word]) -> Iterator[Finding]:
-    """Values that hide an answer and are the same as in the honest run."""
+    """Findings of masking values that equal those of the honest run."""
     for kind, field in repeated(task.honest.first, words, task.honest.drawn):
         what = f"{kind}.{field} is the same in a second run, where it follows from other words"
         yield Finding(rule="fresh", attributes=(), what=what, script=script)
 
 
 def _goes_on(study: Study, heard: Sequence[Heard], stream: Stream, own: Conduct) -> bool:
-    """Check whether the target says as much with another stream."""
+    """Check whether the target sends as much with another stream."""
     conduct = play_conduct(study.machine(study.record(None), stream), heard)
     return len(conduct.said) >= len(own.said)
 
@@ -187,8 +187,8 @@ def _exchanged(
 ) -> Difference | None:
     """Difference in the target's conduct if it has exchanged its record with another party.
 
-    All sums are as they were, so nothing follows from these. What is compared are whole sessions,
-    as long as the target hears the same in both, or what sums to the same.
+    All sums are the same, so the target's messages may follow from them alone. Whole sessions are
+    compared while the target receives equal messages in both, or messages of equal sums.
     """
     study, beside = task.study, task.study.exchanged(neighbour)
     if beside is None:
@@ -206,7 +206,7 @@ def _exchanged(
 
 
 def _library(study: Study, script: Script) -> Library:
-    """Messages that a script takes from worlds."""
+    """Messages that a script takes from other worlds."""
     if not script.takes:
         return Library((), {})
     worlds = script.worlds
@@ -220,7 +220,6 @@ def _is_done(conduct: Conduct) -> bool:
 
 
 def _arrays(study: Study, conduct: Conduct) -> frozenset[bytes]:
-    """Fields that a party has sent."""
     octets = study.grammar.octets
     fields = (octets(said.kind, study.content(said)).values() for said in conduct.said)
     return frozenset(value for values in fields for value in values)

@@ -108,7 +108,7 @@ def _event(machine: Traced, envelope: Envelope) -> PrivacyEvent | None:
 
 
 def _ending(machine: Traced) -> str:
-    """Ending of a machine, as the exit code of its program shows it."""
+    """Ending of a machine, as its program's exit code shows it."""
     if not machine.finished:
         return ""
     return "done" if machine.failure is None else "failed"
@@ -215,7 +215,7 @@ def first_difference(one: Conduct, other: Conduct, *, acts: int) -> Difference |
 
 
 def _act_differs(act: Act, twin: Act) -> Difference | None:
-    """Visible difference of an act, the bytes of messages aside."""
+    """Visible difference between two acts, except in the bytes of messages."""
     said, beside = ([word[0] for word in one.words(seen=True)] for one in (act, twin))
     kinds, others = ([word.kind for word in words] for words in (said, beside))
     if kinds != others:
@@ -233,7 +233,7 @@ def _act_differs(act: Act, twin: Act) -> Difference | None:
 
 
 def _envelope_differs(one: Envelope, other: Envelope) -> Difference | None:
-    """Visible difference of an envelope, the bytes of its message aside."""
+    """Visible difference between two envelopes, except in the bytes of messages."""
     kind = one.kind
     if kind != other.kind:
         return Difference(f"it says {kind} with one record and {other.kind} with the other")

@@ -342,7 +342,7 @@ class Hostile(Machine):
         return sent
 
     def _say(self, sent: list[Envelope], recipient: PartyId, kind: str, content: bytes) -> bool:
-        """Send what the script makes of one message, or of the start; whether to begin anew."""
+        """Send the script's version of one message, or of the start; True to begin anew."""
         if kind == Head.kind():  # After all that is held back.
             self._held[recipient] = [_Held(0, kind, content)]
             return False
@@ -399,7 +399,7 @@ class Hostile(Machine):
     def _release(
         self, sent: list[Envelope], recipient: PartyId, *, everything: bool = False
     ) -> None:
-        """Send what has been held back for long enough."""
+        """Send envelopes that were held back for long enough."""
         kept = []
         for held in self._held.pop(recipient, []):
             if everything or held.left < 1:
@@ -422,7 +422,7 @@ class Hostile(Machine):
             self._number += 1
 
     def _begin_anew(self) -> None:
-        """The role from its start, with the same randomness, in the same session."""
+        """Restart the role in the same session, with the same randomness."""
         self._restarts += 1
         if self._restarts > 1 or self.finished:
             return
@@ -446,7 +446,7 @@ class _Sent:
         """Take what is refused as not sent."""
 
     def departed(self, party: PartyId, reason: str, *, now: float) -> None:
-        """Ignore a departure: whoever departs sends nothing."""
+        """Ignore a departure, which sends nothing."""
 
     def hindered(self, envelope: Envelope, *, now: float) -> None:
         """Take what is hindered as sent."""

@@ -133,10 +133,10 @@ def added(
 def _pivoted(
     rows: list[dict[U, Coefficient]], hidden: Container[U] | None
 ) -> tuple[dict[U, dict[U, Coefficient]], list[dict[U, Coefficient]]]:
-    """Rows by their pivots, and the others, in which no such unknown is left.
+    """Rows by their pivots, and the other rows, without such unknowns.
 
-    Unknowns that few rows name come first, and take the shortest row that has no pivot: so little
-    is filled in. A row with a pivot keeps what is eliminated later.
+    Unknowns in few rows come first, and take the shortest row without a pivot, for little fill-in.
+    Rows with a pivot keep unknowns that are eliminated later.
 
     Args:
         rows: without coefficients of 0; they are changed.

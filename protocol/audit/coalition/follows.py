@@ -95,7 +95,7 @@ class Follows:
         return self._told[key]
 
     def _honest(self, party: PartyId) -> int:
-        """Over how many parties that have not disclosed theirs a sum with this one is, at least."""
+        """Least number of undisclosed parties in a sum with this party."""
         if party in self._mixed:
             return 1
         return self._classes.get(party, 0) or self._at_most.get(party, 0)

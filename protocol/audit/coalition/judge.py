@@ -173,7 +173,7 @@ def found(writers: Sequence[LedgerWriter], coalition: Coalition) -> CoalitionFin
 
 
 def _is_whole(writer: LedgerWriter) -> bool:
-    """Check whether all that is on record of sums was taken in."""
+    """Check whether all sums on record were taken in."""
     return writer.stopped is None and (writer.sums is None or not writer.sums.misplaced)
 
 
