@@ -241,9 +241,9 @@ class CompletenessWriter:
         )
 
     def _can_count(self, envelope: Envelope) -> bool:
-        """Tell whether an aggregator that has this can count it.
+        """Check whether an aggregator that has this message can count it.
 
-        Who has declined says nothing more that could be counted, whether the refusal came or not.
+        Nothing counts after a refusal, even if the refusal was not delivered.
         """
         sender, seq = envelope.sender, envelope.seq
         return (
@@ -255,7 +255,7 @@ class CompletenessWriter:
     def _say(
         self, envelope: Envelope, message: Message, number: int
     ) -> tuple[_About, PartyId] | None:
-        """Note where a message was sent; None if its sender has sent one on its topic before."""
+        """Note where a message was sent; None if it is not the first of its sender and topic."""
         about, sender = _About(envelope.recipient, message_topic(message)), envelope.sender
         said = self._said.get(about)
         if said is None:
@@ -273,7 +273,7 @@ class CompletenessWriter:
         return about, sender
 
     def _unsay(self, about: _About, sender: PartyId) -> None:
-        """The network of a simulation holds a message back, so nobody has it before it comes."""
+        """Take back a message that the network of a simulation holds back."""
         del self._said[about][sender]
         self._crowded.discard((sender, about))
         each = about.by, sender, about.topic[0]
@@ -281,7 +281,7 @@ class CompletenessWriter:
             self._waiting[each] -= 1
 
     def _hear(self, envelope: Envelope, message: Message, step: Step) -> None:
-        """Note where a message was delivered, and where it was sent if it was held back."""
+        """Note where a message was delivered, and sent if it was held back."""
         about = _About(envelope.recipient, message_topic(message))
         if envelope.sender not in self._said.get(about, ()):
             self._say(envelope, message, step.number if step.said is None else step.said)

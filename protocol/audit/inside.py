@@ -74,7 +74,7 @@ class InsideWriter:
         self._found[reader] = SealedFor(reader, found.messages + 1, opened, boxes, closed)
 
     def _boxes_in(self, message: Message) -> tuple[int, int]:
-        """Numbers of boxes in a message that are opened, and that are not."""
+        """Numbers of opened and unopened boxes in a message."""
         opened = closed = 0
         codec = self._charter.codec
         for field, kind in codec.held(message).items():

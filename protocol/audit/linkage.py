@@ -112,7 +112,7 @@ def _repeated(
 
 
 def _disclosures(event: PrivacyEvent) -> dict[str, list[PrivacyEvent]]:
-    """Parts of an event that reveal an attribute, by attribute: of one of several, the most."""
+    """Parts of an event that reveal an attribute, by attribute; the most revealing alternative."""
     found: dict[str, list[PrivacyEvent]] = {}
     match event:
         case Composed(events):

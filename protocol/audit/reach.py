@@ -71,7 +71,7 @@ def masked_rows(passed: Passed) -> dict[int, Row]:
 
 
 def _row(told: Told, part: Hidden | Merging, roster: Roster) -> Row:
-    """Row that a sender adds of its own."""
+    """A sender's own row in a message."""
     sender, recipient = told.sender, told.recipient
     row: Row = {}
     if isinstance(part, Hidden):
@@ -96,7 +96,7 @@ def learned(passed: Passed, coalition: Coalition) -> Iterator[tuple[Told, Privac
 
 
 class _Walk:
-    """A walk back over what was sent."""
+    """A walk back over the messages."""
 
     def __init__(self, coalition: Coalition, passed: Passed) -> None:
         self._coalition = coalition
@@ -112,7 +112,7 @@ class _Walk:
         self._seen: list[int] = []
 
     def back(self, host: int) -> None:
-        """Look at every message, the last first.
+        """Walk over all messages, the last first.
 
         Args:
             host: before this place the aggregator is known by anything.
@@ -147,12 +147,12 @@ class _Walk:
             self._batches.setdefault(sender, []).append((place, batch))
 
     def _first_batch(self, place: int, receiver: PartyId) -> Batch | None:
-        """The first batch that a message is in; None if it came too late for all."""
+        """The first batch with a message; None if the message came too late for all."""
         batches = reversed(self._batches[receiver])
         return next((into for at, into in batches if self._passed.received(place, at)), None)
 
     def _clear(self, told: Told, place: int) -> PrivacyEvent:
-        """Event of a message in the clear."""
+        """Event of a message without its masked part."""
         sender, recipient = told.sender, told.recipient
         keys, receiver = self._coalition.insiders, recipient or AGGREGATOR
         if self._coalition.hears(sender, recipient):
@@ -167,7 +167,7 @@ class _Walk:
         return Public()
 
     def _pass_on(self, told: Told, event: PrivacyEvent, place: int) -> None:
-        """Know a sender by what follows from what it had received."""
+        """Reach a sender through a message derived from those that it received."""
         sender, how = told.sender, passes(layers(event))
         if how == MERGED:
             self._batches.setdefault(sender, []).append((place, (sender, place)))
@@ -181,7 +181,7 @@ class _Walk:
                 self._full |= {member}
 
     def events(self) -> Iterator[tuple[int, PrivacyEvent]]:
-        """Events message by message, without what masks hide."""
+        """Events of single messages, without masked parts."""
         yield from self._found
         members: dict[Batch | None, set[PartyId]] = {}
         for place, _, batch in self._merged:
@@ -195,7 +195,7 @@ class _Walk:
             yield place, Merged(event, honest, linked=True) if honest > 1 else event
 
     def values(self, rows: Mapping[int, Row]) -> Iterator[tuple[int, PrivacyEvent]]:
-        """Events that follow from the rows that are seen."""
+        """Events that follow from the known rows."""
         if not rows:
             for place, told in enumerate(self._told):
                 yield from ((place, p.event) for p in layers(told.event) if isinstance(p, Hidden))
@@ -219,10 +219,10 @@ class _Walk:
 
 
 def _crowds(rows: Sequence[Mapping[Unknown, Coefficient]]) -> dict[Unknown, int]:
-    """Over how many parties, at least, a sum that follows from rows is: of every value in them.
+    """Least number of parties in a sum with a value, for every value in some rows.
 
     Args:
-        rows: reduced.
+        rows: reduced rows.
     """
     columns: dict[Unknown, list[tuple[int, object]]] = {}
     for number, row in enumerate(rows):
@@ -244,7 +244,7 @@ def _crowds(rows: Sequence[Mapping[Unknown, Coefficient]]) -> dict[Unknown, int]
 
 
 def _hides(event: PrivacyEvent) -> bool:
-    """Check whether a message has a row, of its own or of what it merges."""
+    """Check whether a message has a row, its own or a merged one."""
     return any(isinstance(part, Hidden | Merging) for part in layers(event))
 
 
@@ -258,7 +258,7 @@ def _add(row: Row, other: Mapping[Unknown, int]) -> None:
 
 
 def _opened(event: PrivacyEvent, readers: Collection[PartyId]) -> PrivacyEvent:
-    """Event that is left for those who open what is sealed for these readers."""
+    """Event for observers that open boxes for these readers."""
     match event:
         case Sealed(reader, inner):
             return _opened(inner, readers) if reader in readers else Public()
@@ -271,7 +271,7 @@ def _opened(event: PrivacyEvent, readers: Collection[PartyId]) -> PrivacyEvent:
 
 
 def _bare(event: PrivacyEvent) -> PrivacyEvent:
-    """An event without what masks hide: that is charged by rows."""
+    """An event without masked parts, which are charged by rows."""
     if isinstance(event, Hidden):
         return Public()
     if isinstance(event, Composed | OneOf) and any(

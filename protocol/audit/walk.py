@@ -71,7 +71,7 @@ class Fold:
 
 
 class _Said(NamedTuple):
-    """An envelope under way, the number of its entry, and how many bytes are held for it."""
+    """An envelope under way, the number of its entry, and the bytes that are held for it."""
 
     number: int
     envelope: Envelope
@@ -93,15 +93,15 @@ _SHORT = 160
 
 
 class _Broadcast:
-    """Envelopes of one sender that say the same, with numbers that differ in the last digit alone.
+    """Envelopes of one sender with equal messages, and with numbers that differ in the last digit.
 
-    Digits are of base ``_GROUP``. Of each the recipient is kept, and the number of its entry.
+    Digits are of base ``_GROUP``. The recipient and the entry of each envelope are kept.
 
     Args:
-        said: one of them.
+        said: one of the envelopes.
 
     Attributes:
-        count: how many are under way.
+        count: the number of envelopes under way.
     """
 
     __slots__ = ("_entries", "_recipients", "count", "said")
@@ -114,13 +114,13 @@ class _Broadcast:
         self.put(said.number, said.envelope)
 
     def put(self, number: int, envelope: Envelope) -> None:
-        """Another one is under way, by the entry of this number."""
+        """Add an envelope under way, by the number of its entry."""
         place = envelope.seq % _GROUP
         self._entries[place], self._recipients[place] = number, envelope.recipient
         self.count += 1
 
     def take(self, seq: int) -> _Said | None:
-        """The one of this number is not under way any more; None if it was not."""
+        """Take out the envelope of a number; None if it is not under way."""
         place = seq % _GROUP
         number, self._entries[place] = self._entries[place], -1
         if number < 0:
@@ -199,7 +199,7 @@ class Walk:
             self._under_way[envelope.sender, envelope.seq] = said
 
     def _join(self, said: _Said) -> bool:
-        """Add it to its broadcast; False if it has none."""
+        """Add an envelope to its broadcast; False if there is none."""
         envelope = said.envelope
         sender, seq = envelope.sender, envelope.seq
         group = self._groups.get((sender, seq // _GROUP))
@@ -266,7 +266,7 @@ class Walk:
         return said
 
     def _share(self, said: _Said) -> int:
-        """Share its message; how many bytes more are held."""
+        """Share the message of an envelope; returns the bytes that this adds."""
         if said.message is None or not self._is_shared(said.envelope):
             return said.size
         key = said.envelope.kind, said.envelope.body
@@ -275,7 +275,7 @@ class Walk:
         return 0 if times else said.size
 
     def _let_go(self, said: _Said) -> int:
-        """Share its message no longer; how many bytes less are held."""
+        """Stop sharing the message of an envelope; returns the bytes that this frees."""
         if said.message is None or not self._is_shared(said.envelope):
             return said.size
         key = said.envelope.kind, said.envelope.body
@@ -294,7 +294,7 @@ def _member_bytes(recipient: PartyId) -> int:
 
 
 def _long_names(envelope: Envelope, recipient: str = "") -> int:
-    """The bytes of an envelope's session, sender, kind and perhaps recipient, if they are long."""
+    """Bytes of an envelope's session, sender, kind and perhaps recipient, if they are long."""
     names = envelope.session, envelope.sender, envelope.kind, recipient
     return sum(map(sys.getsizeof, names)) if sum(map(len, names)) > _SHORT else 0
 

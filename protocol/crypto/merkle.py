@@ -159,14 +159,14 @@ class WholeTree:
         return count
 
     def _over(self, start: int, end: int) -> bytes:
-        """The root over some leaves; ``start`` is that of a subtree which has room for them."""
+        """The root over some leaves; ``start`` begins a subtree with room for them."""
         if end == start:
             return EMPTY_ROOT
         depth = (end - start - 1).bit_length()
         return self._vertex(depth, start >> depth, end)
 
     def _vertex(self, depth: int, place: int, count: int) -> bytes:
-        """A vertex of the tree that the first ``count`` leaves make."""
+        """A vertex of the tree of the first ``count`` leaves."""
         if place < count >> depth:
             start = HASH_BYTES * place
             return bytes(self._levels[depth][start : start + HASH_BYTES])
@@ -180,7 +180,7 @@ class WholeTree:
 
 
 def _above(level: Sequence[bytes]) -> list[bytes]:
-    """The vertices above an even number of neighbours."""
+    """The parents of an even number of neighbours."""
     pairs = zip(level[::2], level[1::2], strict=True)
     return [_sha256(b"\x01" + left + right).digest() for left, right in pairs]
 
@@ -241,7 +241,7 @@ def consistency_path(hashes: Sequence[bytes], first: int) -> tuple[bytes, ...]:
 
 
 def _consistency(over: Callable[[int, int], bytes], first: int, count: int) -> tuple[bytes, ...]:
-    """A consistency path, given the root over the leaves from one place up to another."""
+    """A consistency path, from a function for the root over a range of leaves."""
     path: list[bytes] = []
     start, end, whole = 0, count, True
     while 0 < first < end - start:

@@ -70,7 +70,7 @@ class Edge:
         return self._me, self._peer
 
     def _seal(self, kind: str, content: bytes, *, salt: bytes, bound: bytes) -> tuple[bytes, bytes]:
-        """The box, and what is hidden with it; a salt must never be that of another content."""
+        """The box and its hidden bytes; every content needs a salt of its own."""
         keys = self._derive(kind, self._me, self._peer, salt)
         return ChaCha20Poly1305(keys[:_KEY]).encrypt(_NONCE, content, bound), keys[_KEY:]
 

@@ -127,8 +127,8 @@ def _evaluate(coefficients: Octets) -> Octets:
 
     Coefficient i is that of ``X_i``, the product of ``s_b(x) / s_b(2**b)`` over the bits b of i. It
     is of degree i, and 0 at 0 but for ``X_0 = 1`` (Lin, Chung and Han, Novel Polynomial Basis and
-    Its Application to Reed-Solomon Erasure Codes, 2014, section III). Evaluating
-    point by point takes 3 to 25 times as long.
+    Its Application to Reed-Solomon Erasure Codes, 2014, section III). Evaluating point by point
+    takes 3 to 25 times as long.
     """
     rows, length = coefficients.shape
     for bit in reversed(range(rows.bit_length() - 1)):

@@ -349,7 +349,6 @@ class Estimate(Answers):
         return weights
 
     def _made(self, names: tuple[str, ...], cells: Cells, projection: Projection) -> Table:
-        """The table of some attributes, projected."""
         values, given, sampled, law, n = cells
         raw = Table(
             names=names,

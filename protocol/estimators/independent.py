@@ -44,10 +44,10 @@ class _FirstOrder(NamedTuple):
     """Variances of products of margins, by cell.
 
     Attributes:
-        given: of first order, given the data.
-        sampled: of first order, about a population.
-        scale: the size of what the latter are the differences of.
-        second: of second order, given the data.
+        given: first-order variance given the data.
+        sampled: first-order variance about a population.
+        scale: the size of the terms that ``sampled`` is a difference of.
+        second: second-order variance given the data.
     """
 
     given: Floats
@@ -57,7 +57,7 @@ class _FirstOrder(NamedTuple):
 
 
 class _Margins(NamedTuple):
-    """The tables of the groups concerned, and their shares spread over the axes of a table."""
+    """The tables of the groups concerned, and their shares broadcast to a table's axes."""
 
     tables: list[Table]
     shares: list[Floats]
@@ -210,7 +210,7 @@ class ProductEstimate(Estimate):
     def _fitted(
         self, names: tuple[str, ...], *, prior: float, gap: float, at_most: int
     ) -> tuple[Floats, Fit]:
-        """The product of the groups' likeliest tables: the likelihood is a product too."""
+        """The product of the groups' likeliest tables, as the likelihood is a product too."""
         parts = self.parts(names)
         found = [
             self.joint._fitted(part, prior=prior, gap=gap / len(parts), at_most=at_most)
@@ -309,7 +309,7 @@ class ProductLaw(ErrorLaw):
         return self.estimate.spread(cells, self.names, table.names)
 
     def _widened(self, margins: _Margins) -> Floats:
-        """The root of the whole variance about a population over that of independent groups."""
+        """Root of the ratio of the variance about a population to that of independent groups."""
         alone = np.zeros(())
         for place, table in enumerate(margins.tables):
             variances = self.estimate.joint.source.variances(table.names, "population")

@@ -123,7 +123,7 @@ def likeliest(
 
 
 class _Term:
-    """Contribution of one set of reports to the likelihood."""
+    """Log-likelihood of one set of reports."""
 
     def __init__(self, reported: Reported, sizes: Mapping[str, int]) -> None:
         names = list(sizes)
@@ -147,7 +147,7 @@ class _Term:
         self._weights = np.zeros(flat.shape)
 
     def at(self, shares: Floats) -> tuple[float, Floats]:
-        """The log-likelihood, and its slope by every share."""
+        """The log-likelihood, and its derivatives by every share."""
         mixed = shares.sum(axis=self._summed) if self._summed else shares
         mixed = mixed.transpose(self._order)
         for mixing, shape in self._mixings:
@@ -164,7 +164,7 @@ class _Term:
 
 
 class _Step(NamedTuple):
-    """Likelihood at some shares, and the next step of EM from there."""
+    """Likelihood at some shares, and the next step of EM."""
 
     shares: Floats
     value: float
@@ -185,7 +185,6 @@ class _Problem:
         self.steps = 0
 
     def step(self, shares: Floats) -> _Step:
-        """One step of EM."""
         self.steps += 1
         value, slopes = self._terms[0].at(shares)
         for term in self._terms[1:]:
@@ -200,7 +199,7 @@ class _Problem:
 
 
 def _climbed(problem: _Problem, *, gap: float, at_most: int) -> tuple[Floats, Fit]:
-    """Pairs of steps and an extrapolation of each, until the gap is small or steps run out."""
+    """Maximize by pairs of EM steps, each with an extrapolation, until the gap is small."""
 
     def ends(step: _Step) -> bool:
         return step.gap <= gap or problem.steps >= at_most

@@ -31,13 +31,13 @@ TOLERANCE = 1e-12
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Shared:
-    """Tables that have the same attributes in common: t of them, with a marginal of c cells.
+    """Tables with common attributes: t tables, with a common marginal of c cells.
 
     Attributes:
-        places: where the cells of these tables are in the vector of all cells.
-        cells: for each of these, its table's row times c plus its cell in the marginal.
-        outside: how many cells of each table add up to a cell of the marginal, (t, 1).
-        weights: of each table, (t, 1).
+        places: the places of the cells of these tables in the vector of all cells.
+        cells: for each of these, the row of its table times c, plus its cell in the marginal.
+        outside: the number of cells of each table that add up to a cell of the marginal, (t, 1).
+        weights: the weight of each table, (t, 1).
     """
 
     places: NDArray[np.intp]
@@ -177,7 +177,7 @@ def _subsets(names: Sequence[str]) -> chain[Names]:
 
 
 def _cells_along(shape: Sequence[int], axes: Sequence[int]) -> NDArray[np.intp]:
-    """Place of every cell of a table in the marginal of some axes, in row-major order."""
+    """Place of every cell of a table in a marginal, in row-major order."""
     grid = np.indices(shape, np.intp, sparse=True)
     cells = np.zeros((), np.intp)
     for axis in axes:

@@ -205,5 +205,5 @@ def _margins_of_values(keyed: Keyed, about: About) -> Iterator[MarginOfError]:
 
 
 def _farthest(values: Floats, ends: Interval) -> float:
-    """The largest distance of a value from an end of its interval; NaN if one is unknown."""
+    """The largest distance of a value from an end of its interval; NaN if an end is unknown."""
     return float(np.max(np.maximum(ends.high - values, values - ends.low)))

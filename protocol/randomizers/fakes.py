@@ -114,7 +114,7 @@ class FakeData(Randomizer, frozen=True, tag="rs-fd"):
         return log_fraction(self._ratio([place]))
 
     def _ratio(self, places: Sequence[int]) -> Fraction:
-        """The largest ratio of two records that differ in some attributes."""
+        """The largest ratio for two records that differ in these attributes."""
         base, gains = _weights(self)
         return 1 + sum((gains[place] for place in places), Fraction(0)) / base
 
@@ -185,8 +185,8 @@ class _Weights(NamedTuple):
     """Parts of a report's probability, times m and the number of combinations.
 
     Args:
-        base: of every report.
-        gains: of each attribute, what is added where its code is the record's.
+        base: the part of every report.
+        gains: for each attribute, the part added if its code is the record's.
     """
 
     base: Fraction
@@ -194,13 +194,13 @@ class _Weights(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """Attributes that count alike.
+    """Attributes with equal gains.
 
     Args:
-        places: which they are.
-        codes: the first record's at these places, and the second's where they differ.
-        radix: one more than the places.
-        length: how many outcomes there are: counts, or pairs of counts.
+        places: the attributes.
+        codes: the first record's codes of these, and the second's if they differ.
+        radix: one more than the number of attributes.
+        length: the number of outcomes: counts, or pairs of counts.
     """
 
     places: tuple[int, ...]
@@ -210,12 +210,12 @@ class _Group(NamedTuple):
 
 
 class _Outcome(NamedTuple):
-    """Possible codes of one group.
+    """Possible outcome of one group.
 
     Args:
-        place: in the group's outcomes.
-        share: the probability under uniform codes.
-        gains: what they add to either record's probability.
+        place: its place among the group's outcomes.
+        share: its probability under uniform codes.
+        gains: the parts that it adds to either record's probability.
     """
 
     place: int
@@ -224,7 +224,7 @@ class _Outcome(NamedTuple):
 
 
 class _Law(NamedTuple):
-    """The classes of two records, and how reports are put into them."""
+    """Classes of reports relative to two records, with the classification of reports."""
 
     classes: tuple[OutputClass, ...]
     groups: tuple[_Group, ...]
@@ -278,7 +278,7 @@ def _law(randomizer: FakeData, first: int, second: int) -> _Law:
 
 
 def _outcomes(d: int, size: int, gain: Fraction, *, same: bool) -> Iterator[_Outcome]:
-    """Numbers of d uniform codes that are a record's, or each of two different ones'."""
+    """Outcomes of d uniform codes: the number equal to a record's, or to each of two records'."""
     for ours in range(d + 1):
         for theirs in [0] if same else range(d + 1 - ours):
             rest = d - ours - theirs

@@ -45,7 +45,7 @@ def guess_of_keeps(size: int, thresholds: tuple[int, ...]) -> float | None:
 def _alike(ratios: Sequence[Fraction], size: int) -> Fraction:
     """The sum, over all sequences of reports, of the ratio to the count of the most frequent one.
 
-    How many sequences have no category more than c times follows from the generating function
+    The number of sequences with at most c of each category follows from the generating function
     ``m! [z^m] (sum over j <= c of z^j / j!) ** size``.
     """
     m, ratio = len(ratios), ratios[0]
@@ -59,7 +59,7 @@ def _alike(ratios: Sequence[Fraction], size: int) -> Fraction:
 
 
 def _sequences(m: int, size: int, most: int) -> int:
-    """Number of sequences of m of so many categories that name none more than ``most`` times."""
+    """Number of sequences of m of ``size`` categories, each at most ``most`` times."""
     base = [Fraction(1, math.factorial(j)) if j <= most else Fraction(0) for j in range(m + 1)]
     # P = base**size by its differential equation, base P' = size base' P, term by term.
     power = [Fraction(1)] + [Fraction(0)] * m
@@ -71,7 +71,7 @@ def _sequences(m: int, size: int, most: int) -> int:
 
 
 def _unlike(ratios: Sequence[Fraction], size: int) -> Fraction:
-    """The same sum for reports that weigh differently: over all ways in which they can agree."""
+    """The same sum for reports with different ratios: over all partitions into equal reports."""
     weights: Counter[tuple[int, Fraction]] = Counter()
     for blocks in _partitions(len(ratios)):
         one = Fraction(1)
@@ -88,7 +88,7 @@ def _unlike(ratios: Sequence[Fraction], size: int) -> Fraction:
 
 
 def _partitions(m: int) -> Iterator[list[list[int]]]:
-    """All ways to put 0 to m - 1 into blocks."""
+    """All partitions of 0 to m - 1 into blocks."""
     if m == 0:
         yield []
         return

@@ -262,7 +262,7 @@ def report_bits(method: Method, *, d: int, k: int) -> int:
 
 @lru_cache(maxsize=64)
 def _shifts(d: int, k: int) -> NDArray[np.uint32]:
-    """Place of the i-th attribute of every marginal in a cell, shape ``(k, C(d, k))``."""
+    """Shift of the i-th attribute of every marginal in a cell's bits, shape ``(k, C(d, k))``."""
     places = np.array(list(combinations(range(d), k)), np.uint32)
     return frozen_masks(np.uint32(d - 1) - places.T)
 

@@ -119,7 +119,7 @@ class MatrixRandomizer(Randomizer, frozen=True, tag="matrix", dict=True):
 
     @cached_property
     def _bounds(self) -> tuple[NDArray[np.uint64], ...]:
-        """Per row the cumulative weights below 2**64: a word's category is how many it reaches."""
+        """Cumulative weights of each row below 2**64. A word's category is the number it reaches."""
         bounds = []
         for row in self.weights:
             reached = 0
@@ -154,7 +154,7 @@ class MatrixRandomizer(Randomizer, frozen=True, tag="matrix", dict=True):
 
 
 def _weights(place: int, row: list[float]) -> tuple[int, ...]:
-    """A row of probabilities in multiples of 2**-64 that sum to exactly 2**64."""
+    """A row of probabilities as multiples of 2**-64 with a sum of exactly 2**64."""
     if min(row) < 0:
         raise ValueError(f"row {place}: a negative probability")
     if abs(math.fsum(row) - 1) > ROW_TOLERANCE:

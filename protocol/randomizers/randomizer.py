@@ -524,7 +524,6 @@ def _ratio_and_distance(randomizer: Randomizer) -> tuple[Fraction | None, Fracti
 
 @lru_cache(maxsize=64)
 def _inverse(randomizer: Randomizer) -> Floats:
-    """Matrix from shares of reports to shares of inputs, of a law as a table."""
     law = randomizer.matrix()
     if np.linalg.matrix_rank(law) < len(law):
         randomizer._refuse("reports that determine the shares of its inputs")

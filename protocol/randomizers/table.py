@@ -193,7 +193,7 @@ class KeepElseTable(
 
     @cached_property
     def _bounds(self) -> NDArray[np.uint64]:
-        """The cumulative weights below 2**64: a word's fake is how many of them it reaches."""
+        """The cumulative weights below 2**64. The number that a word reaches is its fake."""
         last = max(place for place, weight in enumerate(self.weights) if weight)
         # Up to the last positive weight the sums stay below 2**64, so nothing wraps.
         return np.cumsum(np.array(self.weights[:last], np.uint64), dtype=np.uint64)

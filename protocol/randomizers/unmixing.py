@@ -149,7 +149,7 @@ class TableUnmixing(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         return mixed
 
     def _along(self, column: Floats, table: Floats, axis: int) -> Floats:
-        """One number per category in the shape that spreads it over the other axes of a table."""
+        """Numbers by category, reshaped to broadcast along one axis of a table."""
         shape = [1] * table.ndim
         shape[axis] = -1
         return column.reshape(shape)
@@ -268,9 +268,10 @@ def matrix_moments(
 
 
 def _two_valued(alpha: float, fakes: Floats) -> Moments:
-    """Scores of ``alpha - fakes`` where v is reported and ``-fakes`` where not.
+    """Moments of scores ``alpha - fakes`` if v is reported and ``-fakes`` if not.
 
-    v is reported by those outside with probability ``fakes / alpha``, inside with ``1/alpha`` more.
+    The probability that v is reported is ``fakes / alpha`` for other answers, and ``1/alpha`` more
+    for v.
     """
     most, least = alpha - fakes, -fakes
     other = fakes / alpha
@@ -295,7 +296,7 @@ def _two_cells(
 
 
 def _means(values: Floats, shares: Floats, members: NDArray[np.bool_]) -> Floats:
-    """The mean of each column over its members, plain where these have no share; 0 of none."""
+    """The weighted mean of each column over its members; unweighted if they have no share."""
     weights = shares[:, np.newaxis] * members
     weights = np.where(weights.sum(axis=0) > 0, weights, members)
     total = np.maximum(weights.sum(axis=0), np.finfo(np.float64).tiny)

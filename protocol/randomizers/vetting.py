@@ -215,7 +215,7 @@ def held_epsilon(randomizer: object) -> Stated:
 
 
 def _law_epsilon(randomizer: Randomizer) -> tuple[float, bool] | None:
-    """The epsilon of the law on some inputs, and whether these stand for all; None without one."""
+    """The epsilon of the law on some inputs, and whether they stand for all; None without a law."""
     if not (gives(randomizer, "law") or gives(randomizer, "row")):
         return None
     for own, other in (("law", "row"), ("row", "law")):
@@ -290,7 +290,7 @@ def check_stated(randomizer: object) -> None:
 
 
 def _check_dominating(randomizer: Randomizer, pairs: Sequence[ThreePoint], asked: Stated) -> None:
-    """Refuse pairs that have less than the stated epsilon, or do not dominate the law."""
+    """Refuse pairs with less than the stated epsilon, or that do not dominate the law."""
     whole = math.fsum(pair.epsilon for pair in pairs)
     if whole < asked.epsilon * (1 - _ROUNDING):
         raise UnsupportedEventError(
@@ -316,7 +316,7 @@ def _check_dominating(randomizer: Randomizer, pairs: Sequence[ThreePoint], asked
 
 
 def _is_own(randomizer: Randomizer) -> bool:
-    """Check whether a randomizer is of a class of the project itself, which its tests hold."""
+    """Check whether a randomizer's class is the project's own, and so covered by its tests."""
     return type(randomizer).__module__.startswith("protocol.randomizers.")
 
 
@@ -327,7 +327,7 @@ def gives(randomizer: Randomizer, what: str) -> bool:
 
 
 def _is_stale(randomizer: Randomizer, what: str) -> bool:
-    """Check whether a fact is inherited from a class that draws in another way."""
+    """Check whether a fact is inherited from a class with another way to draw."""
     return _owner(randomizer, what) is not Randomizer and not gives(randomizer, what)
 
 

@@ -38,7 +38,7 @@ def leaves_out(closed: Closed, place: int, *, members: int) -> bool:
 
 
 def _names(closed: Closed, place: int, members: int) -> bool:
-    """Check whether a range is well-formed and has the member at this place."""
+    """Check whether a range is well-formed and includes the member at this place."""
     try:
         check_range(closed, members)
     except ValueError:

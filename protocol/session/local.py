@@ -148,7 +148,7 @@ class Loop:
         return finished_run(machines[AGGREGATOR], endings)
 
     def _advance(self) -> bool:
-        """Jump to whatever comes next; False if nothing will."""
+        """Jump to the next event; False if there is none."""
         waiting = [m for m in self._machines.values() if m.deadline is not None]
         earliest = min((m.deadline for m in waiting if m.deadline is not None), default=None)
         if self._delayed and (earliest is None or self._delayed[0][0] <= earliest):
@@ -175,7 +175,7 @@ class Loop:
         self._post(machine)
 
     def _post(self, machine: Member) -> None:
-        """Send what a machine has to say; see to its end if it has ended."""
+        """Send what a machine has to send, and note its end."""
         exchange, name = self._exchange, machine.me
         if name in exchange.departed:
             return

@@ -137,7 +137,7 @@ class Respondents:
         self._role.close()
 
     def _run(self, given: Any) -> tuple[Gather | None, list[Message]]:
-        """Go on until the role waits; returns for what, None at its end, and what it said."""
+        """Run the role until it waits: the gather, or None at its end, and the messages sent."""
         said: list[Message] = []
         while True:
             try:

@@ -48,10 +48,10 @@ class Received(NamedTuple):
 
 
 def _salts(hidden: Sequence[bytes], parts: int) -> Octets:
-    """The salts of the commitments to what is in boxes, (n, parts, 16): both neighbours know them.
+    """Salts of the commitments to the content of boxes, (n, parts, 16), known to both neighbours.
 
     Args:
-        hidden: with each box.
+        hidden: the hidden bytes of each box.
     """
     known = stacked(hidden, HIDDEN_BYTES)
     return known.reshape(len(hidden), HIDDEN_BYTES // SALT_BYTES, SALT_BYTES)[:, :parts]

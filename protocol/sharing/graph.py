@@ -259,12 +259,12 @@ def _sparse(parties: int, *, corrupt: int, dropped: int, bound: Bound) -> Degree
 
 
 def _two_runs(parties: int, corrupt: int, length: int, least: int) -> float:
-    """``log2`` of a bound on P[two disjoint runs of so many places with so many corrupt each].
+    """``log2`` of a bound on P[two disjoint runs of ``length`` places with ``least`` corrupt each].
 
-    Runs that have them come in rows, as their first place moves on. The first of a row has exactly
-    ``least``, a corrupt last place, and an honest place before it. If there are two disjoint runs,
-    then there are two such first ones that are disjoint, or one after which the next ``length``
-    places have ``least`` too.
+    Move the first place of a run on: runs with ``least`` corrupt places come in rows. The first run
+    of a row has exactly ``least``, a corrupt last place, and an honest place before it. Two
+    disjoint runs imply two such first runs that are disjoint, or one such run followed by
+    ``length`` places that also have ``least``.
     """
     if least > min(corrupt, length):
         return -math.inf
@@ -277,7 +277,7 @@ def _two_runs(parties: int, corrupt: int, length: int, least: int) -> float:
 
 
 class _Law(NamedTuple):
-    """Number of marked draws: ``log2`` of its law, from ``start`` on; what is left out is 0."""
+    """Law of the number of marked draws, as ``log2``, from ``start`` on; omitted values have 0."""
 
     start: int
     points: NDArray[np.float64]
@@ -297,10 +297,10 @@ class _Law(NamedTuple):
 
 
 def _law(*, population: int, marked: int, drawn: int) -> _Law:
-    """The law of how many of ``drawn`` draws without replacement are marked.
+    """The law of the number of marked draws, without replacement.
 
-    Exact but for rounding, in whatever tail a float can hold: what is farther from the mean than
-    Hoeffding's inequality (1963, sections 2 and 6) allows with 2**-1100 is left out.
+    Exact up to rounding in all tails that a float can hold. Values that are farther from the mean
+    than Hoeffding's inequality (1963, sections 2 and 6) allows with 2**-1100 are omitted.
     """
     mean = drawn * marked / population
     far = math.sqrt(_NOTHING_BITS * math.log(2) * drawn / 2)
@@ -330,7 +330,7 @@ def draw_order(coin: bytes, parties: int) -> NDArray[np.int64]:
 
 
 def _offsets(parties: int, k: int) -> NDArray[np.int64]:
-    """Distances in rank to a party's neighbours, ascending; with o there is also n - o.
+    """Distances in rank to the neighbours of a party, ascending; with o also n - o.
 
     Raises:
         ValueError: k is neither even and in 2..n-2 nor n - 1.

@@ -72,7 +72,7 @@ async def opened(me: Me, recover: Callable[[], Opened], *, parties: int, publish
 
 
 def _part(known: Callable[[], Opened], round: int) -> Opening:
-    """One part of an opening, with as many rows as every other."""
+    """One part of an opening; all parts have equally many rows."""
     size = min(len(known().opened), OPENED)
 
     def rows(column: NDArray[np.generic]) -> Octets:
@@ -140,7 +140,7 @@ def recover(
 def _revealed(
     me: Me, meeting: Meeting, place: int, unmask: Unmask, *, digest: bytes
 ) -> Octets | None:
-    """Secrets that a party reveals, (k, bytes), a row a neighbour; None if its box is invalid."""
+    """Secrets that a party reveals, (k, bytes), a row per neighbour; None if its box is invalid."""
     name, k = meeting.names[place], meeting.hoods.shape[1]
     try:
         secret = me.agree(me.roster.key(name))

@@ -195,10 +195,10 @@ async def _hear_survivors(
     least: int,
     witnesses: Witnesses | None,
 ) -> tuple[Hood, bytes]:
-    """Wait for the survivors, and refuse those among whom this party's values are at risk.
+    """Wait for the survivors, and refuse sets that endanger this party's values.
 
     Returns:
-        The neighbours, of whom those are there that have uploaded; and the digest of the set.
+        The neighbours, with those there that have uploaded; and the digest of the set.
 
     Raises:
         PrivacyError, RemoteProtocolError: as ``contribute``.
@@ -237,9 +237,9 @@ async def _hear_survivors(
 
 
 def _mask_seeds(hood: Hood) -> tuple[Octets, Octets]:
-    """The seeds of a party's masks with its neighbours, (k, 32), and their digests, (k, 16).
+    """Seeds of a party's masks with its neighbours, (k, 32), and their digests, (k, 16).
 
-    Zeros where nobody takes part.
+    Rows of neighbours that do not take part are zeros.
     """
     seeds = np.zeros((len(hood.names), SECRET_BYTES), np.uint8)
     digests = np.zeros((len(hood.names), DIGEST_BYTES), np.uint8)
@@ -255,7 +255,7 @@ def _mask_seeds(hood: Hood) -> tuple[Octets, Octets]:
 
 
 def _check_missing(missing: int, most: int) -> None:
-    """Refuse to be added up with too few others."""
+    """Refuse a sum with too few others."""
     if missing > most:
         raise PrivacyError(
             f"parties that are missing or cannot be checked: {missing}, expected at most {most}"
@@ -265,7 +265,7 @@ def _check_missing(missing: int, most: int) -> None:
 def _check_dealt(
     dealt: NDArray[np.bool_], good: NDArray[np.bool_], hood: Hood, degree: Degree
 ) -> None:
-    """Refuse to upload where too few neighbours dealt what they committed to."""
+    """Refuse to upload if too few neighbours dealt what they committed to."""
     if good.sum() >= degree.threshold:
         return
     bad = [hood.names[row] for row in np.flatnonzero(dealt & ~good).tolist()]
@@ -369,7 +369,7 @@ def _cancel(
     *,
     bits: Bits,
 ) -> None:
-    """Take out the masks that survivors share with one who has dealt and not uploaded."""
+    """Remove the masks that survivors share with a party that dealt and did not upload."""
     name, hood = meeting.names[place], meeting.hoods[place].tolist()
     seeds = row_bytes(encrypt_seeds(secret, delivered.seeds[place]))
     digests = row_bytes(delivered.digests[place])

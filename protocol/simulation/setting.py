@@ -116,7 +116,7 @@ PublicKeys = Callable[[int, Sequence[PartyId]], Sequence[bytes]]
 
 
 class _Identities(Mapping[PartyId, Identity]):
-    """Everybody's keys, each derived when it is asked for."""
+    """Everybody's identities, each derived when it is looked up."""
 
     def __init__(self, streams: Streams, names: Sequence[PartyId]) -> None:
         self._streams = streams
@@ -267,7 +267,7 @@ def simulated_identity(streams: Streams, name: PartyId, agreed: Agreed | None = 
 
 
 def _stacked(messages: Sequence[Message]) -> Message:
-    """Messages of one kind as one, their arrays one after the other."""
+    """Concatenate the arrays of messages of one kind."""
     first = messages[0]
     arrays = {
         field: np.concatenate([getattr(each, field) for each in messages])

@@ -345,12 +345,12 @@ def _check_survey(survey: object, other: str) -> None:
 
 
 def _may_be_a_path(text: str) -> bool:
-    """Check whether a text of one line names a file rather than columns: it ends as files do."""
+    """Check whether a one-line text names a file, by its ending, rather than columns."""
     return "\n" not in text and _FILE_NAME.search(text) is not None
 
 
 def _trusted(survey: Survey, codes: NDArray[np.unsignedinteger]) -> Records:
-    """Records from codes that are known to be right: no copy, no check, for 10^5 parts at once."""
+    """Records from valid codes, without copying or checking 10^5 parts."""
     codes.flags.writeable = False
     records = object.__new__(Records)
     object.__setattr__(records, "survey", survey)
@@ -360,7 +360,7 @@ def _trusted(survey: Survey, codes: NDArray[np.unsignedinteger]) -> Records:
 
 
 def _encoded(survey: Survey, rows: Iterator[Cells]) -> Records:
-    """Encode rows of m cells each, block by block so that the text of all is never held at once."""
+    """Encode rows of m cells each, block by block, so that not all text is held at once."""
     blocks: list[NDArray[np.unsignedinteger]] = []
     before = 0
     while block := list(islice(rows, _BLOCK)):
@@ -384,7 +384,7 @@ def _encoded_block(survey: Survey, block: list[Cells], before: int) -> NDArray[n
 
 
 def _encoded_column(attribute: Attribute, cells: Cells) -> NDArray[np.int64]:
-    """The codes of one column, ``_UNKNOWN`` for none; each distinct cell is judged once."""
+    """The codes of one column, ``_UNKNOWN`` for none; each distinct cell is looked up once."""
     table: dict[str | None, int] = {}
     for cell in set(cells):
         try:
@@ -429,7 +429,7 @@ def _tuples(survey: Survey, rows: Iterable[object]) -> Iterator[Cells]:
 def _picked(
     names: tuple[str, ...], lines: Iterable[str], delimiter: str
 ) -> Iterator[tuple[str, ...]]:
-    """The columns of these names of a table, row by row; foreign exceptions end here."""
+    """The named columns of a table, row by row; foreign exceptions are converted here."""
     # The number of the row that is being read; the header is row 0.
     number = 0
     try:

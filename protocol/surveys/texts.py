@@ -158,6 +158,6 @@ def _check_groups(groups: Sequence[Group], sizes: Mapping[str, int], where: str)
 
 
 def _hides(text: str) -> bool:
-    """Check whether a text has a character that does not show, or turns others around."""
+    """Check whether a text has invisible characters, or characters that reverse others."""
     formats = (c for c in text if unicodedata.category(c) == "Cf" and c not in _JOINERS)
     return bool(_UNFIT.search(text)) or any(formats)

@@ -100,7 +100,7 @@ class Question:
         ]
 
     def _any(self, said: Callable[[Register, Spellings], Bools]) -> Bools:
-        """For each row, whether a condition holds under any of the secrets."""
+        """Mask of the rows for which a condition holds under any of the secrets."""
         found = np.zeros(len(self._who[0]), np.bool_)
         for register, who in zip(self._registers, self._who, strict=True):
             found |= said(register, who)

@@ -304,14 +304,14 @@ def _mask_entries(
 def _known_shares(
     record: SumRecord, sight: Seen, insiders: Flags, *, unmasks: bool
 ) -> tuple[Flags, Flags]:
-    """Known shares of each party's secrets, by that party and its row, (n, k).
+    """Known shares of each party's secrets, by the party and the row of its neighbour, (n, k).
 
     Args:
-        insiders: (n,) whose keys are known.
-        unmasks: whether what is sealed for the aggregator can be opened.
+        insiders: (n,) the parties with known keys.
+        unmasks: whether boxes for the aggregator can be opened.
 
     Returns:
-        Those of the own mask's seed, and those of the key to its seeds.
+        The shares of the own mask's seed, and of the key to the other seeds.
     """
     their_dealt = record.theirs(record.dealt)
     theirs = insiders[record.hoods] & (record.hoods >= 0)

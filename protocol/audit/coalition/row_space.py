@@ -48,14 +48,14 @@ class RowSpace(NamedTuple):
 
 
 class _Sum(NamedTuple):
-    """A row by places, ascending, and the number of each one's coefficient among the different."""
+    """A row by ascending places, with the numbers of their coefficients among the distinct ones."""
 
     places: Places
     numbers: Places
     coefficients: tuple[Coefficient, ...]
 
     def over(self, names: Places) -> Iterator[tuple[int, Coefficient]]:
-        """The coefficients with what places are called, (places,)."""
+        """The coefficients under the given names of places, (places,)."""
         values = map(self.coefficients.__getitem__, self.numbers.tolist())
         return zip(names.tolist(), values, strict=True)
 
@@ -115,7 +115,7 @@ def row_space(rows: Sequence[Places | Mapping[int, Coefficient]], parties: int) 
 
 
 def _ordered_sum(row: Places | Mapping[int, Coefficient]) -> _Sum:
-    """A row in order; the first coefficient is 1."""
+    """A row in order, scaled to a first coefficient of 1."""
     if not isinstance(row, Mapping):
         places = np.unique(row)
         return _Sum(places, np.zeros_like(places), (1,))
@@ -127,7 +127,7 @@ def _ordered_sum(row: Places | Mapping[int, Coefficient]) -> _Sum:
 
 
 def _refined(sums: Sequence[_Sum], parties: int) -> Places:
-    """A label for every place: those have the same that have the same coefficients; 0 have none."""
+    """Label of every place; places with equal coefficients share one, and 0 marks unused places."""
     # With one more place at the front that is in no row.
     labels = np.zeros(parties + 1, np.int64)
     for places, numbers, coefficients in sums:
@@ -141,7 +141,7 @@ def _refined(sums: Sequence[_Sum], parties: int) -> Places:
 
 
 def _blocks(basis: dict[int, _Row]) -> list[list[_Row]]:
-    """Rows that have columns in common, directly or through others, together."""
+    """Groups of rows that are connected by common columns."""
     blocks: list[tuple[set[int], list[_Row]]] = []
     for row in basis.values():
         apart, columns, rows = [], set(row), [row]
@@ -158,8 +158,7 @@ def _blocks(basis: dict[int, _Row]) -> list[list[_Row]]:
 def _smallest(rows: Sequence[_Row], members: Sequence[Places]) -> list[int]:
     """The labels of the smallest set whose sum these reduced rows give.
 
-    Its pivots are in it or not, and each is in one row alone: there is one combination for every
-    choice of pivots.
+    Every pivot is in one row alone, so each choice of pivots determines one combination.
     """
     best: list[int] = []
     fewest = sum(map(len, members)) + 1
@@ -178,7 +177,7 @@ def _smallest(rows: Sequence[_Row], members: Sequence[Places]) -> list[int]:
 def _related(
     basis: dict[int, _Row], members: Sequence[Places], named: set[int]
 ) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
-    """Pairs of single parties that are the same, or opposite, up to what follows."""
+    """Pairs of single parties with equal or opposite values, up to known sums."""
     groups: dict[frozenset[tuple[int, Coefficient]], list[int]] = {}
     for label in sorted(named):
         if len(members[label]) != 1:

@@ -52,7 +52,7 @@ class Choice(NamedTuple):
 
 
 def _damage(space: RowSpace) -> tuple[float, int]:
-    """The size of the smallest set, and how many are exposed, negated: less is worse for them."""
+    """Size of the smallest set, and the number of exposed parties, negated: less is worse."""
     sizes = [len(places) for places in (*space.determined, *space.mixed)]
     if space.opposite:
         sizes.append(2)
@@ -63,10 +63,10 @@ class _Search:
     """Task that all searches share.
 
     Args:
-        records: as the aggregator sees them.
-        threshold: how many shares give a secret.
-        parties: how many the roster has.
-        size: how many to choose.
+        records: the records as the aggregator sees them.
+        threshold: the number of shares that give a secret.
+        parties: the number of parties of the roster.
+        size: the number of parties to choose.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class _Search:
         return row_space(sets, self.parties)
 
     def filled(self, places: Sequence[int]) -> tuple[int, ...]:
-        """Fill up to as many as asked for: the rest does not matter, and comes in roster order."""
+        """Fill up the choice to the size asked for, in roster order."""
         chosen = dict.fromkeys(places)
         spared = {int(p[0]) for p in self.space(places).determined if len(p) == 1}
         everybody = range(self.parties)
@@ -140,7 +140,7 @@ def _try_all(task: _Search, tried: int) -> Choice:
 
 
 def _exposing(task: _Search) -> Choice | None:
-    """Expose a party, and with whoever is left over as many more as come cheaply."""
+    """Choose to expose a party, and as many more as the rest of the choice allows."""
     words = ""
     chosen: list[int] = []
     sieges = [_Siege(record, task) for record in task.records]
@@ -169,7 +169,7 @@ def _exposing(task: _Search) -> Choice | None:
 
 
 class _Siege:
-    """Cost of exposing each party of a sum, as more and more others are chosen."""
+    """Cost of exposing each party of a sum, as parties are chosen."""
 
     def __init__(self, record: SumRecord, task: _Search) -> None:
         known = task.known(record, task.nobody)
@@ -186,7 +186,7 @@ class _Siege:
         self._chosen = task.nobody.copy()
 
     def take(self, places: Sequence[int]) -> None:
-        """Count these among the chosen."""
+        """Add parties to the choice."""
         record = self._record
         for place in places:
             self._chosen[place] = True
@@ -197,7 +197,7 @@ class _Siege:
             self._holders_left[hood] -= self._holders[hood, back]
 
     def cheapest(self, left: int) -> tuple[list[int], str] | None:
-        """Smallest choice that exposes one more party, and how; None if it is too large."""
+        """Smallest choice that exposes one more party, with the way; None if it is too large."""
         never = self._record.parties
         shares = np.where(self._holders_left >= self._missing, self._missing, never)
         ways = (
@@ -223,7 +223,7 @@ class _Siege:
 
 
 def _cutting(task: _Search) -> Choice | None:
-    """Cut the graph of a single sum in which nobody can be exposed; None if it is irregular."""
+    """Choose to cut the graph of a single sum in which nobody can be exposed; None if irregular."""
     (record,) = task.records
     known = task.known(record, task.nobody)
     alive = known.seen
@@ -267,7 +267,7 @@ def _cutting(task: _Search) -> Choice | None:
 
 
 def _no_key_opens(task: _Search, record: SumRecord, known: Known) -> bool:
-    """Check whether so few parties cannot put together the key to anybody's seeds."""
+    """Check whether a choice is too small to combine the key to anybody's seeds."""
     if record.profile == "literal":
         return True
     missing = task.threshold - known.key_shares.sum(axis=1)
@@ -275,7 +275,7 @@ def _no_key_opens(task: _Search, record: SumRecord, known: Known) -> bool:
 
 
 def _circle(record: SumRecord) -> Places | None:
-    """The order in which neighbours stand, or None if the record has another graph."""
+    """The order of neighbours on the circle; None if the record has another graph."""
     n, k = record.hoods.shape
     there = record.hoods[:, 0] != NOBODY
     if k % 2 or k >= n - 1 or not there.any():
@@ -310,15 +310,15 @@ def _within(places: Places, h: int, n: int) -> int:
 
 
 def _two_runs(present: Flags, h: int, size: int) -> Places | None:
-    """The ranks to choose so that two runs of h places are gone and enclose the fewest.
+    """Ranks of two runs of h places that enclose the fewest others.
 
     Args:
-        present: (n,) by rank, who is still there.
+        present: (n,) by rank, the parties still there.
         h: the length of a run.
-        size: how many may be chosen.
+        size: the number of parties to choose.
 
     Returns:
-        Those in both runs, and as many of those enclosed as are left to choose, but one; None if
+        Those in both runs, and as many of the enclosed ones as are left to choose, but one; None if
         no two runs do.
     """
     n = len(present)
@@ -354,7 +354,7 @@ def _two_runs(present: Flags, h: int, size: int) -> Places | None:
 
 
 def _shrinking(task: _Search) -> Choice:
-    """Choose for want of a better way: be in the smallest set whose sum follows."""
+    """Choose as a last resort: join the smallest set with a known sum."""
     space = task.space(())
     sets = [p for p in (*space.determined, *space.mixed) if len(p) > task.size]
     candidates = [tuple(min(sets, key=len)[: task.size].tolist())] if sets else []

@@ -82,7 +82,7 @@ class _UnderWay(NamedTuple):
     """A message under way.
 
     Args:
-        row: what an instruction says, if something else is noted.
+        row: the row of an instruction, if it is to be noted.
     """
 
     record: SumRecord
@@ -267,7 +267,7 @@ class SumReader:
         return self.records[index] if index < len(self.records) else None
 
     def _most_sums(self, neighbours: int) -> int:
-        """Maximum number of sums: a party can join, and so begin the next one, without end."""
+        """Maximum number of sums, as a party could join, and so begin sums, without end."""
         return max(1, MASKS // max(1, len(self._places) * neighbours))
 
     def _note(
@@ -303,7 +303,7 @@ class SumReader:
     def _note_instruction(
         self, record: SumRecord, message: Message, envelope: Envelope, place: int, number: int
     ) -> None:
-        """Note what a party is told, unless something is noted already."""
+        """Note an instruction to a party, unless it has one already."""
         kind, row = type(message), self._noted_row(record, message, place)
         if row is None:
             return
@@ -323,7 +323,7 @@ class SumReader:
             )
 
     def _noted_row(self, record: SumRecord, message: Message, place: int) -> _Row | None:
-        """Row of an instruction, as it is noted; None if it does not fit the sum."""
+        """Row of an instruction; None if it does not fit the sum."""
         match message:
             case Graph() if len(message.names) == record.neighbours:
                 named = [self._places.get(PartyId(name), NOBODY) for name in message.names]
@@ -376,7 +376,7 @@ class SumReader:
             record.recounted.append(counted)
 
     def _opened(self, first: int, told: Flags) -> None:
-        """Note of whom one secret is on record, from a place on, in every sum that it may open."""
+        """Note which parties, from a place on, have a secret on record in sums that it may open."""
         for record in self.records:
             rows = record.opened[max(0, first) :][: len(told)]
             rows |= told[: len(rows)]
@@ -396,7 +396,7 @@ def _put(record: SumRecord, kind: type[Message], place: int, row: _Row) -> None:
 def _survivors_among(
     hood: NDArray[np.int32], message: Survivors, *, parties: int
 ) -> NDArray[np.bool_]:
-    """Neighbours that have uploaded, as a party was told; none if the bitmap is malformed."""
+    """Neighbours that have uploaded by a message to a party; none if its bitmap is malformed."""
     try:
         among: NDArray[np.bool_] = survivors_among(message.uploaded, parties=parties)[hood]
     except RemoteProtocolError:

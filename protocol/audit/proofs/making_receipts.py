@@ -141,7 +141,7 @@ def prove_each(
 def _checked(
     verification: Verification, party: PartyId, checkpoint: SignedCheckpoint | None
 ) -> SignedCheckpoint:
-    """The checkpoint to go by; refuses a record that proves nothing."""
+    """The checkpoint for the receipts; refuses a record that proves nothing."""
     if verification.unopened is not None:
         raise NotCountedError(party, f"the record could not be read: {verification.unopened}")
     if verification.extends is False:
@@ -155,7 +155,7 @@ def _checked(
 
 
 class _Reading:
-    """Collects, in one pass over the entries, what receipts of some parties show."""
+    """Collects the receipts of some parties in one pass over the entries."""
 
     def __init__(
         self,
@@ -195,7 +195,7 @@ class _Reading:
             self._hearing.add(step)
 
     def receipts(self, terms: bytes) -> Iterator[Proved]:
-        """The receipt of each party, or why it has none.
+        """The receipt of each party, or the reason why it has none.
 
         Args:
             terms: the hash of the session's.
@@ -208,7 +208,7 @@ class _Reading:
 
 
 class _Words:
-    """Entries on record of one party, as indices and contents."""
+    """Entries of one party on record, as indices and contents."""
 
     def __init__(
         self, charter: Charter, logged: Logged, hearing: Hearing, party: PartyId, size: int
@@ -235,12 +235,12 @@ class _Words:
         self.departed: str | None = None
 
     def tell(self, envelope: Envelope, encoded: bytes) -> None:
-        """Note what was sent to the party."""
+        """Note an envelope to the party."""
         place = self._charter.roster.position[envelope.sender]
         self._told[place, envelope.seq] = leaf_hash(encoded)
 
     def deliver(self, seq: int) -> None:
-        """Note that what the party has sent was handed over."""
+        """Note that an envelope of the party was delivered."""
         report = self._sent.pop(seq, None)
         # Of one kind and round a machine counts the first that comes.
         if report is not None:
@@ -249,7 +249,7 @@ class _Words:
     def take(
         self, envelope: Envelope, message: Message | None, encoded: bytes, at: tuple[int, bytes]
     ) -> None:
-        """Note what the party has said."""
+        """Note an envelope of the party."""
         if isinstance(message, Head):
             heard = merkle_root(
                 heard_leaf(w.said, w.kind, w.round, [(*slot, self._told[slot]) for slot in w.heard])
@@ -331,7 +331,7 @@ class _Words:
         )
 
     def _path(self, seq: int) -> tuple[bytes, ...]:
-        """The path of an envelope in the tree that the party's head signs, if there is one."""
+        """The path of an envelope in the tree of the party's head; empty without a head."""
         return () if self._head is None else joint_path(self._levels, [seq])
 
     @functools.cached_property
@@ -339,7 +339,7 @@ class _Words:
         return tree_levels(self._said)
 
     def _early(self, topic: Topic, leaf: int) -> EarlierCheckpoint | None:
-        """A checkpoint with the closing that left out a report, and without the report."""
+        """A checkpoint with the closing that left out a report, but without the report."""
         if topic not in self._missed or leaf >= self._size:
             return None
         closing, _ = self._missed[topic]

@@ -125,7 +125,7 @@ def adjust_records(
 
 
 class _Margin(NamedTuple):
-    """A target on the cells that some record is in: a sweep costs what the records cost.
+    """A target on the cells with a record, so that a sweep costs only as much as the records.
 
     Attributes:
         places: the cell of every record, shape (records,).
@@ -294,7 +294,7 @@ class AdjustedEstimate(Estimate):
 
 
 def _raked(proportions: Floats, names: Sequence[str], known: Sequence[Margin]) -> Floats:
-    """A table that has the known distributions of its attributes, as near as raking gets."""
+    """A table raked to the known distributions of its attributes."""
     targets = []
     for margin in known:
         common = [name for name in names if name in margin.names]

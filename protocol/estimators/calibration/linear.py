@@ -146,7 +146,7 @@ class LinearCalibration(Residual):
         return values, self._left(raw, together, names)
 
     def _left(self, raw: Sums, together: Floats, names: Sequence[str]) -> Floats:
-        """The variances that are left of those of some sums about the population."""
+        """Rest of the variances of some sums about the population."""
         if any(set(names) <= set(margin.names) for margin in self.known):
             return np.zeros(raw.variances.shape)
         if not (self.clear and self.before.together(names)):

@@ -264,7 +264,7 @@ class VaryingTable(Varying):
         return cells @ self._covariance @ np.concatenate(others).T
 
     def _spread(self, names: Sequence[str], weights: Floats) -> Floats:
-        """Weights of a table's cells as those of the whole table's, in row-major order."""
+        """Weights of a table's cells as weights of the whole table, in row-major order."""
         shape = self.source.survey.sizes_of(self.names)
         rows = [np.broadcast_to(along(one, names, self.names), shape) for one in weights]
         return np.stack(rows).reshape(len(weights), -1)

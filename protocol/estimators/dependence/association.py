@@ -297,7 +297,7 @@ def _reported(
 
 
 def _margins(table: Floats, axes: tuple[int, ...]) -> list[Floats]:
-    """The margin of every attribute, with axes of length 1 in place of the others."""
+    """The margin of every attribute, with axes of length 1 for the others."""
     return [table.sum(axis=tuple(a for a in axes if a != axis), keepdims=True) for axis in axes]
 
 
@@ -306,7 +306,7 @@ def _product(margins: Sequence[Floats]) -> Floats:
 
 
 def _pearson(observed: Floats, expected: Floats) -> Floats:
-    """Every cell's term; nothing where nothing is expected, as in empty rows and columns."""
+    """Terms of the statistic, 0 for cells with nothing expected, as in empty rows and columns."""
     squares = (observed - expected) ** 2
     return np.divide(squares, expected, out=np.zeros_like(squares), where=expected > 0)
 
@@ -314,7 +314,7 @@ def _pearson(observed: Floats, expected: Floats) -> Floats:
 def _null_margins(
     observed: Floats, n: Floats, faked: Floats, keep: float, axes: tuple[int, ...]
 ) -> tuple[list[Floats], list[NDArray[np.bool_]]]:
-    """The estimated law of every attribute, and which of its categories a report can have."""
+    """The estimated law of every attribute, and the categories that a report can have."""
     estimated, possible = [], []
     for axis, seen, fake in zip(axes, _margins(observed, axes), _margins(faked, axes), strict=True):
         can = (seen > 0) | (fake > 0)
@@ -335,7 +335,7 @@ def _explained(
     possible: Sequence[NDArray[np.bool_]],
     axes: tuple[int, ...],
 ) -> Floats:
-    """Part of the weighted squares of the residual that the best tangent explains.
+    """Part of the weighted squares of the residual explained by the best tangent.
 
     The tangents are ``sum_i x_i * prod_{j != i} margin_j`` with each x_i of total 0. The normal
     equations ``G x = g`` with these constraints (Lagrange) have a unique solution; the x of an

@@ -262,7 +262,7 @@ def _excess_of_table(table: Table) -> Excess:
 
 
 def _weights(margin: Floats, variance: Floats) -> Floats:
-    """Weights in place of the inverse shares of categories: less for an uncertain category."""
+    """Damped inverse shares of categories: less for an uncertain category."""
     shares = np.maximum(margin, 0.0)
     whole = shares**2 + _DAMPING * np.maximum(variance, 0.0)
     return np.divide(shares, whole, out=np.zeros_like(shares), where=whole > 0)
@@ -320,7 +320,7 @@ def _ordered(
     pairs: Mapping[frozenset[str], Pair],
     clusters: Sequence[tuple[str, ...]],
 ) -> tuple[str, ...]:
-    """Cluster by cluster; where all are alone, in the survey's order."""
+    """Attributes cluster by cluster; in the survey's order if no cluster has two."""
     cluster_of = {name: cluster for cluster in clusters for name in cluster}
     found: dict[str, None] = {}
     for name in names:

@@ -212,7 +212,7 @@ class QuadraticLaw:
         return found
 
     def _below(self, estimate: Floats, t: Floats) -> Floats:
-        """The probability of at most such an estimate, given t."""
+        """The probability of at most this estimate, given t."""
         # Imported here: it takes longer than all of this package.
         from scipy.special import chndtr
 
@@ -232,7 +232,7 @@ class QuadraticLaw:
         return np.where(second > 0, found, np.where(np.isnan(second), np.nan, estimate >= t))
 
     def _with_tail(self, estimate: Floats, below: float) -> Floats:
-        """The t that leave this probability at or below such an estimate; falls as t rises."""
+        """The t that gives this probability of at most the estimate; it falls as t rises."""
         low, high = np.zeros(estimate.shape), np.array(np.broadcast_to(self.most, estimate.shape))
         nothing = self._below(estimate, low) <= below
         everything = self._below(estimate, high) >= below

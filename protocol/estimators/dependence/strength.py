@@ -26,10 +26,10 @@ known: half of it where the share is two standard errors."""
 
 
 class _Weights(NamedTuple):
-    """Weights in place of the inverse share of each category of an attribute.
+    """Damped inverse shares of the categories of an attribute.
 
     Args:
-        values: ``margin / (margin**2 + 4 variance)``, 0 below 0, shape (..., r).
+        values: ``margin / (margin**2 + 4 variance)``, 0 for negative margins, shape (..., r).
         slopes: their derivatives by the margin.
     """
 
@@ -38,12 +38,12 @@ class _Weights(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A part of the covariance of the errors of the excess under independence, of one report.
+    """Part of the covariance of one report's error of the excess, under independence.
 
     The covariance is a sum of Kronecker products of two matrices.
 
     Args:
-        weight: of the part; negative if it is taken off.
+        weight: the weight of the product, maybe negative.
         first, second: the matrices, shapes (..., r_1, r_1) and (..., r_2, r_2).
     """
 
@@ -145,7 +145,7 @@ def _law_of_one(
     *,
     most: float,
 ) -> QuadraticLaw:
-    """The law of the square of one number, which is 0 where its contrast of the excess is."""
+    """The law of the square of a number that is a contrast of the excess."""
     designs = _designs(reports, about)
     variance = _variance(designs, score)
     parts = [
@@ -171,7 +171,7 @@ def _law_of_one(
 
 
 def _designs(reports: PairReports, about: About) -> list[tuple[float, PairReports]]:
-    """The designs whose variances add up, with their signs."""
+    """Designs with variances that add up, each with its sign."""
     if about == "population":
         return [(1.0, reports)]
     return [(1.0, reports), (-1.0, reports.answers)]
@@ -193,7 +193,7 @@ def _weights(reports: PairReports, place: int) -> _Weights:
 def _noise(
     designs: Sequence[tuple[float, PairReports]], first: Floats, second: Floats, weights: Floats
 ) -> tuple[Floats, Floats]:
-    """The means of the weighted squared errors of the excess, by rows and by columns."""
+    """Mean weighted squared errors of the excess, by rows and by columns."""
     rows: Floats = np.zeros(())
     columns: Floats = np.zeros(())
     for sign, design in designs:
@@ -241,7 +241,7 @@ def _null_parts(designs: Sequence[tuple[float, PairReports]]) -> list[_Part]:
 
 
 def _traces(parts: Sequence[_Part], n: int) -> list[Floats]:
-    """The traces of the first four powers of a covariance, of the mean of n reports."""
+    """Traces of the first four powers of the covariance of a mean of n reports."""
     weights = np.array([part.weight for part in parts])
     first = np.stack(np.broadcast_arrays(*(part.first for part in parts)), axis=-3)
     second = np.stack(np.broadcast_arrays(*(part.second for part in parts)), axis=-3)
@@ -283,13 +283,13 @@ def _scaled(matrix: Floats, weights: Floats) -> Floats:
 
 
 def _over(values: Floats, by: Floats) -> Floats:
-    """The quotients, 0 where the divisor is."""
+    """Quotients, with 0 for a divisor of 0."""
     found: Floats = np.divide(values, by, out=np.zeros_like(values), where=by > 0)
     return found
 
 
 def _codes(margin: Floats) -> Floats:
-    """The codes of an attribute less their mean."""
+    """The centred codes of an attribute."""
     codes = np.arange(margin.shape[-1])
     found: Floats = codes - (margin @ codes)[..., None]
     return found

@@ -130,7 +130,7 @@ def _spanning_tree(gains: Sequence[float], m: int) -> list[tuple[int, int]]:
 
 
 def _conditional(joint: Floats) -> Floats:
-    """``P(second | first)``; uniform where the first has no share."""
+    """``P(second | first)``; uniform if the first has no share."""
     margin = joint.sum(axis=1, keepdims=True)
     uniform = np.full_like(joint, 1 / joint.shape[1])
     law: Floats = np.divide(joint, margin, out=uniform, where=margin > 0)
@@ -138,7 +138,7 @@ def _conditional(joint: Floats) -> Floats:
 
 
 def _expected_log(counts: ArrayLike, law: Floats) -> float:
-    """``sum counts ln law`` over the cells that have a count."""
+    """``sum counts ln law`` over the cells with a count."""
     found = np.asarray(counts, np.float64)
     if (law[found > 0] <= 0).any():
         return -np.inf

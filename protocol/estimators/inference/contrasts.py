@@ -199,12 +199,12 @@ def _pair(
 def _quotient(
     one: float, two: float, covariance: tuple[float, float, float], level: float
 ) -> Contrast:
-    """One number over another, from 0 on: those r for which ``one - r two`` is not told from 0.
+    """Interval of a quotient, at least 0: the r for which ``one - r two`` may be 0.
 
     Args:
         one, two: the estimates.
-        covariance: the variance of the first, the covariance and the variance of the second.
-        level: of the interval.
+        covariance: the variance of the first, the covariance, and the variance of the second.
+        level: the level of the interval.
     """
     v, c, w = covariance
     z, error = critical(level), _root(v - 2 * c + w, v + w)
@@ -233,11 +233,11 @@ def _raw(table: Table) -> Floats:
 
 
 def _root(variance: float, parts: float) -> float:
-    """The standard error; unknown where an estimated variance is not positive.
+    """The standard error; unknown if the estimated variance is not positive.
 
     Args:
-        variance: of the contrast.
-        parts: the sum of the variances of what it is made of; 0 if these are exact.
+        variance: the variance of the contrast.
+        parts: the sum of the variances of its parts; 0 if these are exact.
     """
     if parts == 0:
         return 0.0

@@ -256,7 +256,7 @@ class CumulantLaw(ErrorLaw):
 
 
 def _exact(cumulants: Cumulants) -> NDArray[np.bool_]:
-    """Estimates that have no error, whatever the truth is."""
+    """Mask of the estimates without error for every truth."""
     found: NDArray[np.bool_] = (cumulants.variance == 0).all(axis=0)
     return found
 
@@ -332,7 +332,7 @@ def above(errors: Errors) -> Floats:
 
 
 def _quantile(tail: Floats) -> Floats:
-    """The standard normal quantile of a tail, in which it is nearly linear in the truth."""
+    """The standard normal quantile of a tail, which is nearly linear in the truth."""
     from scipy.special import ndtri
 
     found: Floats = ndtri(np.clip(tail, _TINY, 1 - _EDGE))

@@ -41,12 +41,12 @@ class LargestErrors(NamedTuple):
 
 
 class _Squares(NamedTuple):
-    """The mean squares of the scores of each category, given the answer.
+    """Mean squares of the scores of each category, given the answer.
 
     Attributes:
         inside: if the answer is that category, shape (r,).
         outside: the largest if it is another one, shape (r,).
-        mean: averaged over the answers, along an axis of a table of their shares.
+        mean: their average over the answers, along an axis of a table of shares.
     """
 
     inside: Floats
@@ -161,17 +161,17 @@ def _two_valued(inside: Floats, outside: Floats) -> _Squares:
 
 
 def _common(errors: Floats, level: float) -> float:
-    """The least bound beyond which all cells together have no more than the tails allowed."""
+    """The least bound that all cells together exceed with at most the allowed probability."""
     if np.isinf(errors).any():
         return math.inf
     return _least(lambda bound: float(_tails(bound, errors).sum()), float(errors.max()), level)
 
 
 def _at_worst(axes: Sequence[_Squares], power: int, level: float) -> float:
-    """The bound of one report, times which 1/sqrt(n) holds for any shares.
+    """The bound for one report; times 1/sqrt(n) it holds for any shares.
 
-    The sum over the cells v of the tails g_v(t_v) is to be bounded over all shares t that add up
-    to 1. It is at most ``m + sum_v max_t (g_v(t) - m t)`` for any number m.
+    The sum of the tails g_v(t_v) over the cells v must be bounded for all shares t that add up to
+    1. For any number m it is at most ``m + sum_v max_t (g_v(t) - m t)``.
     """
     inside = reduce(np.multiply.outer, [axis.inside for axis in axes]).reshape(-1)
     outside = np.zeros(inside.shape)
@@ -207,7 +207,7 @@ def _steepest(tails: Floats) -> float:
 
 
 def _least(tails: Callable[[float], float], error: float, level: float) -> float:
-    """The least bound whose tails are at most what is left of the level."""
+    """The least bound with tails of at most the rest of the level."""
     low, high = 0.0, error
     while tails(high) > 1 - level:
         high *= 2

@@ -46,7 +46,7 @@ def product_interval(
 def _shared_out(
     products: Sequence[Floats], ends: Sequence[Floats], farther: Callable[[Floats, Floats], Floats]
 ) -> list[Floats]:
-    """The farthest products with one more factor, by how many parts are spent on all of them."""
+    """The farthest products with one more factor, by the number of parts spent so far."""
     return [
         functools.reduce(farther, [products[spent - own] * ends[own] for own in range(spent + 1)])
         for spent in range(len(ends))

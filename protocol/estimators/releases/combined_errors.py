@@ -75,7 +75,7 @@ class Combination:
 
     @property
     def _missing(self) -> float:
-        """Factor of a variance for the error of a sample of the respondents."""
+        """Variance factor for estimating from a sample of the respondents."""
         return 1 / float(self.numbers.min()) - 1 / self.n
 
     def variances(self) -> tuple[Floats, Floats]:
@@ -191,7 +191,7 @@ class Combination:
         return law
 
     def _by_share(self, entries: Floats) -> tuple[Floats, Floats]:
-        """An average over the answers as a constant and a multiple of the share of the cell."""
+        """An average over the answers, as a constant and a multiple of the cell's share."""
         sizes = self.values.shape
         factors = margin_factors(entries_to_coefficients(entries, sizes), sizes)
         constant = np.zeros(sizes)
@@ -326,15 +326,15 @@ class Combination:
         )
 
     def _doubt(self, given: Floats, slope: float, shares: Floats) -> float:
-        """The squared error of the estimated variance of one respondent's scores.
+        """Squared error of the estimated variance of one respondent's scores.
 
-        That variance is a mean over the respondents too, of which the part that is a line in the
-        weight is not counted: the law has it.
+        The variance is a mean over the respondents. The law already has its part that is linear in
+        the weight, which is not counted here.
 
         Args:
-            given: weights less their mean.
-            slope: of the line.
-            shares: of the answers.
+            given: centred weights.
+            slope: the slope of the linear part.
+            shares: the shares of the answers.
         """
         squares = given**2 - slope * given
         parts = zip(self.numbers, self.weights, self.keeps, self.scores, strict=True)
@@ -345,7 +345,7 @@ class Combination:
         return self._sum_variance(squares, shares)[0] + float(np.sum(shares * squares**2)) / self.n
 
     def _sum_third(self, given: Floats, shares: Floats) -> tuple[float, float, float]:
-        """Third moment of one respondent's scores, with weights less their mean.
+        """Third moment of one respondent's scores, by centred weights.
 
         Returns:
             Their third cumulant given the answers, the covariance of their variance with the
@@ -366,7 +366,7 @@ class Combination:
 
 
 def _moved(factors: Sequence[float], center: float) -> Floats:
-    """A polynomial of t less a number as one of t, of degree 2."""
+    """Coefficients of a polynomial of degree 2 after a shift of t."""
     constant, slope, square = factors
     return np.array(
         [constant - slope * center + square * center**2, slope - 2 * square * center, square]

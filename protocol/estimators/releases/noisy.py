@@ -253,7 +253,7 @@ class NoisyTables(Source):
                     raise ValueError(f"the tables disagree on the counts of {name!r}")
 
     def _fitted(self) -> Mapping[tuple[str, ...], Floats]:
-        """The nearest tables that agree, of counts."""
+        """The nearest tables of counts that agree."""
         found: dict[tuple[str, ...], Floats] = {}
         for names, table in self.counts.items():
             # Less the coins' mean, which is the same in all cells, as the error of the total is.
@@ -273,7 +273,7 @@ class NoisyTables(Source):
         return found
 
     def _holder(self, names: Sequence[str]) -> tuple[str, ...]:
-        """The attributes of the first table that holds some together."""
+        """The attributes of the first table with all of these."""
         self.survey.axes(names)
         for known in self.counts:
             if names and set(names) <= set(known):
@@ -290,7 +290,7 @@ class NoisyTables(Source):
         return marginal(self.counts[known], known, names)
 
     def _table(self, names: Sequence[str]) -> Floats:
-        """The fitted counts, of which all tables tell the same."""
+        """The fitted counts, on which all tables agree."""
         known = self._holder(names)
         return marginal(self._tables[known], known, names)
 
@@ -300,11 +300,12 @@ class NoisyTables(Source):
     # The noise
 
     def _told(self, names: Sequence[str]) -> tuple[Floats, Floats]:
-        """Precision with which each table gives the components of one of some attributes.
+        """Precision of the components of a table, in each given table.
 
         Returns:
-            The inverse of its number of cells for those that it has, shape ``(tables, *(2,) * k)``,
-            but 0 for the constant, which is known; and the numbers of cells, shape (tables,).
+            The inverse of its number of cells for components that it has, shape
+            ``(tables, *(2,) * k)``, and 0 for the constant, which is known; and the numbers of cells,
+            shape (tables,).
         """
         cells = np.array([float(table.size) for table in self.counts.values()])
         found = np.zeros((len(cells),) + (2,) * len(names))
@@ -314,10 +315,10 @@ class NoisyTables(Source):
         return found, cells
 
     def _covariances(self, names: Sequence[str]) -> Floats:
-        """The coefficients of the covariance matrix of a table's noise, shape ``(2,) * k``.
+        """Coefficients of the covariance matrix of a table's noise, shape ``(2,) * k``.
 
-        A component that tables of B cells tell has in a table of N cells the variance of a raw cell
-        times ``1 / sum (N / B)`` in every direction, and none has to do with another.
+        Components are independent. In a table of N cells, a component from tables of B cells each
+        has the variance of a raw cell times ``1 / sum (N / B)`` in every direction.
         """
         told = self._told(names)[0].sum(axis=0)
         cells = np.prod(self.survey.sizes_of(names))
@@ -327,11 +328,11 @@ class NoisyTables(Source):
         return found
 
     def _weights(self, names: Sequence[str]) -> tuple[Floats, Floats]:
-        """Weights of the tables in one of some attributes.
+        """Weights of the given tables in a combined one.
 
         Returns:
-            What each raw table counts for, by component, shape ``(tables, *(2,) * k)``; and how
-            many of its cells there are for each of the combined table's, shape (tables,).
+            The weight of each raw table by component, shape ``(tables, *(2,) * k)``; and the number
+            of its cells for each cell of the combined table, shape (tables,).
         """
         told, cells = self._told(names)
         whole = told.sum(axis=0)
@@ -370,7 +371,7 @@ class NoisyTables(Source):
         return self._cumulants(squares, cubes)
 
     def _cumulants(self, squares: float, cubes: float) -> Cumulants:
-        """The noise of a sum of all coins by the sums of the powers of what each counts for."""
+        """The noise of a weighted sum of all coins, by the sums of powers of their weights."""
         chance = self.chance / coins.SIDES
         variance = self.trials * chance * (1 - chance)
         third = variance * (1 - 2 * chance)
@@ -447,7 +448,7 @@ class AddedNoise:
 
 
 def _shared(tables: Mapping[tuple[str, ...], object]) -> list[frozenset[str]]:
-    """The sets of attributes that more than one table has, each with at least one."""
+    """Sets of attributes, each in more than one table."""
     both = {frozenset(one) & frozenset(other) for one, other in combinations(tables, 2)}
     found = (
         combinations(sorted(names), number) for names in both for number in range(1, len(names) + 1)
@@ -463,7 +464,7 @@ def _component(table: Floats) -> Floats:
 
 
 def _counted_as(names: Sequence[str], counts: NDArray[np.int64], n: int) -> Reported:
-    """Counts of which n are of respondents and the others of fakes, as likely in every cell."""
+    """Reports: counts of n respondents and of fakes that are uniform over the cells."""
     keep = n / int(counts.sum())
     kept = FakesMixing(
         places=tuple(range(len(names))),

@@ -137,9 +137,9 @@ class Tallies(Source):
     def _ends(self, cells: NDArray[np.intp]) -> tuple[Floats, Floats]:
         """The least and the largest score of a report for each sum of shares.
 
-        Of a report that counts for many inputs, those of one that counts for one more, or one
-        fewer, than it does on average. 0 where the randomizer does not say what reports count for:
-        then only a variance that is not positive is unknown.
+        A report may count for many inputs. Then it is the score of a report that counts for one
+        more, or one fewer, than on average. 0 if the randomizer has no support: then only a
+        variance that is not positive is unknown.
         """
         number = int(cells.max()) + 1
         if self.randomizer.is_table:
@@ -186,8 +186,7 @@ class Tallies(Source):
     def _change_of_mean(self, weights: Floats) -> float:
         """The most that one report adds to the estimated variance of a mean weight.
 
-        Where reports count for many inputs, of one that counts for one more than it does on
-        average.
+        If reports count for many inputs, for a report that counts for one more than on average.
         """
         if self.randomizer.is_table:
             inverse = self.randomizer.inverse()
@@ -205,7 +204,7 @@ class Tallies(Source):
         return float((scores**2 - squares).max()) / self.n**2
 
     def _law(self, cells: NDArray[np.intp], sizes: tuple[int, ...]) -> ErrorLaw:
-        """Law of the sums over the combinations that each cell stands for."""
+        """Law of the sums of the combinations in each cell."""
         shares = self._shares()
         number = int(cells.max()) + 1
         values = group_sums(cells, shares, number).reshape(sizes)
@@ -235,7 +234,7 @@ class Tallies(Source):
         )
 
     def _sum_scores(self, cells: NDArray[np.intp], number: int) -> Scores:
-        """Scores of reports that count for several combinations of a cell, without their skew."""
+        """Scores of reports that count for several combinations of a cell, without skewness."""
         ones = np.ones(len(cells))
         alike = 1 / group_sums(cells, ones, number)[cells]
         outside = self.randomizer.sum_variances(np.zeros(len(cells)), 1, cells, ones)
@@ -248,7 +247,7 @@ class Tallies(Source):
         )
 
     def _set_law(self, cells: NDArray[np.intp], inside: NDArray[np.bool_]) -> ErrorLaw | None:
-        """The law of a set's share; None where the rest is a single input, which tells it best."""
+        """The law of a set's share; None if the rest is a single input, which gives it best."""
         within = inside.reshape(-1)[cells]
         if within.sum() == 1:
             law = self._law(np.arange(len(within)), (len(within),))
@@ -285,7 +284,7 @@ class Tallies(Source):
         return found + left * multinomial(summing @ shares, self.n) if left else found
 
     def _left(self) -> float:
-        """Part of the variance of a population's sample that the respondents have."""
+        """Part of the sampling variance of a population that the respondents have."""
         return float(left_by_sampling(self.n, self.of or self.n)[0])
 
     def reported(self, names: Sequence[str]) -> tuple[Reported, ...]:
@@ -308,7 +307,7 @@ class Tallies(Source):
         return self.randomizer.shares(self.totals, self.reports)
 
     def _scales(self, shares: Floats) -> Floats:
-        """The size of what the variances of shares are the differences of, which are linear."""
+        """Size of the terms that the variances of linear shares are differences of."""
         least = self.randomizer.variances(np.zeros(len(shares)), self.n)
         most = self.randomizer.variances(np.ones(len(shares)), self.n)
         scales: Floats = np.abs(least) + np.abs(shares) * np.abs(most - least)
@@ -323,7 +322,7 @@ class Tallies(Source):
             return None
 
     def _cells(self, names: Sequence[str]) -> NDArray[np.intp]:
-        """The combination of some attributes that each combination of all of them has."""
+        """The combination of some attributes, for each combination of all of them."""
         sizes = self.survey.sizes_of(names)
         if not names or not set(names) <= set(self.names):
             raise ValueError(

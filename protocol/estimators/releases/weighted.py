@@ -134,8 +134,8 @@ class _Tables:
     """The same table of each stratum.
 
     Args:
-        parts: of the strata in the sum of all weights.
-        cells: of each.
+        parts: the share of each stratum in the sum of all weights.
+        cells: the cells of each.
         n: the number of respondents of each.
     """
 
@@ -189,7 +189,7 @@ class _Tables:
         return replace(alike, cumulants=cumulants)
 
     def _alike(self) -> CumulantLaw | None:
-        """The law if strata have the same shares; None if those of some have no cumulants."""
+        """The law if all strata have the same shares; None if a stratum has no cumulants."""
         laws = [_cumulants(one.law) for one in self.cells]
         known = [law for law in laws if law is not None]
         if len(known) < len(laws):

@@ -121,5 +121,5 @@ class OneBitMean(MeanRandomizer, frozen=True, tag="one-bit"):
         return (stream.words(len(codes)) < ones).astype(np.uint8)
 
     def _ones(self, code: int) -> int:
-        """Number of words that make a 1 of a code."""
+        """Number of words for which a code is reported as 1."""
         return _HALF + self.step * (2 * code - (self.size - 1))

@@ -186,14 +186,14 @@ class PiecewiseMean(MeanRandomizer, frozen=True, tag="piecewise"):
 
     @property
     def _spread(self) -> Fraction:
-        """The variance of the value 0, were it on the grid."""
+        """The variance at the value 0, even if it is not on the grid."""
         a = self.keep
         spread = a * (self.window**2 - 1) + (1 - a) * (self.places**2 - 1)
         return self._unit**2 * spread / 12
 
     @property
     def _unit(self) -> Fraction:
-        """Difference of the scores of two places beside each other."""
+        """Difference of the scores of two neighbouring places."""
         return 2 / (self.keep * self.step * (self.size - 1))
 
     def randomize(self, codes: NDArray[np.unsignedinteger], stream: Stream) -> Array:

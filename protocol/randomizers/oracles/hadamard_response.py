@@ -199,14 +199,14 @@ class HadamardResponse(Randomizer, frozen=True, tag="hadamard"):
         return places.astype(smallest_dtype(self.places))
 
     def _by_row(self, shares: Floats) -> Floats:
-        """The shares of the codes by the rows of the matrix, shape ``(places,)``."""
+        """The shares of the codes in the order of the rows of the matrix, shape ``(places,)``."""
         found = np.zeros(self.places)
         found[1 : self.size + 1] = shares
         return found
 
 
 def _odd(places: Array, rows: int | NDArray[np.uint32]) -> NDArray[np.uint8]:
-    """1 where a place and a row share an odd number of bits, else 0."""
+    """Parity of the number of bits that a place and a row share."""
     shared = places.astype(np.uint32) & np.asarray(rows, np.uint32)
     found: NDArray[np.uint8] = np.bitwise_count(shared) & np.uint8(1)
     return found

@@ -171,10 +171,10 @@ class LocalHashing(Randomizer, frozen=True, tag="hashing"):
         return self._tally_by_reports(reports)
 
     def _tally_by_reports(self, reports: Array) -> NDArray[np.int64]:
-        """The same, every report by itself: what its two halves of a code's digits add up to.
+        """The same tally, report by report, from the sums of the two halves of a code's digits.
 
-        A report counts for x if the sum of the low digits is what value, offset and the sum of the
-        high digits leave.
+        A report counts for x if the sum of the low digits is value less offset less the sum of the
+        high digits.
         """
         g, base, low = self.groups, self.base, self.digits // 2
         cells = base**low, base ** (self.digits - low)
@@ -193,11 +193,11 @@ class LocalHashing(Randomizer, frozen=True, tag="hashing"):
         return totals.reshape(-1)[: self.size]
 
     def _tally_by_digits(self, reports: Array) -> NDArray[np.int64]:
-        """The same, one digit after another: reports that differ in known digits alone are one.
+        """The same tally, digit by digit: reports that differ in settled digits alone are merged.
 
         A report counts for x if ``value - b = a_1 x_1 + ... + a_k x_k`` modulo g. Counts by that
-        difference and the coefficients left, and by the digits of x that are settled, need no more
-        cells than there are functions.
+        difference, the remaining coefficients and the settled digits of x need no more cells than
+        there are functions.
         """
         g, base, digits = self.groups, self.base, self.digits
         values, functions = np.divmod(reports.astype(np.int64), g)[::-1]
@@ -254,7 +254,7 @@ class LocalHashing(Randomizer, frozen=True, tag="hashing"):
 def _sums_of_digits(
     rest: NDArray[np.int64], groups: int, base: int, digits: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rest of some coefficients, (k,), and all sums that the next ones make, (cells, k)."""
+    """Remaining coefficients, (k,), and all sums of the next ones, (cells, k)."""
     sums = np.zeros((1, len(rest)), np.int64)
     for _ in range(digits):
         rest, coefficients = np.divmod(rest, groups)
@@ -273,7 +273,7 @@ def _least_factor(number: int) -> int:
 
 
 def _primes_near(number: int) -> Iterator[int]:
-    """All primes that may be a number of values, the nearest first; of two, the smaller."""
+    """All candidate primes for a number of values, the nearest first; of two, the smaller first."""
     primes = _primes()
     above = bisect_left(primes, number)
     below = above - 1
@@ -298,7 +298,7 @@ def _primes() -> Sequence[int]:
 
 
 def _fits(size: int, groups: int) -> bool:
-    """Check whether there are few enough reports."""
+    """Check whether reports are few enough."""
     digits = _digits(size, _least_factor(groups))
     return groups <= _LARGEST_GROUPS and int(groups ** (digits + 2)) < MAX_REPORTS
 

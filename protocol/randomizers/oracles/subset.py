@@ -158,7 +158,7 @@ class SubsetSelection(Randomizer, frozen=True, tag="subset"):
         return totals
 
     def _wrong(self, reports: Array) -> NDArray[np.int64]:
-        """The sizes of the sets that have not ``chosen`` codes."""
+        """Sizes of the sets with another number of codes than ``chosen``."""
         held = np.bitwise_count(reports).sum(axis=1, dtype=np.int64)
         wrong: NDArray[np.int64] = held[held != self.chosen]
         return wrong
@@ -198,7 +198,7 @@ class SubsetSelection(Randomizer, frozen=True, tag="subset"):
     def _sets(
         self, codes: NDArray[np.intp], held: NDArray[np.bool_], stream: Stream
     ) -> NDArray[np.bool_]:
-        """Sets that hold their own code or not, as told, and a uniform choice of the others."""
+        """Sets with or without their own code, as given, and a uniform choice of other codes."""
         bits = np.empty((len(codes), self.size), np.bool_)
         left = np.arange(len(codes))
         while left.size:

@@ -244,7 +244,7 @@ def respondent_loss(job: Job, stage: Stage) -> Loss:
 
 
 def _differs(event: PrivacyEvent) -> bool:
-    """Check whether what is told is not the same of every respondent."""
+    """Check whether an event is not the same for all respondents."""
     return isinstance(event, OneOf) or (
         isinstance(event, Composed) and any(map(_differs, event.events))
     )

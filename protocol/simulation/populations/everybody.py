@@ -62,7 +62,7 @@ def ask_everybody(
 
 
 class _Lots:
-    """Group of each person, who is in one at most."""
+    """Group of each person, at most one."""
 
     def __init__(self, people: int, stream: Stream) -> None:
         self._people = people
@@ -72,7 +72,7 @@ class _Lots:
         self._asked = 0
 
     def of(self, stage: Stage) -> Rows:
-        """The rows of those whom a stage asks."""
+        """The rows that a stage asks."""
         if stage.group not in self._groups:
             start, self._asked = self._asked, self._asked + stage.people
             if self._asked > self._people:
@@ -89,7 +89,7 @@ class _Lots:
 def _stage_parts(
     variant: Variant, records: Records, stage: Stage, rows: Rows, seed: int, parties: int | None
 ) -> Iterator[Respondents]:
-    """Those whom a stage asks, in parts that stay in a processor's cache."""
+    """The respondents that a stage asks, in parts that stay in a processor's cache."""
     secret = secret_of(seed)
     session = public_nonce(secret)
     # The people of one group answer alike in all of its stages.

@@ -156,7 +156,7 @@ class TableLaw(Population):
 
     @functools.cached_property
     def _guide(self) -> tuple[NDArray[np.unsignedinteger], NDArray[np.bool_]]:
-        """The cell of the words with each first 16 bits, and whether it is not that of all."""
+        """Cell of the lowest word with each first 16 bits, and whether the highest has another."""
         starts = np.arange(1 << _GUIDE_BITS, dtype=np.uint64) << np.uint64(64 - _GUIDE_BITS)
         ends = starts + np.uint64((1 << (64 - _GUIDE_BITS)) - 1)
         low, high = (np.searchsorted(self._bounds, ends_, side="right") for ends_ in (starts, ends))
