@@ -20,10 +20,9 @@ MAX_CELLS = 1 << 16
 
 
 class Cell(NamedTuple):
-    """A combination of categories with its share, and the interval of that.
+    """A combination of categories, with its share and the interval of the raw share.
 
-    The interval is that of the raw share (``Table.interval``): a projection moves none. Its ends
-    are NaN where it is unknown.
+    The ends are NaN where the interval is unknown.
     """
 
     categories: tuple[str, ...]
@@ -33,9 +32,10 @@ class Cell(NamedTuple):
 
 
 class AnnouncedTable(NamedTuple):
-    """An announced table as the published result has it.
+    """An announced table of the published result.
 
-    Without cells the result cannot give it, and ``why`` says why. ``fit`` says where EM stopped.
+    If the result cannot give it, there are no cells and ``why`` is the reason. ``fit`` is the end
+    of EM.
     """
 
     names: tuple[str, ...]
@@ -62,7 +62,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     about: About = "respondents"
 
     def check(self, survey: Survey) -> None:
-        """Make sure that it can be an analysis of this survey.
+        """Check the analysis against a survey.
 
         Raises:
             SurveyError: no table, one without attributes or of unknown ones, one announced twice,
@@ -106,7 +106,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return AnnouncedTable(names, tuple(starmap(Cell, cells)), fit=table.fit)
 
     def not_announced(self, estimate: Estimate) -> tuple[str, ...]:
-        """The attributes that a result tells of by themselves, which was not announced."""
+        """Attributes that a result shows by themselves, without an announced table."""
         means = estimate.attribute_means()
         if means:
             return tuple(means)

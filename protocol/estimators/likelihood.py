@@ -50,13 +50,13 @@ class Reported(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """End of EM: where it stopped.
+    """End of EM.
 
     Args:
         log_likelihood: of the reports, in nats, but for a constant; with the logarithm of the prior
             if there is one.
-        gap: what it may at most lack of its largest value. It is concave, so the largest slope
-            towards a single category, less the slope towards the shares themselves, bounds it
+        gap: how far it may be below its maximum at most. It is concave, so the largest slope
+            towards a single category, less the slope towards the shares themselves, bounds that
             (Lindsay 1983).
         steps: how often the likelihood and a step of EM were computed.
         converged: whether the gap is as small as was asked for.
@@ -84,19 +84,19 @@ def likeliest(
     likelihood, which has its maximum at the truth too but does not say how sharp it is. EM begins
     with equal shares.
 
-    **What it is not.** The shares are biased: none is negative, so what is rare comes out too large
-    on average and what is common too small; at a low keep probability many cells come out as 0.
-    Tables that overlap are fitted by themselves and need not agree. There are no standard errors.
+    The shares are biased: none is negative, so rare cells come out too large on average and common
+    ones too small. At a low keep probability many cells come out as 0. Tables that overlap are
+    fitted separately and need not agree. There are no standard errors.
 
     Args:
         reported: at least one, with at least one report in all; their attributes are in ``asked``
             or in ``extra``.
         asked: the attributes of the table, and how many categories each has.
-        extra: further ones that were randomized together with these; they are summed over at the
-            end.
+        extra: further attributes that were randomized together with these; they are summed over at
+            the end.
         prior: the parameter of a Dirichlet distribution of the shares, the same for every cell of
-            the table, at least 1. At 1 it is uniform, and the likelihood alone counts; above, it
-            counts like ``prior - 1`` further respondents in each cell, with known answers.
+            the table, at least 1. At 1 it is uniform. Above, it counts like ``prior - 1`` further
+            respondents in each cell, with known answers.
         gap: where to stop, in nats, at least 0.
         at_most: the most steps, at least 1.
 
@@ -117,7 +117,7 @@ def likeliest(
         raise ValueError(f"EM over {cells:,} cells: expected at most {MAX_CELLS:,}")
     added = (prior - 1) * math.prod(asked.values()) / cells
     problem = _Problem([_Term(one, sizes) for one in reported], tuple(sizes.values()), added)
-    shares, fit = _climbed(problem, gap=gap, at_most=at_most)
+    shares, fit = _maximized(problem, gap=gap, at_most=at_most)
     summed = tuple(range(len(asked), len(sizes)))
     return np.ascontiguousarray(shares.sum(axis=summed)), fit
 
@@ -198,7 +198,7 @@ class _Problem:
         return _Step(shares, value, gap, attributed / attributed.sum())
 
 
-def _climbed(problem: _Problem, *, gap: float, at_most: int) -> tuple[Floats, Fit]:
+def _maximized(problem: _Problem, *, gap: float, at_most: int) -> tuple[Floats, Fit]:
     """Maximize by pairs of EM steps, each with an extrapolation, until the gap is small."""
 
     def ends(step: _Step) -> bool:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class Source(Answers):
     """Unbiased estimates of shares, linear in what was counted, with errors in closed form.
 
-    It is what a ``LinearEstimate`` is made from: the counts of a protocol, or another estimate
-    that is changed linearly.
+    A ``LinearEstimate`` is made from the counts of a protocol, or from a linear change of another
+    estimate.
     """
 
     __slots__ = ()
@@ -81,11 +81,11 @@ class LinearEstimate(Estimate, Generic[S]):
     def marginals(self, projection: Projection = "none") -> dict[str, Table]:
         """The table of every attribute by itself, in the survey's order."""
         found = self.source.marginals()
-        return {name: self._made((name,), cells, projection) for name, cells in found.items()}
+        return {name: self._table((name,), cells, projection) for name, cells in found.items()}
 
     def pairs(self, projection: Projection = "none") -> list[Table]:
         """The table of every pair of attributes that the source has together."""
-        return [self._made(pair, cells, projection) for pair, cells in self.source.pairs().items()]
+        return [self._table(pair, cells, projection) for pair, cells in self.source.pairs().items()]
 
     def independence(self, first: str, second: str) -> TestResult:
         found = self.source.independence(first, second)

@@ -115,7 +115,7 @@ class Overlaps:
         return float(max(spreads, default=0.0))
 
     def agreeing(self, values: Floats) -> Floats:
-        """The nearest tables of total 1 that agree, signed.
+        """The nearest signed tables of total 1 that agree.
 
         A marginal changes at least if the change is spread evenly over the cells that add up to it.
         Once the marginals of fewer attributes agree, such a change leaves them as they are, for it
@@ -143,8 +143,7 @@ class Overlaps:
         is mixed in until no entry is negative; so the tables agree up to rounding, however early
         the iterations stop.
 
-        From any non-negative tables of total 1 that agree, so from the truth, the result is in this
-        norm not farther than the tables as they were.
+        In this norm the result is no farther from the truth than the given tables.
         """
         multipliers = ahead = np.zeros(len(self.values))
         pace = 1.0

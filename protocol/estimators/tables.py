@@ -30,13 +30,13 @@ FIGURES = ("value", "standard_error", "low", "high")
 
 
 FEWEST = 2
-"""The fewest reports that tell an error: a smaller variance than they make is unknown."""
+"""The fewest reports for an error: a variance smaller than theirs is unknown."""
 
 
 def standard_errors(
     variances: NDArray[np.float64], scale: NDArray[np.float64], each: ArrayLike
 ) -> NDArray[np.float64]:
-    """The roots of estimated variances, NaN where too few reports tell of them.
+    """The roots of estimated variances, NaN where there are too few reports.
 
     The variance of a rare cell is estimated from the reports that count for it. Where none came in,
     the estimate is that of an empty cell, many times smaller than that of a cell with one expected
@@ -46,7 +46,7 @@ def standard_errors(
 
     Args:
         variances: as estimated.
-        scale: the size of what they are the differences of, of the same shape.
+        scale: the size of the terms that they are differences of, of the same shape.
         each: by how much one report can change them (``change_by_one``), spread over that shape.
     """
     least = np.maximum(_ROUNDING * scale, (FEWEST - _SLACK) * np.asarray(each))
@@ -104,7 +104,7 @@ class Estimated:
         standard_error: from randomization alone.
         law: of its error. By default a normal one with this standard error, about the respondents
             alone, of a number that may be anything.
-        span: how far apart two truths can be; infinite where the number may be anything.
+        span: the width of the range of the truth; infinite where the number may be anything.
     """
 
     value: float
@@ -294,8 +294,7 @@ class Table:
         Returns:
             For each attribute the categories, of texts. Then ``value``, ``standard_error``, and
             ``low`` and ``high``, the ends of the interval, of numbers: NaN where an error or an
-            interval is unknown. All have shape (cells,); errors and intervals are about whom is
-            said.
+            interval is unknown. All have shape (cells,); errors and intervals are about ``about``.
 
         Raises:
             ValueError: an attribute has the name of one of these columns, or as ``interval``.

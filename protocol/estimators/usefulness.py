@@ -21,7 +21,7 @@ from protocol.estimators.tables import Estimated, Table
 from protocol.randomizers.exact import Floats
 
 Usefulness: TypeAlias = Literal["good", "fair", "poor", "none", "unknown"]
-"""Usefulness of estimates; ``unknown`` where no formula or too few reports tell their error."""
+"""Usefulness of estimates; ``unknown`` without a formula for the error, or with too few reports."""
 
 ORDER: tuple[Usefulness, ...] = ("good", "fair", "poor", "unknown", "none")
 """The best first."""
@@ -59,7 +59,7 @@ SCALE_SAYS = (
 MEANS_SAY = (
     "The margin of a mean or a count is a part of its range: good up to 3 %, fair up to 10 %."
 )
-"""The same for numbers, which are judged as a share of two would be."""
+"""The same for numbers, which are judged as one of two shares."""
 
 Subject: TypeAlias = Literal["shares", "mean", "count"]
 """The shares of a table, the mean of an attribute's values, or the count of a set of answers."""
@@ -108,7 +108,7 @@ def least_exact(of: Iterable[MarginOfError]) -> MarginOfError:
 
 
 def even_guess(cells: int) -> float:
-    """The margin of error of who asks nobody and takes all shares to be equal.
+    """The margin of error of the guess that all shares are equal, without any answers.
 
     All shares are within it with probability ``LEVEL`` if every table is as likely as any other: a
     share is then above ``t`` with probability ``(1 - t)**(cells - 1)``.
@@ -128,7 +128,7 @@ def level_of_each(cells: int) -> float:
 def margin_of_error(table: Table, about: About = "respondents") -> MarginOfError:
     """The margin of error of a table's values, projected or not.
 
-    Of values that the result does not say it is infinite, and NaN where only the error is unknown.
+    It is infinite for unknown values, and NaN where only the error is unknown.
 
     Args:
         table: of shares.
@@ -153,9 +153,10 @@ def margin_of_number(
     """
     if math.isnan(found.value):
         return MarginOfError(names, 2, math.inf, of)
-    off = _farthest(np.asarray(found.value), found.interval(about=about))
-    known = math.isfinite(found.span)
-    return MarginOfError(names, 2, off and (off / found.span if known else math.nan), of)
+    margin = _farthest(np.asarray(found.value), found.interval(about=about))
+    if margin:
+        margin = margin / found.span if math.isfinite(found.span) else math.nan
+    return MarginOfError(names, 2, margin, of)
 
 
 def margins_of_error(
@@ -164,7 +165,7 @@ def margins_of_error(
     projection: Projection = "none",
     tables: Iterable[Sequence[str]] = (),
 ) -> tuple[MarginOfError, ...]:
-    """The margins of error of every attribute, then of some tables, as far as there are such.
+    """The margins of error of every attribute, then of some tables, where the result has them.
 
     An attribute has shares, a mean, or both: the share of those who hold a key and the mean of its
     values, whose range is from -1 to 1.
