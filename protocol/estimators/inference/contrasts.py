@@ -1,11 +1,11 @@
-"""Contrasts of the cells of one table, and tests of what a share may be.
+"""Contrasts of the cells of one table, and tests of hypotheses about a share.
 
-Cells of one table are estimated from the same reports, so their errors are correlated: a contrast
-takes the covariance of the whole table, which holds the noise of randomization, and about a
-population that of sampling. Errors are normal here, with the variance at the estimate and what one
-report more would add to it for each number compared: from a few reports a variance is itself badly
-estimated (Bonett and Price, Adjusted Wald Confidence Interval for a Difference of Binomial
-Proportions Based on Paired Data, Journal of Educational and Behavioral Statistics 37, 2012).
+Cells of one table are estimated from the same reports, so their errors are correlated. A contrast
+takes the covariance of the whole table: the noise of randomization, and about a population that of
+sampling. Errors are taken to be normal. Their variance is that of the estimate, plus that of one
+report more for each number compared, as few reports estimate a variance badly (Bonett and Price,
+Adjusted Wald Confidence Interval for a Difference of Binomial Proportions Based on Paired Data,
+Journal of Educational and Behavioral Statistics 37, 2012).
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ def odds_ratio(
     and d. It is the ratio of two products, and its interval is that of ``ratio``, with their
     covariance, which holds the table's whole covariance and terms of second order. So it holds also
     where a share cannot be distinguished from 0. The estimate is unknown unless all four shares are
-    positive, and the interval where that of one of them is from 0 to 1; all is unknown where the
-    variances of some of them, but not of all, are estimated as 0.
+    positive, and the interval where that of one of them is from 0 to 1. All is unknown where the
+    variances of some shares, but not of all, are estimated as 0.
 
     Args:
         table: raw, of two attributes.
@@ -135,7 +135,7 @@ def odds_ratio(
     own = covariance.diagonal()
     if (own > 0).any() and not (own > 0).all():
         return Contrast(math.nan, math.nan, math.nan, math.nan)
-    # The products' slopes, and how much their covariance is more than by these.
+    # The products' slopes, and the second-order terms of their covariance.
     slopes = np.array([[shares[1], shares[0], 0, 0], [0, 0, shares[3], shares[2]]])
     found = slopes @ covariance @ slopes.T
     found[0, 0] += covariance[0, 0] * covariance[1, 1] + covariance[0, 1] ** 2

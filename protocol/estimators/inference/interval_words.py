@@ -1,4 +1,4 @@
-"""Intervals in words: an interval, and what a reader has to know of several."""
+"""Intervals in words, and sentences for their reader."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def sentences(
 
 
 def bracketed(found: Shown, figure: Callable[[float], str], unit: str = "") -> str:
-    """An interval: its ends in brackets, or that they are unknown, or that it has no width."""
+    """The ends of an interval in brackets, or a word if they are unknown or equal."""
     if math.isnan(found.low) or math.isnan(found.high):
         return UNKNOWN
     return EXACT if found.exact else f"[{figure(found.low)}, {figure(found.high)}]{unit}"

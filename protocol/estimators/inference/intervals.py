@@ -1,4 +1,4 @@
-"""Values of reports: which intervals they show, and figures beside the ends of theirs."""
+"""Intervals to show: their level and subject, and figures with the ends of their intervals."""
 
 from __future__ import annotations
 

@@ -88,8 +88,8 @@ def largest_errors(
 
     Errors are taken for normal. The bound is the least one beyond which the tails of all cells
     together are at most ``1 - level``: ``sum_v 2 Phi(-bound / error_v) <= 1 - level``. It is
-    never more than Expression (5) gives with the same variances, whose B shares ``1 - level`` out
-    among the cells equally, also to those whose errors are small.
+    never more than that of Expression (5) with the same variances, which shares ``1 - level`` out
+    equally among the cells, even those with small errors.
 
     Where the shares are not known it holds whatever they are (Thompson, Sample Size for Estimating
     Multinomial Proportions, The American Statistician 41, 1987): the worst of them is found by
@@ -134,7 +134,7 @@ def _squares(randomizer: Randomizer, *, alone: bool) -> _Squares:
     except UnsupportedEventError:
         if not alone:
             raise
-        # Reports count for several categories: of each only how likely a report counts matters.
+        # Reports count for several categories; for each only the probability to count matters.
         variances = [randomizer.variances(np.full(randomizer.size, t), 1) for t in (0.0, 1.0)]
         return _two_valued(variances[1] + 1, variances[0])
     if not isinstance(unmixing, MatrixUnmixing):
@@ -193,7 +193,8 @@ def _at_worst(axes: Sequence[_Squares], power: int, level: float) -> float:
             return multiplier + float((cells * (each - multiplier * _SHARES).max(axis=1)).sum())
 
         # It is convex in the multiplier.
-        low, high = 0.0, _steepest(each) + _TINY
+        steepest = float(np.abs(np.diff(each) / np.diff(_SHARES)).max())
+        low, high = 0.0, steepest + _TINY
         for _ in range(_HALVINGS):
             one, other = low + (high - low) / 3, high - (high - low) / 3
             low, high = (low, other) if dual(one) < dual(other) else (one, high)
@@ -202,12 +203,8 @@ def _at_worst(axes: Sequence[_Squares], power: int, level: float) -> float:
     return _least(tails, float(errors.max()), level)
 
 
-def _steepest(tails: Floats) -> float:
-    return float(np.abs(np.diff(tails) / np.diff(_SHARES)).max())
-
-
 def _least(tails: Callable[[float], float], error: float, level: float) -> float:
-    """The least bound with tails of at most the rest of the level."""
+    """The least bound with tails of at most ``1 - level``."""
     low, high = 0.0, error
     while tails(high) > 1 - level:
         high *= 2

@@ -39,12 +39,11 @@ def html_table(
     """
     first = list(islice(rows, ROWS))
     head = "".join(f"<th>{html.escape(name)}</th>" for name in (*heads, "value", USUAL.name))
-    body = "".join(
-        "<tr>"
-        + "".join(f"<td>{html.escape(text)}</td>" for text in texts)
-        + f"<td>{figure.format(found.value)}</td><td>{bracketed(found, figure.format)}</td></tr>"
-        for texts, found in first
-    )
+    body = ""
+    for texts, found in first:
+        cells = [html.escape(text) for text in texts]
+        cells += [figure.format(found.value), bracketed(found, figure.format)]
+        body += "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
     more = f"<p>and {total - len(first):,} more rows</p>" if total > len(first) else ""
     said = html.escape(" ".join(sentences(USUAL, [found for _, found in first], projection, fits)))
     return (

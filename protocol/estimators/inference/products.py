@@ -22,8 +22,8 @@ def product_interval(
     Truths that are z_g standard errors from the estimates, each by its own law, are not
     contradicted where the sum of ``z_g**2`` is at most the square of the critical value. The
     smallest and the largest of their products are found with that square shared out in eighths.
-    Where an estimate has few reports its truths reach farther to one side, and so do the products,
-    which the first-order error of a product does not show.
+    With few reports the interval is longer on one side, which the first-order error of a product
+    does not show.
 
     Args:
         shares: the estimates, which are cut to 0 and 1, of shapes that are spread over each other.

@@ -105,18 +105,18 @@ def shared_components(
     sizes: Sequence[int],
     coefficients: Floats,
 ) -> Floats:
-    """The components of a table that some of other tables have, times coefficients, added up.
+    """The components of a table that are in some other tables, times coefficients, added up.
 
     Args:
-        tables: the attributes of the others, which agree on what they have in common.
-        shares: given one of them, and which of the names it has, its shares of these.
+        tables: the attributes of the other tables, which agree on what they have in common.
+        shares: the shares of some attributes in one of these tables.
         names: the attributes of the table.
         sizes: their numbers of categories.
-        coefficients: shape ``(2,) * k``, 0 for components that none of the others has.
+        coefficients: shape ``(2,) * k``, 0 for components that no other table has.
     """
     found = np.zeros(tuple(sizes))
     left = coefficients.copy()
-    # Large tables first, so that few of them are needed.
+    # The largest tables first, so that few are needed.
     for table in sorted(tables, key=lambda table: -len(set(table) & set(names))):
         inside = [name in table for name in names]
         where = component_subsets(inside)

@@ -49,8 +49,8 @@ class Tallies(Source):
         randomizer: by which every respondent reported.
         totals: of ``Randomizer.tally``, over all reports.
         reports: how many there are.
-        of: the number of respondents of whom those who reported are a simple random sample, and
-            whom errors about the respondents are about; all reported if None.
+        of: the number of all respondents, of whom those who reported are a simple random sample;
+            all reported if None. Errors about the respondents are about all of them.
 
     Raises:
         SurveyError: an unknown or repeated name.
@@ -137,9 +137,9 @@ class Tallies(Source):
     def _ends(self, cells: NDArray[np.intp]) -> tuple[Floats, Floats]:
         """The least and the largest score of a report for each sum of shares.
 
-        A report may count for many inputs. Then it is the score of a report that counts for one
-        more, or one fewer, than on average. 0 if the randomizer has no support: then only a
-        variance that is not positive is unknown.
+        For reports that count for many inputs: the score of one that counts for one more, or one
+        fewer, than on average. 0 if the randomizer has no support: then only a variance that is not
+        positive is unknown.
         """
         number = int(cells.max()) + 1
         if self.randomizer.is_table:
