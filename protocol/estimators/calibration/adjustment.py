@@ -1,8 +1,7 @@
 """Raking: weights that give randomized records some margins, estimated or known.
 
 RR-Adjustment, Algorithm 2 of Domingo-Ferrer and Soria-Comas, section 5, is iterative proportional
-fitting of the randomized records to their estimated margins. With known ones among the targets it
-calibrates.
+fitting of the randomized records to their estimated margins. With known margins it calibrates.
 """
 
 from __future__ import annotations
@@ -62,8 +61,8 @@ def adjust_records(
 
     Every record begins with the weight 1/n. A sweep takes one group after the other and multiplies
     each record's weight by ``target_v / s_v``, where v is the record's cell in the group and s_v
-    the weight of all records in that cell. Records that are equal keep equal weights, so working
-    on ``Counts`` gives the same result in less time.
+    the weight of all records in that cell. Equal records keep equal weights, so ``Counts`` give the
+    same result in less time.
 
     The paper leaves three cases open:
 
@@ -125,7 +124,7 @@ def adjust_records(
 
 
 class _Margin(NamedTuple):
-    """A target on the cells with a record, so that a sweep costs only as much as the records.
+    """A target on the cells that have a record.
 
     Attributes:
         places: the cell of every record, shape (records,).
@@ -174,7 +173,7 @@ def _rake(margins: Sequence[_Margin], weights: Floats, *, sweeps: int, tolerance
             weights *= margin.factors(margin.found(weights)).take(margin.places)
         found = first.found(weights)
         error = first.error(found)
-        # The other margins are only looked at when they may decide.
+        # The other margins are computed only when they may decide.
         if error > tolerance and sweep < sweeps:
             continue
         error = max([error, *(margin.error(margin.found(weights)) for margin in others)])
@@ -187,10 +186,10 @@ def _rake(margins: Sequence[_Margin], weights: Floats, *, sweeps: int, tolerance
 class AdjustedEstimate(Estimate):
     """The randomized records with weights that give them the estimated margins.
 
-    It relies on what is left in the reports of the relations between attributes, which
-    randomization has attenuated; so it is biased towards independence, and there is no closed form
-    for its standard errors: tables and queries have None in their place. Its proportions are
-    non-negative with a total of 1, so a projection leaves them as they are.
+    It relies on the dependence between attributes in the reports, which randomization has
+    attenuated, so it is biased towards independence. Its standard errors have no closed form and
+    are None. Its proportions are non-negative with a total of 1, so a projection leaves them as
+    they are.
 
     Args:
         survey: what was asked.
@@ -239,9 +238,9 @@ class AdjustedEstimate(Estimate):
     ) -> AdjustedEstimate:
         """Adjust the reports of RR-Independent or RR-Clusters to the estimates of their blocks.
 
-        The targets are the blocks' tables, projected by ``clip`` as in section 6.4. With known
-        margins these are targets too, and these tables are calibrated first: linearly, then clipped
-        and raked, so that no two targets contradict each other.
+        The targets are the blocks' tables, projected by ``clip`` as in section 6.4. Known margins
+        are targets too. The blocks' tables are then calibrated first: linearly, then clipped and
+        raked, so that no two targets contradict each other.
 
         Args:
             before: gives the reports, and the tables of their blocks.

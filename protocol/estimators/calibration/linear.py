@@ -26,7 +26,7 @@ from protocol.surveys.survey import Survey
 ENOUGH = 50
 """The fewest reports for each free cell of the margins, or errors are unknown.
 
-With fewer, what the margins seem to explain of a rare cell is chance.
+With fewer, the margins explain a rare cell by chance alone.
 """
 
 _MET = 1e-6
@@ -39,8 +39,8 @@ class Regression(NamedTuple):
 
     Attributes:
         inverse: the pseudo-inverse of n times the covariance of the margins' cells, shape (d, d).
-        change: this times the known margins less the estimated ones, shape (d,): what covariances
-            with the margins are multiplied with.
+        change: this times the known margins less the estimated ones, shape (d,); the factor of
+            covariances with the margins.
         weights: of all occurrences of every distinct report together, shape (u,), with a total of
             1, some perhaps negative; None where there are no reports of single respondents.
     """
@@ -62,13 +62,13 @@ class LinearCalibration(Residual):
     agree with the margins and with each other, and are signed.
 
     The variance about the population is that of the residuals of scores, times n/(n - rank of V).
-    About the respondents errors are unknown: their own margins are. They are unknown too with fewer
-    than ``ENOUGH`` reports for each free cell of the margins, and of a table that no release has
-    together with each of the margins: its covariances are guessed then.
+    Errors about the respondents are unknown, as their own margins are. Errors about the population
+    are unknown with fewer than ``ENOUGH`` reports for each free cell of the margins, and of a table
+    that no release has together with each margin, as its covariances are then guessed.
 
-    All errors are unknown where the reports contradict the margins (``far_shares``): the
-    respondents are then no random sample of the population, and calibration corrects a part of the
-    bias only. ``PostStratification`` is right there.
+    All errors are unknown where the reports contradict the margins (``far_shares``). The
+    respondents are then no random sample of the population, and calibration corrects only a part of
+    the bias. ``PostStratification`` is right there.
 
     Args:
         survey: what was asked.
@@ -153,7 +153,7 @@ class LinearCalibration(Residual):
             return np.full(raw.variances.shape, np.nan)
         explained = np.sum(together @ self.regression.inverse * together, axis=1)
         left = raw.variances - explained
-        # What the margins determine otherwise has no error, up to rounding.
+        # Sums that the margins determine in other ways have no error, up to rounding.
         return np.where(left > _ROUNDING * raw.scales, left * self._factor, 0.0)
 
     @property

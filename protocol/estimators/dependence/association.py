@@ -1,14 +1,14 @@
-"""Are attributes independent? Tests of exact, randomized and noisy tables.
+"""Tests of independence for exact, randomized and noisy tables.
 
 RRBA (Randomized Response Block Aggregation), section 6, as corrected. The hypothesis H0 is that all
 attributes of a table are independent of each other (mutually, where there are more than two). The
 last ``ways`` axes are one table and the axes before count tables; by default all are one table.
 
-Reports on attributes that were randomized *independently of each other* need none of this: such
-reports are independent exactly where the answers are, so ``exact_test`` of the table of reports is
-right as it stands. The tests of randomized tables here are for one report on the whole combination:
-kept with probability p, else drawn from a public table T of fakes over all cells, so that the law
-of a report is ``lambda = p pi + (1-p) T`` with pi the law of the answers.
+Reports on attributes that were randomized *independently of each other* are independent exactly
+where the answers are, so ``exact_test`` of the table of reports is right. The tests of randomized
+tables here are for one report on the whole combination: kept with probability p, else drawn from a
+public table T of fakes over all cells. The law of a report is ``lambda = p pi + (1-p) T`` with pi
+the law of the answers.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class TestResult:
         p_value: the probability of no smaller a statistic under H0, same shape.
     """
 
-    __test__ = False  # Not a class of tests, whatever a collector thinks of its name.
+    __test__ = False  # pytest would collect it by its name.
 
     test: str
     statistic: Floats
@@ -85,7 +85,7 @@ def exact_test(counts: ArrayLike, *, ways: int | None = None) -> TestResult:
     n = table.sum(axis=axes, keepdims=True)
     margins = _margins(table / n, axes)
     statistic = _pearson(table, n * _product(margins)).sum(axis=axes)
-    return _judged("exact", statistic, _degrees([margin > 0 for margin in margins], axes))
+    return _chi_squared("exact", statistic, _degrees([margin > 0 for margin in margins], axes))
 
 
 def unmixed_counts(
@@ -145,11 +145,11 @@ def noise_aware_test(
     squares = (residual**2 * inverse).sum(axis=axes)
     explained = _explained(residual, inverse, margins, possible, axes)
     statistic = n.reshape(squares.shape) * np.maximum(squares - explained, 0.0)
-    return _judged("noise-aware", statistic, _degrees(possible, axes))
+    return _chi_squared("noise-aware", statistic, _degrees(possible, axes))
 
 
 def wald_test(table: ArrayLike, covariance: ArrayLike) -> TestResult:
-    """Are two attributes independent? For a raw estimate of any method with its covariance.
+    """Wald's test of independence of two attributes, for a raw estimate with its covariance.
 
     With R and C the margins of the table T and s its total, ``d = s T - R C^T`` is 0 under H0. To
     first order its covariance follows from that of T, and ``W = d^T Cov(d)^-1 d`` over the first
@@ -192,15 +192,7 @@ def wald_test(table: ArrayLike, covariance: ArrayLike) -> TestResult:
         ) from error
     flat = distance.reshape(*estimate.shape[:-2], freedom, 1)
     statistic = (np.linalg.solve(root, flat) ** 2).sum(axis=(-2, -1))
-    # Imported here: it takes longer than all of this package.
-    from scipy.special import chdtrc
-
-    return TestResult(
-        test="wald",
-        statistic=statistic,
-        degrees=np.full(statistic.shape, freedom, np.int64),
-        p_value=np.asarray(chdtrc(freedom, statistic)),
-    )
+    return _chi_squared("wald", statistic, np.array(freedom, np.int64))
 
 
 def naive_test(noisy: ArrayLike, n: ArrayLike, *, ways: int | None = None) -> TestResult:
@@ -216,8 +208,8 @@ def two_step_estimate(noisy: ArrayLike, n: ArrayLike, *, ways: int | None = None
     """The counts that H0 expects, from a noisy table (sections 6 and 7.3).
 
     Step 1 is Equation 7: the nearest table with a total of n and no negative count. On that set the
-    elastic net has one minimum, the Euclidean projection, for every mixing parameter gamma below 1:
-    so gamma is not asked for. Step 2 is the maximum likelihood estimate under H0, n times the
+    elastic net has one minimum, the Euclidean projection, for every mixing parameter gamma below 1,
+    so gamma is no argument. Step 2 is the maximum likelihood estimate under H0, n times the
     product of the shares of the margins.
 
     Args:
@@ -245,8 +237,8 @@ def two_step_estimate(noisy: ArrayLike, n: ArrayLike, *, ways: int | None = None
 def two_step_statistic(noisy: ArrayLike, estimate: TwoStep, *, ways: int | None = None) -> Floats:
     """``sum (noisy - expected)**2 / expected`` with the estimate of the same noisy tables.
 
-    A cell with nothing expected adds nothing. The law of this statistic depends on the noise: it is
-    simulated, not looked up.
+    A cell with nothing expected adds nothing. The law of this statistic depends on the noise, so it
+    is simulated.
 
     Raises:
         ValueError: an entry that is not finite, or more ways than axes.
@@ -377,7 +369,7 @@ def _degrees(possible: Sequence[NDArray[np.bool_]], axes: tuple[int, ...]) -> ND
     return np.asarray(cells - 1 - sum(categories - 1 for categories in left), np.int64)
 
 
-def _judged(test: str, statistic: Floats, degrees: NDArray[np.int64]) -> TestResult:
+def _chi_squared(test: str, statistic: Floats, degrees: NDArray[np.int64]) -> TestResult:
     # Imported here: it takes longer than all of this package.
     from scipy.special import chdtrc
 

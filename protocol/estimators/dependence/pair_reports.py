@@ -1,11 +1,11 @@
-"""Reports about two attributes, as far as their dependence goes.
+"""Reports on two attributes, for tests and measures of their dependence.
 
 With pi the joint shares of two attributes, their excess is ``d = pi - margin * margin``: 0 where
-they are independent. Whatever randomized them, an estimate of it is to first order the mean over
-the reports y of ``u(y)[a] v(y)[b]`` and a constant: a product, since what randomizes each attribute
-by itself is one, and what keeps a pair or draws a fake one becomes one by centring at the margins.
-So covariances of whole tables, with (r c)**2 entries, are never made: all that follows from them is
-sums over a table of reports and r x r and c x c matrices.
+they are independent. To first order an estimate of it is a constant plus the mean over the reports
+y of ``u(y)[a] v(y)[b]``. This is a product for attributes that were randomized apart. For pairs
+that were kept or replaced by a fake pair it becomes one by centring at the margins. So covariances
+of whole tables, with (r c)**2 entries, are never made: sums over a table of reports, and r x r and
+c x c matrices, are enough.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Side:
 
     Attributes:
         margin: the estimated shares of its categories, raw and signed, shape (..., r).
-        errors: what each report adds to the error of the margin, shape (..., R, r), mean 0.
-        contrast: its factor of what a report adds to the excess: u or v, shape (..., R, r).
+        errors: each report's part of the error of the margin, shape (..., R, r), mean 0.
+        contrast: this side's factor of each report's part of the excess: u or v, shape (..., R, r).
     """
 
     margin: Floats
@@ -36,7 +36,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class PairReports:
-    """The reports on two attributes, and what each of them says.
+    """The reports on two attributes, and each one's part of the estimates.
 
     Leading axes, if there are any, are runs of the same design.
 
@@ -47,9 +47,9 @@ class PairReports:
         excess: the estimated d, shape (..., r_1, r_2).
         null: the law that the reports would have without dependence: a mixture of laws by which the
             two parts of a report are independent, each with its weight, (..., R_1) and (..., R_2).
-        design: what other shares of so many reports, randomized alike, would say.
-        noise: the covariance of what was added to the shares beside what the reports vary by, by
-            component (``releases.components``), shape (2, 2); None if nothing was.
+        design: makes reports with other shares, randomized alike.
+        noise: the covariance of noise that was added to the shares, by component
+            (``releases.components``), shape (2, 2); None without such noise.
     """
 
     n: int
@@ -150,7 +150,7 @@ class PairReports:
 
     @property
     def added(self) -> list[tuple[float, Floats, Floats]]:
-        """The covariance of what the noise adds to the excess: Kronecker products, added up.
+        """The covariance that the noise adds to the excess, as a sum of Kronecker products.
 
         Each has a weight and two matrices, of shapes (..., r_1, r_1) and (..., r_2, r_2).
         """
@@ -179,14 +179,14 @@ class PairReports:
         return found
 
     def margin_noise(self, place: int) -> float:
-        """The variance of what is added to each share of the margin of one attribute."""
+        """The variance of the noise in each share of the margin of one attribute."""
         if self.noise is None:
             return 0.0
         own, other = self.shares.shape[-2 + place], self.shares.shape[-1 - place]
         return float(self.noise[1 - place, place]) * float(other) * (1 - 1 / float(own))
 
     def score_noise(self, scores: Floats) -> Floats:
-        """The variance of what is added to the mean over the reports of a score, shape (...).
+        """The variance of the noise in the mean score of the reports, shape (...).
 
         Args:
             scores: of the reports, shape (..., R_1, R_2).
@@ -203,7 +203,7 @@ class PairReports:
     def answers(self) -> PairReports:
         """Answers of as many respondents with the estimated shares, not randomized.
 
-        What they vary by is the sampling of the respondents; the rest is randomization.
+        Their variance is that of sampling alone.
         """
         first, second = self.sides
         return PairReports.exact(self.excess + outer(first.margin, second.margin), self.n)

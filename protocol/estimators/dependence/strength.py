@@ -1,8 +1,8 @@
 """Strength of the dependence of two attributes: unbiased squares of measures, with their laws.
 
-Noise adds to every square, so the square of an estimate is too large by the variance of what is
-squared. That is known from the design, and it is taken off. About the respondents the variance is
-that of randomization alone: that of reports less that of answers with the estimated shares.
+The square of an estimate is too large by its variance, which is known from the design and is taken
+off. About the respondents the variance is that of randomization alone: that of the reports less
+that of answers with the estimated shares.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def cramers_law(reports: PairReports, about: About) -> QuadraticLaw:
     squares = reports.excess**2 * weights
     designs = _designs(reports, about)
     rows, columns = _noise(designs, first.values, second.values, weights)
-    # What X changes by with each margin, which enters the weights.
+    # The derivatives of X by the margins, which enter the weights.
     by_first = first.slopes * _over(squares.sum(axis=-1) - rows, first.values)
     by_second = second.slopes * _over(squares.sum(axis=-2) - columns, second.values)
     slope = 2 * reports.excess * weights
@@ -157,7 +157,7 @@ def _law_of_one(
         for part in _null_parts(designs)
     ]
     noise = np.maximum(variance, 0.0) / reports.n
-    # The square is that of a number with one error: its linear part is all there is beside it.
+    # The part that is linear in the one error.
     linear = 4 * (value**2) * np.maximum(variance, 0.0)
     return QuadraticLaw.of(
         value**2,
@@ -232,7 +232,7 @@ def _null_parts(designs: Sequence[tuple[float, PairReports]]) -> list[_Part]:
             means = [
                 (law[..., None, :] @ u)[..., 0, :] for law, u in ((first, one), (second, other))
             ]
-            # Fakes have another mean than answers, unless these are fakes' like.
+            # Fakes and answers have different means.
             if weight < 1:
                 square = sign * weight**2
                 parts.append(_Part(-square, *(outer(mean, mean) for mean in means)))

@@ -1,4 +1,4 @@
-"""Chow-Liu trees, by which pairs of attributes describe all of them.
+"""Chow-Liu trees: joint distributions that are described by pairs of attributes.
 
 Kulkarni, Cormode and Srivastava, Marginal Release Under Local Differential Privacy, make them of
 2-way marginals.
