@@ -23,20 +23,20 @@ CELLS = 2**14
 MOST_DRAWS = 10**6
 """The most draws of one mechanism in a composition."""
 
-# On a grid for repeated draws, so many cells have the standard deviation of one and of all.
+# Cells per standard deviation of one draw and of all, on a grid for repeated draws.
 _FINENESS, _WHOLE = 16, 128
-# The most cells of it for the losses of one draw.
+# The most cells of that grid for the losses of one draw.
 _MOST_CELLS = 2**13
-# So many standard deviations of a composition count as its width.
+# The width of a composition, in standard deviations.
 _WIDTH = 20
-# Losses as near as this, relative to the largest, differ by rounding alone.
+# The relative distance below which losses differ by rounding alone.
 _SAME = 1e-13
-# A mass that underflows is below this.
+# The mass below which masses underflow.
 _UNDERFLOW = 1e-300
 
 
 class Law(Protocol):
-    """A pair of laws (P, Q) that says itself how its losses are distributed; hashable."""
+    """A pair of laws (P, Q) with the distribution of its losses; hashable."""
 
     @property
     def epsilon(self) -> float:
@@ -47,7 +47,7 @@ class Law(Protocol):
 
         Args:
             draws: at least 1.
-            spare: a probability of the tails that may be counted as infinite.
+            spare: the probability of tails that may count as infinite.
         """
 
 
@@ -64,8 +64,8 @@ class LossDistribution:
     Args:
         losses: shape (a,), rising, in nats.
         masses: shape (a,), their probabilities under P.
-        infinite: the probability that is counted as an infinite loss.
-        step: the width of the grid that the losses were split onto; 0 if they were not.
+        infinite: the probability that counts as an infinite loss.
+        step: the width of the grid that the losses were split onto; 0 without a grid.
     """
 
     losses: Floats
@@ -86,15 +86,15 @@ class LossDistribution:
 
         Exact while there are at most ``most_atoms`` different losses: the draws of one pair have a
         multinomial law, different pairs are convolved, and equal losses are merged. Beyond it each
-        atom is split between its two neighbours on a grid so that its probabilities under P and
-        under Q both stay. Merging the two gives the atom back, so that the split pair dominates:
-        what is computed is an upper bound. So is what comes from a law that was on a grid before.
+        atom is split between its two neighbours on a grid, which keeps its probabilities under P
+        and Q. Merging the two gives the atom back, so the split pair dominates and the result is an
+        upper bound. So is the result from a law that was on a grid before.
 
         Args:
             counts: how often each pair is composed, each from 0 to 10**6.
-            spare: a probability of the tails that may be counted as infinite where there is a grid.
-            most_atoms: how many losses are kept apart.
-            cells: the cells of the grid.
+            spare: the probability of tails that may count as infinite on a grid.
+            most_atoms: the most losses that are kept apart.
+            cells: the number of cells of the grid.
 
         Raises:
             ValueError: a count is out of bounds.
@@ -113,7 +113,7 @@ class LossDistribution:
 
     @cached_property
     def _gains(self) -> tuple[Floats, Floats]:
-        """The atoms of positive loss, which alone matter at an epsilon of 0 or more."""
+        """The atoms of positive loss, the only ones that count at an epsilon of 0 or more."""
         first = int(np.searchsorted(self.losses, 0.0, side="right"))
         return self.losses[first:], self.masses[first:]
 
@@ -161,7 +161,7 @@ class LossDistribution:
 
 
 def power(pair: Pair, draws: int, spare: float = 0.0) -> LossDistribution:
-    """The loss of some draws of one pair: of three points, on the multiples of its epsilon."""
+    """The loss of several draws of one pair."""
     return _lattice(pair, draws) if isinstance(pair, ThreePoint) else pair.losses(draws, spare)
 
 
@@ -200,7 +200,7 @@ def _lattice(pair: ThreePoint, draws: int) -> LossDistribution:
 
 
 def accumulated(logs: Floats, start: int) -> Floats:
-    """Logarithms of masses from those of their ratios; they are 0, and most exact, at ``start``."""
+    """Logarithms of masses from those of their ratios; 0, and most exact, at ``start``."""
     found = np.zeros(len(logs) + 1)
     start = min(max(start, 0), len(logs))
     found[start + 1 :] = np.cumsum(logs[start:])
@@ -209,7 +209,7 @@ def accumulated(logs: Floats, start: int) -> Floats:
 
 
 def binomial(n: int, chance: float, tail: float) -> tuple[int, Floats]:
-    """A binomial law but for tails of at most ``tail``: its first value, and masses of sum 1."""
+    """A binomial law without tails of at most ``tail``: its first value, and masses of sum 1."""
     if n == 0 or chance >= 1:
         return n, np.ones(1)
     mean, variance = n * chance, n * chance * (1 - chance)
@@ -217,7 +217,7 @@ def binomial(n: int, chance: float, tail: float) -> tuple[int, Floats]:
     first, last = max(0, math.floor(mean - width)), min(n, math.ceil(mean + width))
     values = np.arange(first + 1, last + 1, dtype=np.float64)
     ratios = np.log((n - values + 1) / values * (chance / (1 - chance)))
-    # Outwards from the mean, where it matters most that nothing has added up yet.
+    # Outwards from the mean, where rounding matters most.
     centre = min(max(round(mean), first), last) - first
     logs = accumulated(ratios, centre)
     masses = np.exp(logs - logs.max())
@@ -231,7 +231,7 @@ def _convolved(one: LossDistribution, other: LossDistribution) -> LossDistributi
     order = np.argsort(losses)
     losses, masses = losses[order], masses[order]
     near = _SAME * max(1.0, float(losses[-1]), -float(losses[0]))
-    # Of losses that differ by rounding alone the largest stands for all: never less.
+    # Losses that differ by rounding alone count as the largest of them: an upper bound.
     starts = np.flatnonzero(np.diff(losses, prepend=-math.inf) > near)
     ends = np.append(starts[1:], len(losses)) - 1
     infinite = one.infinite + other.infinite
@@ -264,14 +264,14 @@ def _on_grid(parts: list[LossDistribution], spare: float, cells: int) -> LossDis
 
 
 def repeated(parts: Sequence[tuple[LossDistribution, int]], spare: float) -> LossDistribution:
-    """The composition of independent draws of some laws, each so often, on one grid.
+    """The composition of independent, repeated draws of some laws, on one grid.
 
     Atoms are split as in ``LossDistribution.of``. A split adds at most a quarter of a squared cell
-    to a draw's variance, so cells are narrow beside its standard deviation.
+    to a draw's variance, so cells are narrow relative to its standard deviation.
 
     Args:
-        parts: laws, and how often each is drawn, at least once.
-        spare: a probability of the tails that is counted as infinite.
+        parts: each law, with its number of draws, at least 1.
+        spare: the probability of tails that counts as infinite.
     """
     draws = sum(count for _, count in parts)
     variance = math.fsum(count * _variance(part) for part, count in parts)
@@ -303,6 +303,20 @@ def _variance(part: LossDistribution) -> float:
     return float((part.losses - mean) ** 2 @ part.masses) / mass
 
 
+def upper_parts(losses: Floats, below: Floats, step: float) -> Floats:
+    """Part of each atom at its upper neighbour l2 on a grid; the rest is at the lower, l1.
+
+    For an atom at l it is ``(e**-l1 - e**-l) / (e**-l1 - e**-l2)``, which keeps its mass under Q.
+
+    Args:
+        losses: of the atoms.
+        below: the numbers of the lower neighbours.
+        step: the width of the grid.
+    """
+    found: Floats = np.expm1(below * step - losses) / math.expm1(-step)
+    return found.clip(0.0, 1.0)
+
+
 class _Gridded(NamedTuple):
     """Masses of losses that are multiples of a step, from ``start`` steps on."""
 
@@ -328,13 +342,9 @@ def _ungridded(whole: _Gridded, widest: float, step: float) -> LossDistribution:
 
 
 def _split(part: LossDistribution, step: float) -> _Gridded:
-    """Losses on a grid: every atom is split between its neighbours l1 < l2.
-
-    An atom at l gives l2 ``(e**-l1 - e**-l) / (e**-l1 - e**-l2)`` of it, which keeps its mass under
-    Q.
-    """
+    """Losses on a grid, with every atom split between its neighbours."""
     below = np.floor(part.losses / step)
-    upper = part.masses * (np.expm1(below * step - part.losses) / math.expm1(-step)).clip(0.0, 1.0)
+    upper = part.masses * upper_parts(part.losses, below, step)
     first = int(below[0])
     places = below.astype(np.int64) - first
     masses = np.zeros(int(places[-1]) + 2)
