@@ -41,9 +41,9 @@ class Rehearsal:
     """One recorded run.
 
     Args:
-        setting: who takes part, and with what.
-        fate: what becomes of envelopes.
-        exchange: what decides what passes.
+        setting: members, keys and records.
+        fate: the fate of envelopes.
+        exchange: decides which envelopes pass.
         budget: the most epsilon that each party spends; None for no limit of its own.
         seeded: whether the record names the seed.
         signed: whether the aggregator signs checkpoints.
@@ -51,7 +51,7 @@ class Rehearsal:
 
     Attributes:
         result: what was published; None if the run failed (``published`` raises then).
-        failure: why the aggregator's role failed, or None.
+        failure: the error of the aggregator's role; None without one.
         endings: of each party, as ``Run`` has them.
         digest: the canonical digest.
         content: the transcript.
@@ -167,10 +167,11 @@ class Rehearsal:
         )
 
     def heard_alike(self, other: Rehearsal, slot: Slot) -> bool:
-        """Check whether a sender had heard the same in both when it sent this in one of them."""
-        befores = [r.heard_before[slot] for r in (self, other) if slot in r.heard_before]
-        heard, heard_other = (r.heard.get(slot[0], [])[: befores[0]] for r in (self, other))
-        return heard == heard_other and len(set(befores)) == 1
+        """True if the sender of an envelope had received the same in both runs before it."""
+        runs = (self, other)
+        counts = [run.heard_before[slot] for run in runs if slot in run.heard_before]
+        own, others = (run.heard.get(slot[0], [])[: counts[0]] for run in runs)
+        return own == others and len(set(counts)) == 1
 
     @functools.cached_property
     def heard(self) -> dict[PartyId, list[Envelope]]:
@@ -184,7 +185,7 @@ class Rehearsal:
 
     @functools.cached_property
     def events(self) -> dict[Slot, PrivacyEvent]:
-        """Events of all envelopes, given what their senders had seen."""
+        """Events of all envelopes, given what their senders had received."""
         return self._histories[2]
 
     @functools.cached_property

@@ -1,4 +1,4 @@
-"""A simulated survey's setting: charter, identities, keystreams and holdings, all from one seed."""
+"""The setting of a simulated survey: charter, identities, streams and records, from one seed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """All that a simulation is made of.
 
     Args:
-        seed: what everything below follows from.
+        seed: of everything below.
         charter: session, variant and roster.
         streams: everybody's randomness.
         identities: everybody's keys.
@@ -62,8 +62,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
             readers: whose keys open what is sealed; None for everybody's.
 
         Returns:
-            By the field of the boxes, and under ``""`` the message itself. What boxes of one field
-            hold is one message, with the rows of all of them.
+            The message itself under ``""``. For each field of boxes one message, with the rows from
+            all of its boxes.
 
         Raises:
             RemoteProtocolError: it is malformed.
@@ -83,7 +83,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
     def legible(self, envelope: Envelope, readers: Container[PartyId]) -> bytes:
-        """Encode an envelope as some members read it: boxes that only others open are blank.
+        """Encode an envelope as some members read it, with boxes for others blank.
 
         Raises:
             RemoteProtocolError: it is malformed.
@@ -150,11 +150,11 @@ def make_setting(
     Args:
         variant: the protocol; its ``max_records`` is set to the largest holding.
         records: the true answers.
-        seed: a simulation protects nobody: whoever knows the seed can undo every randomization.
-        parties: how many there are; by default one per respondent.
-        keys: what makes the public keys, if not this process. ``identities`` are then derived one
-            by one, each when it is asked for.
-        analysis: what is announced of it.
+        seed: of everything. It protects nobody: with the seed every randomization can be undone.
+        parties: the number of parties; by default one per respondent.
+        keys: makes the public keys, if not this process. ``identities`` are then derived one by
+            one, when they are looked up.
+        analysis: the announced analysis.
         strata: the stratum of each respondent, where the variant has weights. Each party then
             speaks for respondents of one stratum, with which its name begins.
 
@@ -226,7 +226,7 @@ def _spread(
             f"{parties} parties: expected at least {shared.sum()}, one for each stratum"
         )
     for _ in range(parties - int(shared.sum())):
-        # To those whose parties hold most.
+        # The next party goes to the stratum with the largest holdings.
         shared[np.argmax(sizes / shared.clip(min=1))] += 1
     found: dict[PartyId, Records] = {}
     for name, number in zip(variant.strata, shared.tolist(), strict=True):
@@ -237,13 +237,13 @@ def _spread(
 
 
 def _named(word: str, held: Sequence[Records]) -> dict[PartyId, Records]:
-    """Holdings by names that begin with a word and are in order."""
+    """Holdings by names of a word and a number."""
     width = len(str(len(held)))
     return {PartyId(f"{word}-{i:0{width}}"): part for i, part in enumerate(held, 1)}
 
 
 def service_names(roles: Sequence[str]) -> list[PartyId]:
-    """The names of services: their roles, numbered where several have one."""
+    """The names of services: their roles, numbered where several have the same."""
     names = []
     for place, role in enumerate(roles):
         alone = roles.count(role) == 1

@@ -47,9 +47,9 @@ from protocol.simulation.setting import Setting, make_setting
 from protocol.surveys.records import Records
 from protocol.testing.audits import Audited, check_audits, check_record
 from protocol.testing.cohorts import check_cohorts
-from protocol.testing.collected import as_test
+from protocol.testing.collected import as_test, require
 from protocol.testing.likelihoods import check_frequencies, check_ledger
-from protocol.testing.schedules import check_most, check_under_faults
+from protocol.testing.schedules import check_judged, check_most, check_under_faults
 from protocol.testing.sealed import (
     check_boxes,
     check_events,
@@ -94,12 +94,12 @@ def check_variant(
         variant: the variant, with its parameters.
         records: some ten records; more only take longer.
         executors: by name; ``scenarios.EXECUTORS`` are the project's own.
-        parties: over how many the records are spread; by default one each.
+        parties: number of parties that the records are spread over; by default one each.
         rare: kinds that do not occur in a run without faults.
         seed: of the runs.
 
     Returns:
-        What the tenth part could not look at, and why.
+        What the tenth part could not check, and why.
 
     Raises:
         AssertionError: says which part is broken, and where.
@@ -108,7 +108,7 @@ def check_variant(
     setting = make_setting(variant, records, seed=seed, parties=parties)
     rehearsal = _rehearsed(setting)
     for party, ending in rehearsal.endings.items():
-        _require(ending == DONE, f"{party} did not end as done: {ending}")
+        require(ending == DONE, f"{party} did not end as done: {ending}")
     _check_codec(rehearsal)
     check_events(rehearsal)
     _check_kinds(rehearsal, rare)
@@ -145,7 +145,7 @@ def _rehearsed(setting: Setting) -> Rehearsal:
 
 
 def _check_parameters(variant: Variant) -> None:
-    _require(bool(variant.name), "the variant has no name")
+    require(bool(variant.name), "the variant has no name")
     survey = msgspec.to_builtins(variant.survey)
     complaint = "the variant rebuilt from its parameters differs"
     try:
@@ -153,7 +153,7 @@ def _check_parameters(variant: Variant) -> None:
         again = build(type(variant), parameters=written, survey=survey)
     except (ProtocolError, ValueError, TypeError) as error:
         raise AssertionError(f"{complaint}: {error}") from error
-    _require(again == variant, complaint)
+    require(again == variant, complaint)
 
 
 def _check_executors(
@@ -169,11 +169,11 @@ def _check_executors(
     first, last = [*executors][:1], [*executors][-1:]
     for name, executor in executors.items():
         execution = executor(variant, records, seed=seed, parties=parties)
-        _require(
+        require(
             codec.encode(execution.result) == codec.encode(rehearsal.published),
             f"executor {name!r} gives another result than the local one",
         )
-        _require(
+        require(
             execution.digest == rehearsal.digest,
             f"executor {name!r} gives another canonical digest than the local one",
         )
@@ -187,7 +187,7 @@ def _check_codec(rehearsal: Rehearsal) -> None:
     examples = {envelope.kind: envelope.body for envelope in rehearsal.sent.values()}
     for kind, body in examples.items():
         message = codec.decode(kind, body)
-        _require(
+        require(
             codec.encode(message) == body,
             f"{kind!r} has other bytes when it is decoded and encoded again",
         )
@@ -196,7 +196,7 @@ def _check_codec(rehearsal: Rehearsal) -> None:
                 decoded = codec.decode(kind, mutilated)
             except RemoteProtocolError:
                 continue
-            _require(
+            require(
                 codec.encode(decoded) == mutilated,
                 f"{kind!r} accepts bytes that are not canonical",
             )
@@ -216,12 +216,7 @@ def _mutilated(body: bytes, stream: Stream) -> Iterable[bytes]:
 
 
 def _check_kinds(rehearsal: Rehearsal, rare: Collection[type[Message]]) -> None:
-    accountant = PureAccountant()
-    for (sender, seq), event in rehearsal.events.items():
-        try:
-            accountant.judge(event)
-        except ProtocolError as error:
-            raise AssertionError(f"{sender} #{seq}: {error}") from error
+    check_judged(rehearsal)
     occurred = {
         message.kind()
         for envelope in rehearsal.sent.values()
@@ -229,7 +224,7 @@ def _check_kinds(rehearsal: Rehearsal, rare: Collection[type[Message]]) -> None:
     }
     excused = {kind.kind() for kind in (*rare, *KERNEL_KINDS)}
     for kind in rehearsal.charter.codec.names:
-        _require(
+        require(
             kind in occurred or kind in excused,
             f"{kind!r} is declared and never sent; name it in rare if only a fault causes it",
         )
@@ -248,7 +243,7 @@ def _check_replay(rehearsal: Rehearsal) -> None:
         check_boxes(rehearsal, member, machine.boxes.sealed)
         for envelope in said:
             recorded = rehearsal.sent.get((member, envelope.seq))
-            _require(
+            require(
                 recorded == envelope,
                 f"{member} #{envelope.seq} ({envelope.kind!r}) differs in a second run: a role may "
                 "depend on its records, its stream and what it hears only",
@@ -277,13 +272,13 @@ def _compare(before: Rehearsal, after: Rehearsal, attribute: str) -> None:
             continue
         kinds = {e.kind for e in (envelope, other) if e is not None} - {Head.kind()}
         if not kinds:
-            continue  # A head signs what its sender had said, and that has been compared.
+            continue  # A head signs its sender's earlier messages, which have been compared.
         where = f"{sender} #{seq} ({min(kinds)!r})"
         same_records = before.setting.holdings.get(sender) == after.setting.holdings.get(sender)
-        _require(not same_records, f"{where} changes with somebody else's record")
+        require(not same_records, f"{where} changes with somebody else's record")
         if envelope is None or other is None or envelope.kind != other.kind:
             raise AssertionError(f"{where} is sent or not depending on a record")
-        _require(
+        require(
             envelope.recipient == other.recipient,
             f"{where} goes to another member depending on a record",
         )
@@ -292,22 +287,17 @@ def _compare(before: Rehearsal, after: Rehearsal, attribute: str) -> None:
             for each in (envelope, other)
             if before.message(each).sealed
         ]
-        _require(
+        require(
             len(set(outside)) < 2,
             f"{where} shows another round depending on a record, outside of what is sealed",
         )
         loss = accountant.judge(before.events[slot])
-        _require(
+        require(
             loss.attributes.get(attribute, 0.0) > 0,
             f"{where} changes with its sender's answer to {attribute!r}, "
             "and its event says that it tells nothing about that",
         )
-        _require(
+        require(
             len(other.body) == len(envelope.body),
             f"{where} changes its length with its sender's record",
         )
-
-
-def _require(condition: bool, complaint: str) -> None:
-    if not condition:
-        raise AssertionError(complaint)
