@@ -41,9 +41,9 @@ _FOLD = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Matrix(NamedTuple):
-    """One array of every trial: (n, w), and the bits that an element had on the wire.
+    """One array of every trial, (n, w), and the bits of an element on the wire.
 
-    ``bits`` is 0 if the numbers are names, such as hashes, whose differences mean nothing.
+    ``bits`` is 0 if the numbers are names, such as hashes, which have no differences.
     """
 
     values: Codes
@@ -55,7 +55,7 @@ class View(msgspec.Struct, frozen=True):
 
     Args:
         fields: the fields of all messages as arrays, by name.
-        facts: numbers about messages, as an ``Observation`` has them.
+        facts: numbers about messages, as in ``Observation``.
     """
 
     fields: dict[str, NDArray[np.generic]]
@@ -84,7 +84,12 @@ def view_matrices(views: Sequence[View]) -> dict[str, Matrix]:
 def fields_as_matrices(
     fields: Mapping[str, Sequence[tuple[int, NDArray[np.generic]]]], trials: int
 ) -> dict[str, Matrix]:
-    """Arrays of so many trials, by name, each with the place of its trial."""
+    """Matrices of the arrays of all trials, by name.
+
+    Args:
+        fields: the arrays by name, each with the place of its trial.
+        trials: the number of trials.
+    """
     lengths = {name: max(array.size for _, array in parts) for name, parts in fields.items()}
     most = _width(list(lengths.values()), trials)
     found: dict[str, Matrix] = {}
@@ -153,20 +158,20 @@ def matrices_of_rows(
     """Columns of an array with a row per trial, (n, w), by name.
 
     Args:
-        most: how many elements of a row are looked at one by one.
+        most: the most elements of a row that are columns of their own.
     """
     seen = values[:, :most]
     yield name, Matrix(as_codes(seen), bits)
     if values.dtype.kind == "f":
         yield EXACT + name, Matrix(exact_codes(seen), 0)
-    # Of two columns the pair is tried anyway.
+    # Two columns are tried as a pair anyway.
     for label, part, least in ((ALL, values, 2), (REST, values[:, most:], 0)):
         if part.shape[1] > least:
             yield label + name, Matrix(_folded_rows(part)[:, np.newaxis], 0)
 
 
 def _width(lengths: Sequence[int], trials: int) -> int:
-    """Number of elements of each array to look at one by one."""
+    """The most elements of each array that are columns of their own."""
     most = ELEMENTS
     while most > FEWEST and trials * sum(min(length, most) for length in lengths) > CELLS:
         most //= 2
@@ -199,7 +204,7 @@ def _stacked(parts: Sequence[tuple[int, Codes]], trials: int) -> Codes:
 
 
 def field_array(value: object) -> NDArray[np.generic]:
-    """A field as an array; what is neither an array, text nor a number is told by its encoding."""
+    """A field as an array; other values than arrays, text and numbers by their encoding."""
     match value:
         case np.ndarray():
             return value
@@ -223,7 +228,7 @@ def as_codes(values: NDArray[np.generic]) -> Codes:
 
 
 def exact_codes(values: NDArray[np.generic]) -> Codes:
-    """Fractions by the bits that they are stored in: names for them, of which two may be close."""
+    """Fractions by the bits that they are stored in, as names."""
     codes: Codes = np.ascontiguousarray(values, np.float64).view(np.int64)
     return codes
 

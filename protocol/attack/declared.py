@@ -1,4 +1,4 @@
-"""Guesses by the laws that a variant declares."""
+"""Guesses by the declared laws of a variant's randomizers."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from protocol.session.variant import Drawn, Variant
 from protocol.surveys.records import Records
 
 Guesses: TypeAlias = NDArray[np.int8]
-"""Of every trial: 1 and -1 for the second and the first input, 0 for no guess."""
+"""For every trial: 1 for the second input, -1 for the first, 0 for no guess."""
 
 
 class Guess(NamedTuple):
-    """An event on a view that speaks for one of two inputs.
+    """A rule that guesses the input of a trial from its view.
 
     Args:
-        words: what it is.
-        guesses: what it says of every trial.
+        words: its description.
+        guesses: for every trial.
     """
 
     words: str
@@ -45,7 +45,7 @@ def log_ratios(
         codes: (m,) the records under the first and the second input.
 
     Returns:
-        (k,) of each respondent whose report is in it, in nats; None if ``drawn_in`` finds none.
+        (k,) of each respondent with a report in it, in nats; None if ``drawn_in`` finds none.
     """
     survey = variant.survey
     found = drawn_in(message, event, variant, Records(survey, np.stack(codes).astype(survey.dtype)))
@@ -68,14 +68,14 @@ def log_ratios(
 def drawn_in(
     message: Message, event: PrivacyEvent, variant: Variant, records: Records
 ) -> list[tuple[Drawn, list[int]]] | None:
-    """The reports in a message, and the inputs of their randomizer that some records are.
+    """The reports in a message, and the randomizer's inputs for some records.
 
     Args:
-        variant: as it is in the run; its ``drawn`` says where they are, else they are looked for.
+        variant: as it is in the run. Its ``drawn`` gives the places of the reports, else they are
+            looked for.
 
     Returns:
-        Those of every draw that the event has; None if the law of one is not known, or its reports
-        are not found.
+        The reports of every draw in the event; None if a law is unknown, or reports are not found.
     """
     draws = {part for part in single_events(event) if isinstance(part, Randomized)}
     given = variant.drawn(message, event, records)
@@ -146,11 +146,11 @@ def _inputs(part: Drawn, records: Records) -> list[int] | None:
 
 
 def declared_guess(ratios: Floats, *, least: float = math.inf) -> Guess:
-    """Guess where the declared law speaks loudest; nothing is learned, so all trials count.
+    """Guess where the declared likelihood ratio is largest; all trials count, as none teaches.
 
     Args:
-        least: guess wherever it says as much. At a delta no event comes nearer to what a ledger
-            allows than that the ratio is at least the ledger's epsilon.
+        least: guess too where the ratio is at least this. At a delta, the event that the ratio is
+            at least the ledger's epsilon is closest to the ledger's bound.
     """
     loudest = float(np.abs(ratios).max(initial=0.0))
     guesses = np.zeros(len(ratios), np.int8)

@@ -1,7 +1,7 @@
-"""Attacks a randomizer's own draws: its law says which reports speak loudest, and they are counted.
+"""Attacks a randomizer's draws by counting the reports with the largest likelihood ratio.
 
-Nothing is learned, for the event that proves most follows from the law; the trials come from
-``randomize`` itself, so a randomizer that draws by another law than it states is found.
+Nothing is learned, as the best event follows from the stated law. The trials come from
+``randomize``, so a randomizer that draws by another law is found.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from protocol.randomizers.vetting import check_stated, known, stated_epsilon
 from protocol.wire.arrays import smallest_dtype
 
 TRIALS = 1_000_000
-"""How many reports are drawn by default, of the one or the other input."""
+"""Default number of reports, of the one or the other input."""
 
 ALPHA = 1e-9
 """The largest probability that a randomizer whose epsilon is right is accused."""
@@ -39,15 +39,15 @@ def attack_randomizer(
     """Attack the reports of a randomizer whose law is known.
 
     Args:
-        randomizer: what is attacked.
-        inputs: the two inputs that are told apart; by default 0 and the one farthest from it.
-        trials: how many reports are drawn, the input of each by a fair coin.
-        alpha: the chance of a false accusation.
-        delta: epsilon is bounded at this delta. Above 0, draws are taken to be independent.
+        randomizer: the randomizer under attack.
+        inputs: the two inputs to distinguish; by default 0 and the one farthest from it.
+        trials: number of reports, the input of each by a fair coin.
+        alpha: the probability of a false accusation.
+        delta: of the bound on epsilon. Above 0, draws are taken to be independent.
         seed: decides everything.
 
     Raises:
-        UnsupportedEventError: the randomizer does not bring its law, or contradicts it.
+        UnsupportedEventError: the randomizer has no law, or contradicts it.
         ValueError: numbers out of range, or inputs that are not two of the randomizer's.
     """
     check_stated(randomizer)
@@ -97,10 +97,8 @@ def _sides(law: tuple[OutputClass, ...]) -> list[int]:
     loudest = max(odds)
     if loudest <= Fraction(1, 2):
         return [0] * len(law)
-    return [
-        0 if one < loudest else 1 if part.second > part.first else -1
-        for one, part in zip(odds, law, strict=True)
-    ]
+    likelier = [1 if part.second > part.first else -1 for part in law]
+    return [side if one == loudest else 0 for one, side in zip(odds, likelier, strict=True)]
 
 
 def _odds(part: OutputClass) -> Fraction:

@@ -1,4 +1,4 @@
-"""Guesses learned from some of the trials, whose inputs the attacker is given."""
+"""Guesses learned from those trials of which the attacker knows the inputs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SCREENED = 200
 """The number of columns that guesses are learned on."""
 
 MARGIN = 0.05
-"""The factor by which two columns, or a score, must be worth more than a single column."""
+"""The amount by which two columns, or a score, must be worth more than a single column."""
 
 SHOWN = 3
 """The most values that an event names."""
@@ -87,7 +87,7 @@ class _Learned(NamedTuple):
     Args:
         worth: a cautious estimate of the epsilon that it shows.
         codes: the code of every trial.
-        parts: how often each value came in each half of the taught trials, (2, size) each.
+        parts: counts of each value in each half of the taught trials, (2, size) each.
         z: the number of standard errors of a cautious estimate.
         scored: whether the values are steps of a score.
     """
@@ -140,12 +140,12 @@ def learned_guess(
     Args:
         columns: by name, (n,) each.
         ratios: (n,) log likelihood ratios by the declared laws, if there are any.
-        bits: (n,) which input each trial had.
-        taught: (n,) of which trials ``bits`` may be looked at.
-        z: how many standard errors make a worth cautious.
+        bits: (n,) the input of each trial.
+        taught: (n,) the trials with known ``bits``.
+        z: the number of standard errors of a cautious estimate.
 
     Returns:
-        None if nothing differs between the taught trials.
+        None if the taught trials do not differ.
     """
     lesson = _Lesson(bits, _halves(taught), z)
     found = [_declared(ratios, lesson)] if ratios is not None and ratios.any() else []
@@ -162,7 +162,7 @@ def learned_guess(
     for pair in pairs:
         if pair is not None and pair.worth > best.worth + MARGIN:
             best = pair
-    # The pair of two columns says more than their sum.
+    # A pair of two columns is better than their sum.
     if len(ranked) > 2 or None in pairs:
         summed = _summed(ranked[:SUMMED], taught, lesson)
         best = summed if summed.worth > best.worth + MARGIN else best
@@ -235,7 +235,7 @@ def _paired(one: _Learned, other: _Learned, lesson: _Lesson) -> _Learned | None:
 
 
 def _summed(parts: Sequence[_Learned], taught: NDArray[np.bool_], lesson: _Lesson) -> _Learned:
-    """The sum of the scores of several columns, as if these were independent.
+    """The sum of the scores of several columns, which are taken to be independent.
 
     Each half of the taught trials gets the scores that the other half teaches. Its own would make
     the sum look better than it is.

@@ -1,4 +1,4 @@
-"""Makes trials of which every one is a row in the arrays of a party that speaks for many."""
+"""Trials that are rows in the arrays of a party with many respondents."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _FEW, _MORE, _ROW = 11, 13, 2
 
 
 class Rows(msgspec.Struct, frozen=True):
-    """Arrays with a row per respondent, by name, and what else is known of these respondents.
+    """Arrays with a row per respondent, and the bounds of these respondents.
 
     Args:
         values: (held, w) of each party, by the name of the array.
-        bits: that an element had, by the same names.
-        ratios: (parties, held), what the declared laws say for the second input, in nats.
-        bound: what the ledger says at most, of any of them.
+        bits: of an element, by the same names.
+        ratios: (parties, held) log likelihood ratios of the second input by the declared laws.
+        bound: the ledger's largest bound on any of them.
     """
 
     values: dict[str, list[NDArray[np.generic]]]
@@ -54,7 +54,7 @@ class RowChunk(msgspec.Struct, frozen=True, kw_only=True):
     """One run of large parties, to be made anywhere.
 
     Args:
-        study, pair: what is attacked.
+        study, pair: of the attack.
         bits: (parties, held), whether a respondent has the second input.
         seed: of the run.
         fields: the arrays with a row per respondent.
@@ -76,13 +76,13 @@ def rows_of_parties(
     fields: tuple[str, ...],
     carried: Map = one_by_one,
 ) -> Trials | None:
-    """Trials that are respondents of large parties, a row of their party's arrays each.
+    """Trials that are respondents of large parties, each a row of their party's arrays.
 
-    It is None if some party does not send these arrays, whatever its reason.
+    None if a party does not send these arrays.
 
     Args:
         copies: the most rows of one run.
-        fields: the arrays with a row per respondent, as ``aligned_fields`` found them.
+        fields: the arrays with a row per respondent, by ``aligned_fields``.
         carried: carries out the runs.
     """
     drawn = study.stream.derive(f"rows {pair.words}")
@@ -105,12 +105,14 @@ def rows_of_parties(
     columns = element_columns(matrices, related=matrices)
     law = np.concatenate([rows.ratios.reshape(-1) for rows in found])
     bound = max(rows.bound for rows in found)
-    told = law if law.any() else None
-    return Trials("rows", bits.reshape(-1), columns, told, bound.epsilon, runs, honest=bound.honest)
+    ratios = law if law.any() else None
+    return Trials(
+        "rows", bits.reshape(-1), columns, ratios, bound.epsilon, runs, honest=bound.honest
+    )
 
 
 def seen_rows(chunk: RowChunk) -> Rows | None:
-    """The arrays of all parties of a run; None if some party does not send them."""
+    """The arrays of all parties of a run; None if a party does not send them."""
     study, pair, (parties, held) = chunk.study, chunk.pair, chunk.bits.shape
     first, second = (record.astype(study.records.survey.dtype) for record in pair.records)
     codes = np.where(chunk.bits.reshape(-1)[:, np.newaxis], second, first)
@@ -141,8 +143,8 @@ class _Rows(NamedTuple):
 def aligned_fields(study: Study, pair: Pair) -> tuple[str, ...]:
     """The arrays of a party that hold a row for each of its respondents.
 
-    Such an array is as long as there are respondents, however many these are, and with one
-    record changed and all randomness kept no other row of it changes.
+    Such an array is always as long as the number of respondents. If one record changes and all
+    randomness is kept, no other row of it changes.
     """
     if not study.observer.everything:
         return ()

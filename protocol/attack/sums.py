@@ -1,7 +1,7 @@
-"""Makes trials of which every one is a secure sum over some parties; all others conspire.
+"""Trials that are secure sums over some parties, while all others conspire.
 
-Those know what they put in themselves, and compute what the rest put in: its counts with its coins,
-and these are all that protects it.
+The others know their own inputs, and compute the sum of the rest: its counts, protected by its
+coins alone.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ def sums_of_honest(
     honest: int,
     carried: Map = one_by_one,
 ) -> Trials:
-    """Trials that are sums over so many parties: as many in a run as there are records for.
+    """Trials that are sums over so many parties, as many in a run as the records allow.
 
     Args:
-        honest: over how many each is. The first of them has one of the two records; the others have
-            the same ones in every trial.
+        honest: number of parties in each. The first has one of the two records; the others have the
+            same ones in every trial.
         carried: carries out the runs.
 
     Raises:
-        ValueError: a run has no sum whose masks can be taken off.
+        ValueError: a run has no sum with masks that can be taken off.
     """
     drawn = study.stream.derive(f"sums {pair.words}")
     codes = study.records.codes.astype(np.int64)
@@ -77,7 +77,7 @@ def sums_of_honest(
 
 
 def seen_sums(chunk: Chunk) -> Seen:
-    """Each group of parties of a run is a trial, and all others conspire against it."""
+    """Each group of parties of a run is a trial, with all others conspiring."""
     study, pair, others = chunk.study, chunk.pair, chunk.others
     assert others is not None
     honest, survey = 1 + len(others), study.records.survey
@@ -93,7 +93,7 @@ def seen_sums(chunk: Chunk) -> Seen:
         )
         parties = run.charter.roster.parties
         if not views:
-            # All groups of all runs are alike: one ledger says what holds of each of them.
+            # All groups of all runs are alike, so one ledger is enough.
             ledger = run.ledger(_against(study, parties, parties[:honest]))
             bound = pair_bound(study, ledger, pair, parties[:1])
             coins = _noisy_counts(ledger.everybody.get(parties[0]))
@@ -136,14 +136,14 @@ def log_ratio(
     survey: Survey,
     records: tuple[Codes, Codes],
 ) -> float:
-    """Log of how much likelier a sum is under the second input than under the first, in nats.
+    """Log likelihood ratio of a sum under the second input to the first, in nats.
 
     Args:
         sums: (cells,) counts and coins of all honest parties.
-        event: of each of them.
-        honest: how many they are.
-        known: (cells,) the counts of all of them but the one that is asked about.
-        survey: whose attributes the tables are of.
+        event: of each honest party.
+        honest: number of honest parties.
+        known: (cells,) the counts of all honest parties but the target.
+        survey: of the tables' attributes.
         records: (m,) codes under the first and the second input.
 
     Returns:
@@ -172,10 +172,10 @@ def _log_steps(heads: NDArray[np.integer], coins: int, chance: float) -> NDArray
 def summed_over(run: Rehearsal, parties: Sequence[PartyId]) -> NDArray[np.int64]:
     """Input of some parties to a run's secure sum, (cells,), as all others compute it together.
 
-    They know the masks that these have with them, and take the others off by the opening.
+    The others know the masks that they share with these parties. The opening removes the rest.
 
     Raises:
-        ValueError: there is no sum on record whose masks can be taken off.
+        ValueError: no sum on record has masks that can be taken off.
     """
     uploads, graphs, secrets = _on_record(run)
     if not set(parties) <= uploads.keys() & graphs.keys() & secrets.keys():
@@ -203,7 +203,7 @@ def _shared(
     cells: int,
     bits: Bits,
 ) -> Mask:
-    """The mask that a party added for another one, by that one's key."""
+    """The mask that a party added for another, by the other's key."""
     identities, session = run.setting.identities, run.charter.session
     context = graph_context(session, graph.root, graph.joined, graph.respondents)
     agreed = identities[other].agree(identities[name].public)

@@ -1,8 +1,8 @@
-"""Makes trials: runs of a variant on one of two inputs each, and what an observer sees of them.
+"""Trials: runs of a variant on one of two inputs each, with the view of an observer.
 
-Which of the two a trial has is drawn by a fair coin of its own. There are two sorts here: whole
-runs, in which everything that the observer sees is looked at, and many parties in one run, of whom
-each is a trial and what it says is looked at. Rows of arrays are in ``protocol.attack.row_trials``.
+The input of a trial is drawn by a fair coin. There are two sorts here: whole runs, with all that
+the observer sees, and many parties in one run, each a trial with its messages. Rows of arrays are
+in ``protocol.attack.row_trials``.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ from protocol.surveys.records import Records
 TARGET, MATE = "target", "mate"
 
 RUNS_AT_ONCE = 8
-"""The runs of a chunk: each is a few milliseconds, and handing over a chunk is about one."""
+"""The runs of a chunk. Each takes a few milliseconds, and handing over a chunk about one."""
 
 
 class Pair(NamedTuple):
     """Two neighbouring inputs.
 
     Args:
-        words: how they differ.
+        words: their difference.
         names: the attributes in which the two records differ.
         records: (m,) codes under the first and the second input.
-        exchanged: the target and another respondent have one of the records each, and exchange
-            them; else the target alone has one or the other.
+        exchanged: whether the target and another respondent have one of the records each, and
+            exchange them; else the target alone has one or the other.
     """
 
     words: str
@@ -65,15 +65,15 @@ class Pair(NamedTuple):
 
 
 class Study(msgspec.Struct, frozen=True, kw_only=True):
-    """Target of an attack.
+    """Variant, records and observer of an attack.
 
     Args:
         records: a respondent per party.
-        target: whose record differs.
-        mate: with whom the target exchanges records; None if the target is alone.
-        observer: whose view it is: members, with their keys, together.
+        target: place of the respondent with the record that differs.
+        mate: place of the respondent that exchanges records with the target; None without one.
+        observer: members with their keys, together.
         stream: draws inputs and seeds.
-        delta: at which epsilon is bounded; 0 for pure epsilon.
+        delta: of the bounds on epsilon; 0 for pure epsilon.
     """
 
     variant: Variant
@@ -85,7 +85,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     delta: float = 0.0
 
     def rehearse(self, codes: Codes, *, parties: int, seed: int) -> Rehearsal:
-        """One run on these records; a run that fails is a run."""
+        """One run on these records, which may fail."""
         records = Records(self.records.survey, codes)
         return Rehearsal(make_setting(self.variant, records, seed=seed, parties=parties))
 
@@ -95,7 +95,7 @@ class Bound(NamedTuple):
 
     Args:
         epsilon: in nats.
-        honest: how many parties of a sum it takes to be honest; 0 if it holds whoever else
+        honest: number of honest parties in a sum that it assumes; 0 if it holds whoever else
             conspires.
     """
 
@@ -110,13 +110,13 @@ class Trials(NamedTuple):
     """Views of many trials.
 
     Args:
-        sort: what a trial is.
+        sort: the kind of trial, in words.
         bits: (n,) whether a trial had the second input.
         columns: by name, (n,) each.
-        ratios: (n,) what the declared laws say for the second input, in nats; None if nothing.
-        bound: what the ledger says at most, of any of them, in nats.
-        runs: how many runs they come from.
-        honest: as ``Bound`` has it.
+        ratios: (n,) log likelihood ratios of the second input by the declared laws; None if all 0.
+        bound: the ledger's largest bound on any of them, in nats.
+        runs: number of runs with these trials.
+        honest: as in ``Bound``.
     """
 
     sort: str
@@ -129,11 +129,10 @@ class Trials(NamedTuple):
 
 
 def pair_bound(study: Study, ledger: Ledger, pair: Pair, parties: Sequence[PartyId]) -> Bound:
-    """The ledger's bound on how a pair of inputs can be told apart.
+    """The ledger's bound on epsilon for a pair of inputs.
 
-    It is the pure figure, or the one at the study's delta if that is less. Exact sums are the same
-    if two respondents exchange their records, so what counts of an exchange is all that they tell
-    beside what is masked.
+    It is the pure figure, or the one at the study's delta if that is less. An exchange of records
+    leaves exact sums as they are, so only unmasked events count for it.
 
     Args:
         parties: the target, and with an exchange the other one.
@@ -147,12 +146,13 @@ def pair_bound(study: Study, ledger: Ledger, pair: Pair, parties: Sequence[Party
     for account in accounts:
         loss = account.loss
         pure = loss.record if attribute is None else loss.attributes.get(attribute, 0.0)
-        at_delta = None
-        # Who has not signed may have said more than is on record.
+        bound = Bound(pure, 0)
+        # A party that has not signed may have sent more than is on record.
         if study.delta and pure and account.party not in ledger.unsigned:
             at_delta = _at_delta(study, account, attribute)
-        smaller = at_delta is not None and at_delta.epsilon < pure
-        found.append(at_delta if at_delta is not None and smaller else Bound(pure, 0))
+            if at_delta is not None and at_delta.epsilon < pure:
+                bound = at_delta
+        found.append(bound)
     return max(found, default=NOTHING_TOLD)
 
 
@@ -172,18 +172,18 @@ def _accountant(delta: float) -> ExactAccountant:
 
 
 def is_masked(account: Account | None) -> bool:
-    """Check whether a trail has something in it that is told of several together."""
+    """True if a trail has an event that is masked or merged."""
     trail = () if account is None else account.trail
     return any(isinstance(part, Masked | Merged) for c in trail for part in layers(c.event))
 
 
 def unmasked(event: PrivacyEvent) -> PrivacyEvent:
-    """An event without what is told of several together: a sum, or reports in random order."""
+    """An event without its masked and merged parts."""
     return replaced(event, lambda part: Public() if isinstance(part, Masked | Merged) else part)
 
 
 def unmasked_loss(account: Account | None) -> float:
-    """The pure figure of a trail without what is told of several together."""
+    """The pure figure of a trail without masked and merged parts."""
     accountant, trail = PureAccountant(), () if account is None else account.trail
     return total(accountant.judge(unmasked(charge.event)) for charge in trail).record
 
@@ -192,11 +192,10 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
     """Some runs, to be made anywhere.
 
     Args:
-        study, pair: what is attacked.
+        study, pair: of the attack.
         bits: whether a trial has the second input, (runs,) or (runs, trials of each).
         seeds: of the runs.
-        others: (held - 1, m) the records of a party beside the one that differs; None in runs that
-            are trials as a whole.
+        others: (held - 1, m) the other records of a party; None in runs that are trials as a whole.
     """
 
     study: Study
@@ -211,8 +210,8 @@ class Seen(msgspec.Struct, frozen=True):
 
     Args:
         views: of its trials, in order.
-        ratios: of each, what the declared laws say for the second input, in nats.
-        bound: what the ledger says at most, of any of them.
+        ratios: log likelihood ratios of the second input by the declared laws, in nats.
+        bound: the ledger's largest bound on any of them.
     """
 
     views: list[View]
@@ -247,7 +246,7 @@ def carried_out(sort: str, kernel: Callable[[Chunk], Seen], whole: Chunk, carrie
 
 
 def whole_runs(study: Study, pair: Pair, runs: int, *, carried: Map = one_by_one) -> Trials:
-    """Trials that are whole runs: everybody else has the record that the study gives."""
+    """Trials that are whole runs, with the study's records for everybody else."""
     drawn = study.stream.derive(f"runs {pair.words}")
     bits = drawn.bernoulli(WORDS // 2, runs)
     seeds = draw_seeds(drawn.derive("seeds"), runs)
@@ -290,9 +289,9 @@ def many_parties(
     """Trials that are parties, or couples of them: ``copies`` parties a run.
 
     Args:
-        held: how many respondents each party speaks for. The first has one of the two records; the
-            others have the same ones in every trial. More than one shows what becomes of a whole
-            party's messages, such as their order, and goes with no exchange.
+        held: number of respondents of each party. The first has one of the two records; the others
+            have the same ones in every trial. More than one shows properties of a whole party's
+            messages, such as their order; not with an exchange.
         carried: carries out the runs.
     """
     drawn = study.stream.derive(f"parties of {held} {pair.words}")
@@ -308,7 +307,9 @@ def many_parties(
         seeds=draw_seeds(drawn.derive("seeds"), runs),
         others=drawn.derive("others").integers(sizes, (held - 1, len(sizes))).astype(np.int64),
     )
-    sort = "couples" if pair.exchanged else "parties" if held == 1 else f"parties of {held}"
+    sort = "parties" if held == 1 else f"parties of {held}"
+    if pair.exchanged:
+        sort = "couples"
     return carried_out(sort, seen_of_parties, chunk, carried)
 
 
