@@ -1,9 +1,8 @@
-"""Test whether the ledger covers what a script makes a party do: counts of runs with fresh
-randomness.
+"""Tests of the ledger's charge for a script, by runs with fresh randomness.
 
-The party hears the same in all of them, with one record or with the other; the ledger of each is
-made of what it heard and said, as an audit makes it. What proves how much is told at least are the
-guesses of ``protocol.attack``.
+The target receives the same in all of them, with one record or with the other. The ledger of each
+run is made from what the target received and sent, as in an audit. The lower bounds are those of
+``protocol.attack``.
 """
 
 from __future__ import annotations
@@ -36,23 +35,23 @@ from protocol.session.charter import Charter
 from protocol.transcript.entries import Delivered, Sent
 
 PILOTS = 48
-"""How often each record is tried first, to see which script is worth more trials."""
+"""Number of runs with each record in a first pilot."""
 
 MORE_PILOTS = 300
-"""The same of the few scripts that are worth it."""
+"""The same in a second pilot."""
 
 _CAUTION = 1.0
 
 TRIALS = 8_000
-"""How often a script is played that seems to tell more than is charged."""
+"""Number of trials of a script that seems to reveal more than is charged."""
 
 
 class Worth(NamedTuple):
-    """Value of a script, as a pilot has shown it.
+    """Value of a script by a pilot.
 
     Args:
-        neighbour: the place of the record that is told apart best.
-        excess: by how much a rough estimate of epsilon exceeds the charge.
+        neighbour: the place of the neighbouring record that differs most.
+        excess: of a rough estimate of epsilon over the charge.
     """
 
     neighbour: int
@@ -60,10 +59,10 @@ class Worth(NamedTuple):
 
 
 def view_of_conduct(study: Study, conduct: Conduct) -> View:
-    """A conduct as the hostile members see it."""
+    """The hostile members' view of a conduct."""
     messages: dict[str, Message] = {}
     facts: Counter[str] = Counter()
-    words = hashlib.sha256()
+    seen = hashlib.sha256()
     for place, act in enumerate(conduct.acts):
         for envelope, read, _ in act.words(seen=True):
             if envelope.kind == Head.kind() or read is None:
@@ -74,7 +73,7 @@ def view_of_conduct(study: Study, conduct: Conduct) -> View:
             name = f"{name} {count}" if count > 1 else name
             facts[f"place of {name}"] = place
             facts[f"length of {name}"] = len(envelope.body)
-            words.update(read)
+            seen.update(read)
             with contextlib.suppress(RemoteProtocolError):
                 for field, message in study.setting.messages(envelope, study.hostile).items():
                     messages[f"{name}'s {field}" if field else name] = message
@@ -82,14 +81,14 @@ def view_of_conduct(study: Study, conduct: Conduct) -> View:
             facts["its end"] = place + 1
             facts["it failed"] = int(act.ended != "done")
             break
-    facts["all that is said"] = int.from_bytes(words.digest()[:7], "big")
+    facts["all that is said"] = int.from_bytes(seen.digest()[:7], "big")
     return make_view(Observation(messages, {}, facts))
 
 
 class Ledgers:
     """Charges of the ledger to the target, by what it received and sent.
 
-    What has told the same, by its events, is reckoned once.
+    Conducts with equal events are charged once.
     """
 
     def __init__(self, study: Study, heard: Sequence[Heard]) -> None:
@@ -99,14 +98,14 @@ class Ledgers:
 
     def charged(self, conduct: Conduct, attribute: str) -> float:
         """Charge of a conduct for an attribute."""
-        told = tuple(
+        events = tuple(
             (envelope.kind, event)
             for act in conduct.acts
             for envelope, event in zip(act.said, act.events, strict=True)
         )
-        loss = self._known.get(told)
+        loss = self._known.get(events)
         if loss is None:
-            loss = self._known[told] = _loss(self._study, self._heard, conduct)
+            loss = self._known[events] = _loss(self._study, self._heard, conduct)
         return loss.attributes.get(attribute, 0.0)
 
 
@@ -160,18 +159,18 @@ def pilot(
     *,
     only: int | None = None,
 ) -> Worth:
-    """A rough estimate of what a script makes the target tell beyond the charge.
+    """A rough estimate of what a script makes the target reveal beyond the charge.
 
     Args:
-        pilots: how often each record is tried.
-        only: the place of the only neighbour that is of interest.
+        pilots: number of runs with each record.
+        only: the place of the only neighbour to try; all if None.
     """
     streams = [_stream(study, f"pilot {number} of {pilots}") for number in range(pilots)]
     own = [play_conduct(study.machine(study.record(None), stream), heard) for stream in streams]
     views = [view_of_conduct(study, conduct) for conduct in own]
     best, ledgers = Worth(0, -math.inf), Ledgers(study, heard)
     if not any(map(_speaks, own[:2])):
-        return best  # What it heard was for another stream.
+        return best  # The script depends on the session's stream.
     for place, neighbour in enumerate(study.neighbours):
         if only not in (None, place):
             continue
@@ -187,7 +186,7 @@ def pilot(
 
 
 def _speaks(conduct: Conduct) -> bool:
-    """Check whether a conduct has an event that is charged."""
+    """True if a conduct has an event that is charged."""
     events = (event for act in conduct.acts for event in act.events if event is not None)
     return any(not isinstance(event, Public | Derived | Merging) for event in events)
 
@@ -220,12 +219,12 @@ def tried(
     level: float,
     trials: int,
 ) -> Probe:
-    """Measure what a script makes the target reveal at least, and what the ledger charges for it.
+    """Attempt to prove that a script makes the target reveal more than the ledger charges.
 
     Args:
-        purpose: sets the randomness apart from that of other scripts.
-        level: the chance that it is accused falsely.
-        trials: how many.
+        purpose: separates the randomness from that of other scripts.
+        level: the probability of a false accusation.
+        trials: number of trials.
     """
     first = play_conduct(study.machine(study.record(None)), heard)
     ledgers = Ledgers(study, heard)

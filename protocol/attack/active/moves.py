@@ -1,8 +1,8 @@
-"""Scripts to be tried: single moves in order, then others made of those that led somewhere."""
+"""Scripts to be tried: single moves, and combinations made from useful scripts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -12,21 +12,18 @@ from protocol.crypto.randomness import Stream
 from protocol.messages import KERNEL_KINDS, PartyId
 
 MOVES = 4
-"""The most moves of a script that is made of others."""
+"""The most moves of a combined script."""
 
 SCOPES: tuple[Scope, ...] = ("target", "all", "others")
 
 
 def single_moves(study: Study, library: Library) -> list[Script]:
-    """Scripts of one move, or of the same move on every message that another world has.
-
-    They are sorted into sorts: what is said, what happens to it, to whom.
-    """
+    """Scripts of one move, or of the same move on every message of another world."""
     return [script for sort in _sorts(study, library) for script in sort]
 
 
 def sampled(study: Study, library: Library, *, most: int, stream: Stream) -> list[Script]:
-    """Scripts of single moves, so many: of every sort some, drawn where there are more."""
+    """Scripts of single moves, some of every sort, at most ``most``."""
     sorts = [list(dict.fromkeys(sort)) for sort in _sorts(study, library)]
     shuffled = []
     for number in stream.derive("sorts").permutation(len(sorts)).tolist():
@@ -42,18 +39,21 @@ def sampled(study: Study, library: Library, *, most: int, stream: Stream) -> lis
 
 
 def _sorts(study: Study, library: Library) -> Iterator[list[Script]]:
+    """Scripts of single moves by sort: the message, its change and its recipients."""
     yield from _imagined(study, library)
     for sender in study.hostile:
         for sort in _sorts_by(study, library, sender):
-            # A single one need not be named.
-            yield sort if len(study.hostile) == 1 else [_named(script, sender) for script in sort]
+            # The only hostile member need not be named.
+            yield sort if len(study.hostile) == 1 else [_by_sender(one, sender) for one in sort]
 
 
-def _named(script: Script, sender: PartyId) -> Script:
+def _by_sender(script: Script, sender: PartyId) -> Script:
     return Script(tuple(msgspec.structs.replace(move, by=sender) for move in script.moves))
 
 
-def _told(study: Study, library: Library, world: int) -> dict[tuple[str, str, int], bytes]:
+def _bodies_to_target(
+    study: Study, library: Library, world: int
+) -> dict[tuple[str, str, int], bytes]:
     """Messages to the target in a world, by sender (if several), kind and number."""
     return {
         (sender if len(study.hostile) > 1 else "", *slot): body
@@ -78,7 +78,7 @@ def _sorts_by(study: Study, library: Library, sender: PartyId) -> Iterator[list[
             ),
         )
         yield [Script((Move(does, kind, nth, to),)) for does in ("drop", "hold") for to in SCOPES]
-        # Of two that differ, one is heeded.
+        # The target accepts one of two different messages.
         yield [
             Script((Move("repeat", kind, nth, edits=(edit,), before=before),))
             for edit in edits
@@ -90,7 +90,7 @@ def _sorts_by(study: Study, library: Library, sender: PartyId) -> Iterator[list[
                 Script((Move("insert", kind, nth, before=before, says=source),))
                 for source in sources
             ]
-    # Who says nothing to the target may do so at the start.
+    # A member that sends nothing to the target may do so at the start.
     anchors = dict.fromkeys((*list(told)[:1], *list(told)[-1:]) or [("", 0)])
     for number, source in enumerate(sources):
         said = library.any_body((sender, study.party), 0, source.kind, source.nth)
@@ -106,7 +106,7 @@ def _sorts_by(study: Study, library: Library, sender: PartyId) -> Iterator[list[
                 for edit in grammar.proposals(source.kind, said)
             ]
             yield [Script((move,)) for move in edited]
-            # Where others wait already, there may be no room.
+            # Other messages may fill the target's queue.
             filler = Move("insert", kind, nth, before=way, says=other)
             yield from _by_field(
                 study, source.kind, (Script((filler, move)) for move in edited if way)
@@ -134,7 +134,7 @@ def _sources(library: Library, told: Iterable[tuple[str, int]]) -> Iterator[Sour
 
 
 def followed(script: Script, study: Study, library: Library, *, stream: Stream) -> list[Script]:
-    """A script that led somewhere, and after it one move of every sort."""
+    """A useful script with one further move of every sort."""
     found = []
     for number, sort in enumerate(_sorts(study, library)):
         if not sort:
@@ -148,16 +148,16 @@ def followed(script: Script, study: Study, library: Library, *, stream: Stream) 
 
 def _imagined(study: Study, library: Library) -> Iterator[list[Script]]:
     """Scripts with messages from a world without values: whole messages, or one field."""
-    told, grammar = _told(study, library, 0), study.grammar
+    own, grammar = _bodies_to_target(study, library, 0), study.grammar
     for to in ("all", "target"):
         together: list[Script] = []
         summed: list[Script] = []
         single: list[Script] = []
         for world in range(1, len(library.told)):
-            there = _told(study, library, world)
+            there = _bodies_to_target(study, library, world)
             moves: list[Move] = []
             sums: list[Move] = []
-            for (by, kind, nth), body in told.items():
+            for (by, kind, nth), body in own.items():
                 other = there.get((by, kind, nth))
                 if other is None or other == body:
                     continue
@@ -189,10 +189,10 @@ def _imagined(study: Study, library: Library) -> Iterator[list[Script]]:
 
 
 def combined(corpus: Sequence[Script], singles: Sequence[Script], stream: Stream) -> Script:
-    """A script made of others.
+    """A script made from others.
 
     Args:
-        corpus: those that led somewhere.
+        corpus: the useful scripts.
         singles: scripts of one move.
     """
     words = [int(word) for word in stream.words(8)]
@@ -225,8 +225,30 @@ def _with_edit(move: Move, other: Script) -> Move:
     return move
 
 
+def smallest(script: Script, suffices: Callable[[Script], bool], *, most: int) -> Script:
+    """The smallest script that suffices, by single steps.
+
+    Args:
+        script: suffices.
+        suffices: tests a smaller script.
+        most: the most tests.
+    """
+    best, left = script, most
+    while left > 0:
+        for one in smaller(best):
+            left -= 1
+            if suffices(one):
+                best = one
+                break
+            if left <= 0:
+                break
+        else:
+            return best
+    return best
+
+
 def smaller(script: Script) -> Iterator[Script]:
-    """Scripts that do a little less, or simpler things, the least first."""
+    """Scripts with a move less, then with a simpler move."""
     moves = script.moves
     for at in range(len(moves)):
         yield Script(moves[:at] + moves[at + 1 :])

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from protocol.attack.active.charging import Ledgers, Worth, pilot
+from protocol.attack.active.charging import Ledgers, pilot
 from protocol.attack.active.findings import Charged, Charges, Finding, Rule
 from protocol.attack.active.script import HONEST, Script
 from protocol.attack.active.second_runs import Slot, Word, drawn_fields, repeated, words_sent
@@ -33,21 +33,21 @@ from protocol.crypto.randomness import Stream, secret_of
 from protocol.messages import ROLE_STREAM
 
 STREAMS = 3
-"""With how many streams of the target each script is played; the first is the session's."""
+"""Number of streams of the target for each script; the first is the session's."""
 
 MORE_STREAMS = 12
-"""The same of a script that makes the target do what it has not done before."""
+"""The same for a script with a new behaviour of the target."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
     """Outcome of a script.
 
     Args:
-        findings: what it has shown, the charge aside.
-        charged: what differed and is rightly charged.
-        behaviours: digests of what the target did.
-        key: a digest of what the target heeded, and of what it is charged.
-        excess: what a pilot says of the charge; minus infinity if there was none.
+        findings: by all rules but ``charge``.
+        charged: differences that are rightly charged.
+        behaviours: digests of the target's behaviours.
+        key: a digest of the messages that the target used, and of its charges.
+        excess: over the charge, by a pilot; minus infinity without a pilot.
     """
 
     findings: tuple[Finding, ...]
@@ -58,7 +58,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Honest(msgspec.Struct, frozen=True):
-    """The first run: what the target says if nobody attacks, and what of it is drawn."""
+    """The honest run: the target's messages, and the fields in them that are drawn."""
 
     first: dict[Slot, Word]
     drawn: frozenset[tuple[Slot, str]]
@@ -82,9 +82,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     """Some scripts to play anywhere.
 
     Args:
-        study, library: what is attacked.
+        study, library: of the attack.
         honest: the honest run.
-        scripts: what is tried.
+        scripts: the scripts to play.
         known: keys of outcomes that need no pilot.
         behaviours: those that the target has shown before.
     """
@@ -106,8 +106,8 @@ def play_scripts(task: Task) -> list[Outcome]:
         charged = any(one.epsilon < math.inf for one in outcome.charged)
         if charged and outcome.key not in known:
             known.add(outcome.key)
-            worth = _piloted(task, script)
-            outcome = msgspec.structs.replace(outcome, excess=worth.excess)
+            heard = play(task.study, script, task.library).heard
+            outcome = msgspec.structs.replace(outcome, excess=pilot(task.study, heard).excess)
         found.append(outcome)
     return found
 
@@ -120,7 +120,7 @@ def target_streams(study: Study, many: int) -> list[Stream]:
 
 
 def play_once(task: Task, script: Script) -> Outcome:
-    """Play one script; no pilot looks at what is charged."""
+    """Play one script, without a pilot of the charge."""
     study = task.study
     played = play(study, script, task.library)
     ledgers = Ledgers(study, played.heard)
@@ -131,7 +131,7 @@ def play_once(task: Task, script: Script) -> Outcome:
     own: Conduct | None = None
     for number, stream in enumerate(target_streams(study, MORE_STREAMS)):
         if number == 1 and own and not _goes_on(study, played.heard, stream, own):
-            break  # What was heard was for the session's stream.
+            break  # The script depends on the session's stream.
         if number >= STREAMS and behaviours.keys() <= task.behaviours:
             break
         machine = study.machine(study.record(None), stream)
@@ -177,7 +177,7 @@ def _repeated(task: Task, script: Script, words: dict[Slot, Word]) -> Iterator[F
 
 
 def _goes_on(study: Study, heard: Sequence[Heard], stream: Stream, own: Conduct) -> bool:
-    """Check whether the target sends as much with another stream."""
+    """True if the target sends as much with another stream."""
     conduct = play_conduct(study.machine(study.record(None), stream), heard)
     return len(conduct.said) >= len(own.said)
 
@@ -193,7 +193,7 @@ def _exchanged(
     study, beside = task.study, task.study.exchanged(neighbour)
     if beside is None:
         return None
-    # What is said of another world follows from what is said there.
+    # Messages that are taken from other worlds follow from the exchanged records too.
     other = play(beside, script, _library(beside, script))
     twin_conduct = play_conduct(beside.machine(beside.record(None)), other.heard)
     said = _arrays(study, own), _arrays(study, twin_conduct)
@@ -234,17 +234,12 @@ def _alike(
     first, second = one.envelope, other.envelope
     if first is None or second is None:
         return one == other
+    if (one.what, one.now) != (other.what, other.now):
+        return False
+    if (first.sender, first.kind) != (second.sender, second.kind):
+        return False
     bodies = study.content(first), study.content(second)
-    return (one.what, one.now, first.sender, first.kind) == (
-        other.what,
-        other.now,
-        second.sender,
-        second.kind,
-    ) and study.grammar.same_words(first.kind, *bodies, said)
-
-
-def _piloted(task: Task, script: Script) -> Worth:
-    return pilot(task.study, play(task.study, script, task.library).heard)
+    return study.grammar.same_words(first.kind, *bodies, said)
 
 
 def _digest(value: object) -> str:
