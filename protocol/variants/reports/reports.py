@@ -1,7 +1,7 @@
-"""One round of randomized reports: what RR-Independent, RR-Joint and their relatives share.
+"""Base of RR-Independent, RR-Joint and their relatives: one round of randomized reports.
 
-The aggregator asks with the randomizers it wants used; each party checks what that would cost,
-draws one report per respondent, and sends it; the aggregator pools what came.
+The aggregator sends the randomizers with its question. Each party checks the cost, draws one report
+per respondent, and sends them. The aggregator pools the reports.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from protocol.variants.reports.one_report import OneReport
 from protocol.wire.arrays import Array, ArraySpec, Bounds, smallest_dtype
 
 MAX_COUNTED = 2**26
-"""The most combinations of answers that respondents in cohorts are counted by."""
+"""The most combinations of answers when respondents are counted in cohorts."""
 
 
 class Ask(Message, frozen=True):
@@ -58,11 +58,11 @@ class Report(Message, frozen=True):
 
 
 class Pooled(Message, frozen=True):
-    """The published result: how often each randomized record was reported.
+    """The published result: the number of reports of each randomized record.
 
     Args:
         codes: (u, m) distinct randomized records, sorted.
-        counts: (u,) how many respondents reported each.
+        counts: (u,) the number of reports of each.
     """
 
     codes: Annotated[
@@ -140,9 +140,9 @@ def consent(survey: Survey, own: tuple[Block, ...], ask: Ask) -> None:
 
 
 class Blockwise(OneReport[Ask, Report, Report], frozen=True):
-    """Base of the protocols in which every respondent sends one report, randomized block by block.
+    """Base of the protocols with one report per respondent, randomized block by block.
 
-    A subclass says which attributes are randomized together (``blocks``), and how.
+    A subclass has the ``blocks``: attributes that are randomized together, and their randomizers.
     """
 
     heeds = (Ask,)
@@ -207,12 +207,11 @@ class Blockwise(OneReport[Ask, Report, Report], frozen=True):
             )
             for party in parties
         ]
-        return np.bincount(np.concatenate(cells), minlength=survey.cells).astype(
-            np.int64, copy=False
-        )
+        counts = np.bincount(np.concatenate(cells), minlength=survey.cells)
+        return counts.astype(np.int64, copy=False)
 
     def report_reveals(self, report: Report, seen: Seen) -> PrivacyEvent:
-        """A report's randomizers are those it was asked with; unasked, it may be anything."""
+        """Event of a report, by the randomizers of the question; without one, the true answers."""
         ask = seen.get(Ask, AGGREGATOR)
         if ask is None or ask.survey != self.survey.digest:
             return Plain(self.survey.names)
@@ -221,17 +220,17 @@ class Blockwise(OneReport[Ask, Report, Report], frozen=True):
         try:
             cells_per_block(self.survey, ask.blocks)
         except ValueError:
-            # An answer to a question that does not fit may tell anything.
+            # The answer to a malformed question may reveal anything.
             return Plain(self.survey.names)
         return blocks_event(ask.blocks)
 
     @functools.cached_property
     def report_event(self) -> PrivacyEvent:
-        """Event of a report that is drawn as agreed."""
+        """Event of a report that is drawn with the agreed blocks."""
         return blocks_event(self.blocks)
 
     def most(self) -> float:
-        """One report: the epsilons of the blocks agreed to, which no question may exceed."""
+        """Sum of the epsilons of the agreed blocks, which no question may exceed."""
         return PureAccountant().judge(self.report_event).record
 
     @weighted
@@ -245,13 +244,13 @@ def randomized(
     records: Records, blocks: tuple[Block, ...], stream: Stream
 ) -> NDArray[np.unsignedinteger]:
     """Answers drawn with these blocks, (k, b): one randomized cell per respondent and block."""
-    # Lists, not generators: this is done once for every party.
+    # A list, not a generator, for speed: this is done for every party.
     randomizers = tuple([block.randomizer for block in blocks])
     return randomize_columns(randomizers, block_cells(records, blocks), stream)
 
 
 def fits(codes: NDArray[np.unsignedinteger], blocks: tuple[Block, ...]) -> bool:
-    """Check whether reports are such as these blocks give."""
+    """True if reports can come from these blocks."""
     sizes = np.array([block.randomizer.size for block in blocks], np.uint64)
     return codes.shape[1] == len(blocks) and bool((codes < sizes).all())
 
@@ -260,7 +259,7 @@ def pooled(survey: Survey, codes: Array, counts: Array) -> Counts:
     """Number of reports of each randomized record, from a published result.
 
     Raises:
-        ValueError: not one count for each of some distinct records, in order.
+        ValueError: records that are not distinct and in order, or another number of counts.
     """
     if len(counts) != len(codes) or not len(codes) or not is_rising(codes):
         raise ValueError(
