@@ -150,7 +150,7 @@ def make_setting(
     Args:
         variant: the protocol; its ``max_records`` is set to the largest holding.
         records: the true answers.
-        seed: of everything. It protects nobody: with the seed every randomization can be undone.
+        seed: decides everything, and protects nobody: with it every randomization can be undone.
         parties: the number of parties; by default one per respondent.
         keys: makes the public keys, if not this process. ``identities`` are then derived one by
             one, when they are looked up.
