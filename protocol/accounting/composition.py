@@ -9,6 +9,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from fractions import Fraction
 from typing import TypeGuard
 
@@ -120,7 +121,7 @@ class DominatingPairs(msgspec.Struct, frozen=True):
         honest = self.honest
 
         def among(pair: Pair) -> Pair:
-            return pair.among(honest) if _is_sum(pair) else pair
+            return replace(pair, honest=honest) if _is_sum(pair) else pair
 
         alternatives = frozenset(
             _counted((among(pair), count) for pair, count in pairs) for pairs in self.alternatives

@@ -7,7 +7,7 @@ table the respondent moves from one cell to another.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -65,10 +65,6 @@ class CoinTable:
     def probability(self) -> float:
         """Probability that a coin is 1."""
         return self.chance / SIDES
-
-    def among(self, honest: int) -> CoinTable:
-        """The same among so many honest parties."""
-        return replace(self, honest=honest)
 
     def losses(self, draws: int, spare: float) -> LossDistribution:
         """The law of so many tables: an upper bound, on a grid."""
@@ -132,10 +128,6 @@ class SummedResponse:
     def epsilon(self) -> float:
         """Epsilon of the respondent's own report."""
         return self.keep.epsilon
-
-    def among(self, honest: int) -> SummedResponse:
-        """The same among so many honest parties."""
-        return replace(self, honest=honest)
 
     def losses(self, draws: int, spare: float) -> LossDistribution:
         """The law of so many tables: an upper bound, on a grid."""

@@ -15,7 +15,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.attack.columns import element_columns, field_array, fields_as_matrices, folded
+from protocol.attack.columns import (
+    Placed,
+    element_columns,
+    field_array,
+    fields_as_matrices,
+    folded,
+)
 from protocol.attack.probes import Probe, strongest_probe
 from protocol.attack.trials import Pair, Trials
 from protocol.crypto.randomness import WORDS, Stream, secret_of
@@ -96,7 +102,7 @@ def attack_client(
     if repr(inputs[0]) == repr(inputs[1]):
         raise ValueError(f"inputs {words}: expected two that differ")
     bits = Stream(secret_of(seed)).derive("attack a client").bernoulli(WORDS // 2, trials)
-    fields: dict[str, list[tuple[int, NDArray[np.generic]]]] = {}
+    fields: dict[str, list[Placed]] = {}
     failed = [0, 0]
     called = [0, 0]
     for place, bit in enumerate(bits.tolist()):
@@ -148,7 +154,7 @@ def leaves(report: object, name: str = "report") -> Iterator[tuple[str, NDArray[
                 yield name, field_array(repr(report))
 
 
-def _spelled(event: str, fields: Mapping[str, list[tuple[int, NDArray[np.generic]]]]) -> str:
+def _spelled(event: str, fields: Mapping[str, list[Placed]]) -> str:
     """An event in words, with short arrays in place of their hashes."""
     hashes = set(re.findall(r"\d{8,}", event))
     for parts in fields.values():

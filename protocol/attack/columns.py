@@ -19,6 +19,9 @@ from protocol.attack.observer import Observation
 
 Codes: TypeAlias = NDArray[np.int64]
 
+Placed: TypeAlias = tuple[int, NDArray[np.generic]]
+"""The place of a trial, and an array of its view."""
+
 MISSING = -(1 << 62)
 """The value of a column where a view has no such number."""
 
@@ -74,48 +77,50 @@ def make_view(observation: Observation) -> View:
 
 def view_matrices(views: Sequence[View]) -> dict[str, Matrix]:
     """The fields of all messages, by name: as many elements as the longest has, and hashes."""
-    fields: dict[str, list[tuple[int, NDArray[np.generic]]]] = {}
+    fields: dict[str, list[Placed]] = {}
     for place, view in enumerate(views):
         for name, array in view.fields.items():
             fields.setdefault(name, []).append((place, array))
     return fields_as_matrices(fields, len(views))
 
 
-def fields_as_matrices(
-    fields: Mapping[str, Sequence[tuple[int, NDArray[np.generic]]]], trials: int
-) -> dict[str, Matrix]:
+def fields_as_matrices(fields: Mapping[str, Sequence[Placed]], trials: int) -> dict[str, Matrix]:
     """Matrices of the arrays of all trials, by name.
 
     Args:
-        fields: the arrays by name, each with the place of its trial.
+        fields: the arrays by name.
         trials: the number of trials.
     """
-    lengths = {name: max(array.size for _, array in parts) for name, parts in fields.items()}
-    most = _width(list(lengths.values()), trials)
+    lengths = [max(array.size for _, array in parts) for parts in fields.values()]
+    most = _width(lengths, trials)
     found: dict[str, Matrix] = {}
     for name, parts in fields.items():
-        flat = [(place, array.reshape(-1)) for place, array in parts]
-
-        def stacked(
-            codes: Callable[[NDArray[np.generic]], Codes],
-            start: int,
-            stop: int | None,
-            flat: Sequence[tuple[int, NDArray[np.generic]]] = flat,
-        ) -> Codes:
-            return _stacked([(at, codes(array[start:stop])) for at, array in flat], trials)
-
-        bits = 8 * parts[0][1].dtype.itemsize
-        found[name] = Matrix(stacked(as_codes, 0, most), bits)
-        if any(array.dtype.kind == "f" for _, array in parts):
-            found[EXACT + name] = Matrix(stacked(exact_codes, 0, most), 0)
-        if lengths[name] > 1:
-            found[ALL + name] = Matrix(stacked(folded, 0, None), 0)
-        if lengths[name] > most:
-            found[REST + name] = Matrix(stacked(folded, most, None), 0)
-        if any(array.ndim > 1 for _, array in parts):
-            shapes = [(at, folded(np.array(array.shape, np.int64))) for at, array in parts]
-            found[SHAPE + name] = Matrix(_stacked(shapes, trials), 0)
+        found.update(_field_matrices(name, parts, trials, most))
     return found
+
+
+def _field_matrices(
+    name: str, parts: Sequence[Placed], trials: int, most: int
+) -> Iterator[tuple[str, Matrix]]:
+    """Matrices of one field: its elements, exact fractions, hashes and shape."""
+    flat = [(place, array.reshape(-1)) for place, array in parts]
+    length = max(array.size for _, array in parts)
+
+    def stacked(
+        codes: Callable[[NDArray[np.generic]], Codes], start: int, stop: int | None
+    ) -> Codes:
+        return _stacked([(place, codes(array[start:stop])) for place, array in flat], trials)
+
+    yield name, Matrix(stacked(as_codes, 0, most), 8 * parts[0][1].dtype.itemsize)
+    if any(array.dtype.kind == "f" for _, array in parts):
+        yield EXACT + name, Matrix(stacked(exact_codes, 0, most), 0)
+    if length > 1:
+        yield ALL + name, Matrix(stacked(folded, 0, None), 0)
+    if length > most:
+        yield REST + name, Matrix(stacked(folded, most, None), 0)
+    if any(array.ndim > 1 for _, array in parts):
+        shapes = [(place, folded(np.array(array.shape, np.int64))) for place, array in parts]
+        yield SHAPE + name, Matrix(_stacked(shapes, trials), 0)
 
 
 def element_columns(

@@ -134,11 +134,20 @@ def _inputs(part: Drawn, records: Records) -> list[int] | None:
     """Inputs of some records; None if unknown."""
     if part.inputs is not None:
         return [int(code) for code in part.inputs]
-    axes = list(records.survey.axes(part.event.attributes))
+    return record_inputs(part.event, records)
+
+
+def record_inputs(draw: Randomized, records: Records) -> list[int] | None:
+    """Inputs of some records, of a randomizer on the combinations of its attributes.
+
+    Returns:
+        None if the randomizer has another number of inputs.
+    """
+    axes = list(records.survey.axes(draw.attributes))
     sizes = [records.survey.sizes[axis] for axis in axes]
     try:
-        with refusing(part.event.randomizer):
-            if part.event.randomizer.size != math.prod(sizes):
+        with refusing(draw.randomizer):
+            if draw.randomizer.size != math.prod(sizes):
                 return None
     except UnsupportedEventError:
         return None

@@ -64,6 +64,14 @@ class Pair(NamedTuple):
     exchanged: bool = False
 
 
+def distant_pair(words: str, records: Records, *, exchanged: bool = False) -> Pair:
+    """The first record, and one far from it in every attribute."""
+    own = records.codes[0].astype(np.int64)
+    sizes = np.array(records.survey.sizes)
+    other = np.where(own < sizes / 2, sizes - 1, 0)
+    return Pair(words, records.survey.names, (own, other), exchanged)
+
+
 class Study(msgspec.Struct, frozen=True, kw_only=True):
     """Variant, records and observer of an attack.
 

@@ -30,10 +30,10 @@ from protocol.accounting.events import (
     single_events,
 )
 from protocol.attack.bounds import provable
-from protocol.attack.declared import drawn_in, log_ratios
+from protocol.attack.declared import drawn_in, log_ratios, record_inputs
 from protocol.attack.probes import strongest_probe
 from protocol.attack.row_trials import aligned_fields, rows_of_parties
-from protocol.attack.trials import TARGET, Pair, Study, whole_runs
+from protocol.attack.trials import TARGET, Study, distant_pair, whole_runs
 from protocol.audit.at_delta import worst_respondent
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.ledger import REFUSED, Account, Ledger
@@ -164,11 +164,7 @@ def check_frequencies(variant: Variant, records: Records, *, seed: int) -> tuple
     Raises:
         AssertionError: reports reveal more than the ledger charges.
     """
-    survey = variant.survey
-    own = records.codes[0].astype(np.int64)
-    sizes = np.array(survey.sizes)
-    other = np.where(own < sizes / 2, sizes - 1, 0)
-    pair = Pair("a respondent's reports", survey.names, (own, other))
+    pair = distant_pair("a respondent's reports", records)
     study = Study(
         variant=variant,
         records=records,
@@ -342,8 +338,8 @@ def _composed(
     """The law of all these draws together; None if a law or an input is unknown."""
     found: Law = {Fraction(1): Fraction(1)}
     for draw in draws:
-        cells = _cells(draw, survey, first, second)
-        law = None if cells is None else _law(draw.randomizer, *cells)
+        inputs = _inputs(draw, survey, first, second)
+        law = None if inputs is None else _law(draw.randomizer, *inputs)
         if law is None or len(found) * len(law) > LOSSES:
             return None
         after: Law = {}
@@ -372,9 +368,9 @@ def _worst(event: PrivacyEvent, survey: Survey, first: Codes, second: Codes) -> 
         case Public() | Derived():
             return 0.0
         case Randomized():
-            cells = _cells(event, survey, first, second)
-            if cells is not None:
-                return _ratio(event.randomizer, *cells)
+            inputs = _inputs(event, survey, first, second)
+            if inputs is not None:
+                return _ratio(event.randomizer, *inputs)
             differ = any(first[axis] != second[axis] for axis in survey.axes(event.attributes))
             # Only the variant knows the inputs of these records.
             return _largest(event.randomizer) if differ else 0.0
@@ -386,18 +382,9 @@ def _worst(event: PrivacyEvent, survey: Survey, first: Codes, second: Codes) -> 
             return 0.0
 
 
-def _cells(draw: Randomized, survey: Survey, first: Codes, second: Codes) -> tuple[int, int] | None:
-    """The inputs of two records, of a randomizer on the combinations of its attributes."""
-    axes = survey.axes(draw.attributes)
-    sizes = [survey.sizes[axis] for axis in axes]
-    try:
-        with refusing(draw.randomizer):
-            if draw.randomizer.size != math.prod(sizes):
-                return None
-    except UnsupportedEventError:
-        return None
-    cells = [int(np.ravel_multi_index(record[list(axes)], sizes)) for record in (first, second)]
-    return cells[0], cells[1]
+def _inputs(draw: Randomized, survey: Survey, first: Codes, second: Codes) -> list[int] | None:
+    codes = np.stack((first, second)).astype(survey.dtype)
+    return record_inputs(draw, Records(survey, codes))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Sequence
 
-import numpy as np
-
 from protocol.accounting.events import Hidden, Merged, Merging, layers
 from protocol.attack.probes import strongest_probe
-from protocol.attack.trials import Pair, Study, whole_runs
+from protocol.attack.trials import Study, distant_pair, whole_runs
 from protocol.audit.coalition.coalition import parse_coalition
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.errors import LocalProtocolError
@@ -149,10 +147,7 @@ def check_views(variant: Variant, records: Records, rehearsal: Rehearsal, *, see
         for event in rehearsal.events.values()
         for part in layers(event)
     )
-    own = records.codes[0].astype(np.int64)
-    sizes = np.array(records.survey.sizes)
-    other = np.where(own < sizes / 2, sizes - 1, 0)
-    pair = Pair("two respondents exchange their records", records.survey.names, (own, other), True)
+    pair = distant_pair("two respondents exchange their records", records, exchanged=True)
     for member in (AGGREGATOR, *roster.services) if covered else ():
         study = Study(
             variant=variant,
