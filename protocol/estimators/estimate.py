@@ -360,7 +360,6 @@ class Estimate(Answers):
     def _likeliest(
         self, names: tuple[str, ...], *, prior: float, gap: float, at_most: int
     ) -> tuple[Floats, Fit]:
-        """The likeliest shares of some attributes."""
         reported = self.reported(names)
         all_names = [name for one in reported for group in one.groups for name in group]
         extra = tuple(dict.fromkeys(name for name in all_names if name not in names))

@@ -175,7 +175,7 @@ def make_setting(
         raise ValueError(f"seed {seed}: expected an integer from 0 to 2**64 - 1")
     if records.survey != variant.survey:
         raise SurveyError("the records are of another survey than the variant's")
-    holdings = _spread(variant, records, parties, strata)
+    holdings = _make_holdings(variant, records, parties, strata)
     names, held = [*holdings], [*holdings.values()]
     streams = Streams.of_seed(seed)
     members = (AGGREGATOR, *service_names(variant.roles), *names)
@@ -204,10 +204,9 @@ def make_setting(
     )
 
 
-def _spread(
+def _make_holdings(
     variant: Variant, records: Records, parties: int, strata: Sequence[str] | None
 ) -> dict[PartyId, Records]:
-    """Holdings of each party."""
     if strata is None:
         if variant.strata:
             raise SurveyError("weights: expected the stratum of every respondent, too")

@@ -167,7 +167,7 @@ def glance(estimate: Estimate, *, level: float = 0.05) -> Glance | None:
         pairs[frozenset((first, second))] = pair
     clusters = _clusters(estimate, names, pairs)
     return Glance(
-        names=_ordered(names, clusters),
+        names=_by_cluster(names, clusters),
         pairs=pairs,
         large=large,
         missing=missing,
@@ -316,8 +316,7 @@ def _connected(names: Sequence[str], edges: Sequence[tuple[str, str]]) -> list[t
     return list(dict.fromkeys(tuple(n for n in names if n in group[name]) for name in names))
 
 
-def _ordered(names: Sequence[str], clusters: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """Attributes cluster by cluster."""
+def _by_cluster(names: Sequence[str], clusters: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     cluster_of = {name: cluster for cluster in clusters for name in cluster}
     found: dict[str, None] = {}
     for name in names:

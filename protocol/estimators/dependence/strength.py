@@ -102,7 +102,7 @@ def pearsons_law(reports: PairReports, about: About) -> QuadraticLaw:
 
     Where the variance of a code is not estimated above 0 it is unknown.
     """
-    centred = [_codes(side.margin) for side in reports.sides]
+    centred = [_centred_codes(side.margin) for side in reports.sides]
     variances = [
         (side.margin * codes**2).sum(axis=-1)
         for side, codes in zip(reports.sides, centred, strict=True)
@@ -125,7 +125,7 @@ def pearsons_law(reports: PairReports, about: About) -> QuadraticLaw:
 
 def covariances_law(reports: PairReports, about: About) -> QuadraticLaw:
     """The law of the unbiased square of the covariance of two attributes' codes."""
-    first, second = (_codes(side.margin) for side in reports.sides)
+    first, second = (_centred_codes(side.margin) for side in reports.sides)
     # Half of the respondents are at either end of both attributes.
     most = ((first.shape[-1] - 1) * (second.shape[-1] - 1) / 4) ** 2
 
@@ -288,8 +288,7 @@ def _over(values: Floats, by: Floats) -> Floats:
     return found
 
 
-def _codes(margin: Floats) -> Floats:
-    """The centred codes of an attribute."""
+def _centred_codes(margin: Floats) -> Floats:
     codes = np.arange(margin.shape[-1])
     found: Floats = codes - (margin @ codes)[..., None]
     return found

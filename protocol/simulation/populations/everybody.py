@@ -62,7 +62,7 @@ def ask_everybody(
 
 
 class _Lots:
-    """Group of each person, at most one."""
+    """Rows of each group, drawn without replacement."""
 
     def __init__(self, people: int, stream: Stream) -> None:
         self._people = people

@@ -251,7 +251,6 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
         return found
 
     def _event(self, keys: NDArray[np.unsignedinteger], rounds: Iterable[int]) -> PrivacyEvent:
-        """Event of reports on these keys in these rounds."""
         drawn = [self._round_randomizer(round_) for round_ in rounds]
         alternatives = []
         for key in np.unique(keys).tolist():

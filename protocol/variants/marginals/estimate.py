@@ -235,7 +235,6 @@ class ReleasedMarginals(Source):
         return Estimated(value, standard_error(float(used @ known @ used), scale, each), law)
 
     def _law(self, names: tuple[str, ...]) -> ErrorLaw:
-        """Law of the cells of a table."""
         masks, order = self._asked(names)
         cells = np.arange(1 << len(names)).reshape((2,) * len(names)).transpose(order).reshape(-1)
         sets = np.eye(len(cells), dtype=np.bool_)[cells]
