@@ -43,7 +43,7 @@ class Coins(PrivacyEvent, frozen=True):
     delta alone, as a sum over honest parties (``Merged``).
 
     Args:
-        trials: how many coins are added to each cell, at least 1.
+        trials: number of coins added to each cell, at least 1.
         chance: of each to be 1, in units of 2**-16: 1 to 2**15, a fair coin.
         tables: the attributes of each table; a respondent is in one cell of each.
 

@@ -52,7 +52,7 @@ class Law(Protocol):
 
 
 Pair: TypeAlias = ThreePoint | Law
-"""A pair of laws whose draws can be composed."""
+"""A pair of laws with draws that can be composed."""
 
 _Pair = TypeVar("_Pair", bound=Pair)
 

@@ -30,7 +30,7 @@ ASSUMPTION = (
 """The assumption that amplification rests on."""
 
 MOST_RESPONDENTS = 10**8
-"""The most respondents for whom the arithmetic has been checked."""
+"""The most respondents for which the arithmetic has been checked."""
 
 
 # Above this epsilon, copies of a report are too rare to hide anything.

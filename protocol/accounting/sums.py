@@ -44,7 +44,7 @@ class CoinTable:
     Args:
         trials: one party's coins of a cell.
         chance: of a coin, in units of 2**-16.
-        honest: how many parties add such coins.
+        honest: number of parties that add such coins.
     """
 
     trials: int
@@ -111,7 +111,7 @@ class SummedResponse:
 
     Args:
         keep: everybody's randomizer.
-        honest: how many parties report through it, from 1 to 10**8.
+        honest: number of parties that report with it, from 1 to 10**8.
 
     Raises:
         ValueError: ``honest`` is out of these bounds.

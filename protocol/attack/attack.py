@@ -61,7 +61,7 @@ from protocol.simulation.setting import service_names
 from protocol.surveys.records import Records
 
 ALPHA = 1e-9
-"""The largest probability that an attack accuses a variant whose ledger is right."""
+"""The largest probability that an attack accuses a variant with a right ledger."""
 
 TRIALS = 1_000
 """Minimum number of trials when a trial is a whole party."""
@@ -99,7 +99,7 @@ _ATTEMPTS = 3
 _SORTS = 4
 """The sorts of trials: whole runs, parties, parties of many respondents, and rows.
 
-Where sums are told, at a delta, they are one sort more.
+Where sums are revealed, at a delta, they are one sort more.
 """
 
 
@@ -159,7 +159,7 @@ def attack(
     carried: Map = one_by_one,
     progress: Callable[[int, int], object] = _unheeded,
 ) -> Attack:
-    """Attack what an observer sees of a respondent.
+    """Attack the view of an observer.
 
     Args:
         variant: the variant with its parameters.
@@ -229,8 +229,8 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
     Args:
         study: the study.
         first: a first run.
-        ledger: what the observer learned in the first run.
-        pairs: the pairs of inputs to tell apart.
+        ledger: of the observer in the first run.
+        pairs: the pairs of inputs to distinguish.
         level: the probability of a false accusation in every single attempt.
         trials, runs, copies: as of ``attack``.
         rows: the arrays with a row per respondent.
@@ -410,7 +410,7 @@ def _next_respondent(study: Study, roster: Roster) -> int | None:
 
 
 def _pairs(study: Study, account: Account | None) -> tuple[Pair, ...]:
-    """Pairs to tell apart: each attribute alone, all of them, and exchanges if there are sums."""
+    """Pairs to distinguish: each attribute alone, all of them, and exchanges if there are sums."""
     survey = study.records.survey
     own = study.records.codes[study.target].astype(np.int64)
     events = [charge.event for charge in account.trail] if account is not None else []

@@ -30,7 +30,7 @@ TRIALS = 100_000
 """Default number of reports; half of them test."""
 
 ALPHA = 1e-9
-"""The largest probability that a client whose claim is right is accused."""
+"""The largest probability that a client with a right claim is accused."""
 
 _FIRST = 64
 """Calls after which an input with an error every time is refused."""

@@ -66,7 +66,7 @@ class View(msgspec.Struct, frozen=True):
 
 
 def make_view(observation: Observation) -> View:
-    """View of what an observer sees."""
+    """View of an observer."""
     fields = {
         f"{name}.{field}": field_array(getattr(message, field))
         for name, message in observation.messages.items()

@@ -22,7 +22,7 @@ TRIALS = 1_000_000
 """Default number of reports, of the one or the other input."""
 
 ALPHA = 1e-9
-"""The largest probability that a randomizer whose epsilon is right is accused."""
+"""The largest probability that a randomizer with a right epsilon is accused."""
 
 EVENT = "the reports with the largest likelihood ratio"
 
@@ -36,7 +36,7 @@ def attack_randomizer(
     delta: float = 0.0,
     seed: int = 1,
 ) -> Probe:
-    """Attack the reports of a randomizer whose law is known.
+    """Attack the reports of a randomizer with a known law.
 
     Args:
         randomizer: the randomizer under attack.

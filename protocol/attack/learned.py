@@ -82,7 +82,7 @@ class _Coding(NamedTuple):
 
 
 class _Learned(NamedTuple):
-    """A column with what was learned about it.
+    """A column with its learned counts.
 
     Args:
         worth: a cautious estimate of the epsilon that it shows.

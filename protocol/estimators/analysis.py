@@ -1,4 +1,4 @@
-"""The analysis that is announced before a survey, and what it makes of the published result."""
+"""The analysis that is announced before a survey, and its tables of the published result."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     Args:
         tables: the attributes of each table, in the order of its axes.
-        projection: what is done to the values of each table last.
+        projection: of the values of each table.
         level: the confidence level of the intervals, above 0 and below 1.
-        about: whose shares the intervals are about.
+        about: the subject of the intervals.
     """
 
     tables: tuple[tuple[str, ...], ...]

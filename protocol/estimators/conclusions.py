@@ -35,7 +35,7 @@ def likelihoods(randomizer: CodeRandomizer, report: NDArray[np.unsignedinteger])
     """Likelihood of every input given one report, relative to the likeliest input.
 
     Args:
-        randomizer: what drew the report.
+        randomizer: of the report.
         report: shape (1,).
 
     Returns:

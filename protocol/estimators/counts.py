@@ -20,7 +20,7 @@ _DENSE_CELLS_PER_RECORD = 4
 class Counts:
     """Counts of each record: a sparse histogram over any number of attributes and cells.
 
-    It is canonical: equal multisets of records give equal arrays, whatever order they came in.
+    It is canonical: equal multisets of records give equal arrays, in whatever order they came.
 
     Attributes:
         sizes: the number of categories of each of the m attributes.
@@ -130,7 +130,7 @@ class Counts:
 
 
 def _runs(sizes: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Cut the attributes into runs whose product domains fit in 64 bits each."""
+    """Cut the attributes into runs with product domains that fit in 64 bits."""
     runs = []
     start, cells = 0, 1
     for place, size in enumerate(sizes):

@@ -37,7 +37,7 @@ class DesignEffects(NamedTuple):
     """Design effects on the variances about the population.
 
     Attributes:
-        parties, records: how many there are.
+        parties, records: their numbers.
         errors: standard errors of the shares, if the parties are a random sample of all parties.
         effects: the variances relative to those of as many respondents drawn one by one; NaN where
             the latter are unknown.

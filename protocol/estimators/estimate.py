@@ -84,7 +84,7 @@ class Answers(ABC):
         is unknown the weight of a single cell has the error of that.
 
         Raises:
-            ValueError: no name, or attributes that this result says nothing about together.
+            ValueError: no name, or attributes that this result does not have together.
         """
         cells = self.cells(names)
         value = float(np.sum(cells.values * weights))
@@ -172,7 +172,7 @@ class Estimate(Answers):
             names: the attributes, in any order.
             prior: the parameter of a Dirichlet prior, the same for every cell, at least 1; at 1
                 there is none.
-            gap: by how much the log-likelihood may fall short of the largest, in nats.
+            gap: the most that the log-likelihood may be below its maximum, in nats.
             at_most: the most steps; the table's ``fit`` says whether they were enough.
 
         Raises:
@@ -196,7 +196,7 @@ class Estimate(Answers):
         Raises:
             SurveyError: an unknown or repeated name.
             ValueError: no name, weights of another shape or not finite, or attributes that this
-                result says nothing about together.
+                result does not have together.
         """
         given = self.checked_weights(names, weights)
         found = self.mean(tuple(names), given)
@@ -253,7 +253,7 @@ class Estimate(Answers):
             SurveyError: an unknown name, or one attribute twice.
             ValueError: this result has no table of them or no covariance of it, or too few reports.
         """
-        # Imported late, as most who estimate test nothing.
+        # Imported late, as tests are rare.
         from protocol.estimators.dependence.association import wald_test
 
         table = self.table(first, second)
@@ -294,7 +294,7 @@ class Estimate(Answers):
         names: Sequence[str] | None = None,
         subset: Collection[Sequence[str]] | None = None,
     ) -> Estimated:
-        """The number of respondents whose answers lie in a set, with its standard error.
+        """The number of respondents with answers in a set, with its standard error.
 
         The set is either ``where`` or ``names`` with ``subset``.
 

@@ -79,7 +79,7 @@ class ProductEstimate(Estimate):
     (``product_mean_squared_error`` has both).
 
     Args:
-        joint: the estimate whose tables are multiplied.
+        joint: the estimate with the tables that are multiplied.
         groups: a partition of the survey's attributes into groups taken to be independent; by
             default its blocks. Attributes that were randomized together share a group, so that the
             groups' reports are independent given the data.
@@ -177,7 +177,7 @@ class ProductEstimate(Estimate):
     def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The mean of a weight that depends on some attributes, if the groups were independent.
 
-        The error is of first order, given the data, around what the true margins would give: every
+        The error is of first order, given the data, around the value of the true margins: every
         group's tables are weighted with the derivative, for group g
         ``sum_{v without v_g} w_v prod_{k != g} pi_k(v_k)``, and the groups' variances add up.
         Sampling from a population adds the variance of the sum of the groups' derivatives, which
@@ -347,7 +347,7 @@ def product_mean_squared_error(
     ``(prod_j (P_j + G_j) - prod_j P_j) / K``, for the margins' estimates are unbiased and
     independent given the data. The squared bias is the mean over the cells of the squared distance
     from the truth to the product of its own margins. Nothing is approximated; the error of
-    RR-Ind-Joint beside it is ``protocol.estimators.joint.mean_squared_error``.
+    RR-Ind-Joint is ``protocol.estimators.joint.mean_squared_error``.
 
     Args:
         truth: the true joint distribution, one axis per randomizer.

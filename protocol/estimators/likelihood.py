@@ -20,7 +20,7 @@ from protocol.randomizers.exact import Floats
 from protocol.randomizers.mixing import Mixing
 
 GAP = 0.01
-"""By how much the log-likelihood of all reports may fall short of the largest, in nats."""
+"""The most that the log-likelihood of all reports may be below its maximum, in nats."""
 
 STEPS = 10_000
 """The most steps of EM."""
@@ -31,7 +31,7 @@ MAX_CELLS = 2**22
 # The least that an extrapolation leaves of a share: none may become 0, for it would stay 0.
 _LEFT = 1e-2
 
-# How much longer an extrapolation may become, or has to become shorter.
+# The factor by which an extrapolation may become longer, or must become shorter.
 _LONGER = 4.0
 
 
@@ -39,7 +39,7 @@ class Reported(NamedTuple):
     """Counts of reports on some attributes, with the law they were drawn by.
 
     Args:
-        groups: for each axis of the counts, the attributes whose combinations its reports are of.
+        groups: for each axis of the counts, the attributes of its reports.
         counts: at least 0, one axis per group; of weighted reports they need not be whole.
         mixings: of the groups' reports, which are independent given the answers.
     """
@@ -58,7 +58,7 @@ class Fit(NamedTuple):
         gap: how far it may be below its maximum at most. It is concave, so the largest slope
             towards a single category, less the slope towards the shares themselves, bounds that
             (Lindsay 1983).
-        steps: how often the likelihood and a step of EM were computed.
+        steps: number of computations of the likelihood and a step.
         converged: whether the gap is as small as was asked for.
     """
 
@@ -91,7 +91,7 @@ def likeliest(
     Args:
         reported: at least one, with at least one report in all; their attributes are in ``asked``
             or in ``extra``.
-        asked: the attributes of the table, and how many categories each has.
+        asked: the attributes of the table, each with its number of categories.
         extra: further attributes that were randomized together with these; they are summed over at
             the end.
         prior: the parameter of a Dirichlet distribution of the shares, the same for every cell of

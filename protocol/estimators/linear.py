@@ -1,4 +1,4 @@
-"""The estimate that is linear in what was counted, and what it is made from."""
+"""Linear estimates, and the sources that they are made from."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Source(Answers):
-    """Unbiased estimates of shares, linear in what was counted, with errors in closed form.
+    """Unbiased estimates of shares, linear in the counts, with errors in closed form.
 
     A ``LinearEstimate`` is made from the counts of a protocol, or from a linear change of another
     estimate.
@@ -55,7 +55,7 @@ class LinearEstimate(Estimate, Generic[S]):
     """Unbiased tables, means and counts of what was asked.
 
     Args:
-        source: what it is made from.
+        source: of the estimates.
     """
 
     source: S

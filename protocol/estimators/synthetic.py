@@ -33,8 +33,8 @@ def synthesize(
     clusters is lost. The records are post-processing of the reports: they cost nothing more.
 
     Args:
-        estimate: what the records are to follow.
-        n: how many, at least 1.
+        estimate: of the distribution of the records.
+        n: the number of records, at least 1.
         stream: the source of the draws, n words per cluster in the order given.
         clusters: a partition of the survey's attributes; by default ``Estimate.clusters``, those
             that were randomized together, but after RR-Adjustment whole records by their weights.
@@ -85,7 +85,7 @@ def synthesize_weighted(
         codes: shape (u, m), one record per weight, columns in the survey's order.
         weights: shape (u,), in proportion to the probabilities.
         survey: what was asked.
-        n: how many, at least 1.
+        n: the number of records, at least 1.
         stream: the source of the draws, n words.
 
     Raises:
@@ -110,7 +110,7 @@ def draw(weights: NDArray[np.float64], n: int, stream: Stream) -> NDArray[np.int
 
     Args:
         weights: shape (u,), none negative.
-        n: how many.
+        n: the number of draws.
         stream: the source of the draws.
 
     Returns:

@@ -19,7 +19,7 @@ from protocol.estimators.projection import Projection, project
 
 Number = TypeVar("Number", np.float64, np.int64)
 
-# A variance that is smaller beside what it is the difference of is the rounding of 0.
+# Variances below this part of the terms that they are differences of are 0 but for rounding.
 _ROUNDING = 1e-12
 
 # Two reports are two up to rounding.
@@ -41,13 +41,13 @@ def standard_errors(
     The variance of a rare cell is estimated from the reports that count for it. Where none came in,
     the estimate is that of an empty cell, many times smaller than that of a cell with one expected
     report. So a variance is unknown if it is less than ``FEWEST`` times what one report adds to it.
-    It is unknown too where it is estimated at 0 or below: whatever was randomized or sampled has an
+    It is unknown too where it is estimated at 0 or below, as randomized and sampled data have an
     error.
 
     Args:
         variances: as estimated.
         scale: the size of the terms that they are differences of, of the same shape.
-        each: by how much one report can change them (``change_by_one``), spread over that shape.
+        each: the most that one report can change them (``change_by_one``), spread over that shape.
     """
     least = np.maximum(_ROUNDING * scale, (FEWEST - _SLACK) * np.asarray(each))
     errors = np.full(variances.shape, np.nan)
@@ -164,12 +164,12 @@ class Table:
         categories: the categories of each.
         values: proportions; raw and signed unless ``projection`` says otherwise.
         standard_errors: of the raw values given the data, so from randomization alone; None where
-            no formula is known. NaN where the reports are too few or too much alike to tell: an
-            error of 0 is that of an exact value.
+            no formula is known. NaN where the reports are too few or too similar: an error of 0 is
+            that of an exact value.
         population_errors: of the raw values when the respondents are themselves a random sample
             of a population, so from sampling and randomization; None and NaN likewise.
         n: the number of reports.
-        projection: what was done to the values last. A projection makes them biased and mostly
+        projection: of the values. A projection makes them biased and mostly
             more accurate; both kinds of errors stay those of the raw values.
         law: of the errors of the raw values. By default a normal one with the errors above, as if
             they were the same whatever the true shares are.
@@ -244,7 +244,7 @@ class Table:
 
         Args:
             level: the confidence level, above 0 and below 1.
-            about: whose shares: the respondents', or a population's.
+            about: the subject of the shares: the respondents, or a population.
             simultaneous: whether all cells hold their shares at once with this probability. Each
                 is then at the level ``1 - (1 - level) / cells`` (Bonferroni), which needs nothing
                 of how the cells depend on each other.

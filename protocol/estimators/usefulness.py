@@ -1,8 +1,8 @@
 """Usefulness: the margin of error of a table, and the scale that it is judged by.
 
-The margin of error of a table is by how much any of its shares may be off: the distance of a value
-from the farther end of its interval, for the cell where that is largest. The intervals of all cells
-hold at once (Bonferroni), so shares that are ranked by their values are ranked as a whole.
+The margin of error of a table is the most that any of its shares may be off: the largest distance
+of a value from the farther end of its interval. The intervals of all cells hold at once
+(Bonferroni), so shares that are ranked by their values are ranked as a whole.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Grade(NamedTuple):
     """A step of the scale of usefulness.
 
     Args:
-        name: what it is called.
+        name: of the step.
         points: the largest margin of error, as a share.
         average: the same as a multiple of the average share of a cell, ``1 / cells``.
     """
@@ -70,10 +70,10 @@ class MarginOfError(NamedTuple):
 
     Args:
         names: the attributes.
-        cells: how many shares it has; 2 of a number, which lies between the ends of its range.
-        margin: by how much any of them may be off, as a share; NaN where that is unknown. Above 1
-            the estimate says nothing.
-        of: what may be off.
+        cells: the number of shares; 2 for a number, which lies between the ends of its range.
+        margin: the most that any share may be off; NaN where that is unknown. Above 1 the estimate
+            is useless.
+        of: the subject of the margin.
     """
 
     names: tuple[str, ...]
@@ -103,7 +103,7 @@ class MarginOfError(NamedTuple):
 
 
 def least_exact(of: Iterable[MarginOfError]) -> MarginOfError:
-    """The least useful of some, and of these the one that is farthest beyond what is good."""
+    """The least useful of some margins, and of equally useful ones the largest relative to good."""
     return max(of, key=lambda one: (ORDER.index(one.word), one.excess))
 
 
@@ -114,7 +114,7 @@ def even_guess(cells: int) -> float:
     share is then above ``t`` with probability ``(1 - t)**(cells - 1)``.
 
     Args:
-        cells: how many there are, at least 2.
+        cells: the number of cells, at least 2.
     """
     highest: float = 1 - ((1 - LEVEL) / cells) ** (1 / (cells - 1))
     return highest - 1 / cells
@@ -132,7 +132,7 @@ def margin_of_error(table: Table, about: About = "respondents") -> MarginOfError
 
     Args:
         table: of shares.
-        about: whose shares.
+        about: the subject of the shares.
     """
     if np.isnan(table.values).any():
         return MarginOfError(table.names, table.values.size, math.inf)
@@ -148,7 +148,7 @@ def margin_of_number(
     Args:
         names: the attributes that it is about.
         found: the estimate.
-        about: whose number.
+        about: the subject of the number.
         of: a mean or a count.
     """
     if math.isnan(found.value):
@@ -172,7 +172,7 @@ def margins_of_error(
 
     Args:
         estimate: of shares, or of means that have a range.
-        about: whose.
+        about: the subject of the margins.
         projection: applied to the tables.
         tables: the attributes of each.
     """
@@ -192,7 +192,7 @@ def _margins(
         try:
             table = estimate.table(*names, projection=projection)
         except (ProtocolError, ValueError):
-            continue  # This result says nothing of it.
+            continue  # The result does not have this table.
         yield margin_of_error(table, about)
 
 

@@ -155,8 +155,8 @@ def make_setting(
         keys: makes the public keys, if not this process. ``identities`` are then derived one by
             one, when they are looked up.
         analysis: the announced analysis.
-        strata: the stratum of each respondent, where the variant has weights. Each party then
-            speaks for respondents of one stratum, with which its name begins.
+        strata: the stratum of each respondent, if the variant has weights. Each party then has
+            respondents of one stratum, and its name begins with it.
 
     Raises:
         SurveyError: the records are of another survey, or fewer than the parties; strata without

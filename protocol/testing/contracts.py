@@ -60,7 +60,7 @@ from protocol.testing.sealed import (
 
 MUTILATIONS = 200
 ROWS = 8
-"""The most respondents for whom non-interference is checked: the first ones and the last."""
+"""The most respondents for which non-interference is checked: the first ones and the last."""
 
 
 class Execution(Audited, Protocol):

@@ -62,7 +62,7 @@ MOST_RECORDS = 12
 """The most different records that are all compared with each other; of more, some are."""
 
 ACCOUNTS = 8
-"""The number of parties whose recorded messages are compared."""
+"""The number of parties with recorded messages that are compared."""
 
 LOSSES = 2_048
 """The most different losses of a respondent's messages in an exact composition."""

@@ -55,7 +55,7 @@ BIAS = 0.05
 """The bias in the likeliest class that the samples must be enough to find."""
 
 MOST_TALLIED = 1024
-"""The most inputs for whom estimates are checked."""
+"""The most inputs for which estimates are checked."""
 
 Fact = Literal["law", "epsilon", "dominating", "estimate", "covariance"]
 """Facts that a randomizer may leave out. Figures that need them are refused."""

@@ -30,12 +30,12 @@ With fewer, the margins explain a rare cell by chance alone.
 """
 
 _MET = 1e-6
-# An eigenvalue that is smaller beside the largest is the rounding of 0: shares add up to 1.
+# Eigenvalues below this part of the largest are 0 but for rounding, as shares add up to 1.
 _ROUNDING = 1e-9
 
 
 class Regression(NamedTuple):
-    """Regression of what is estimated on known margins.
+    """Regression of estimates on known margins.
 
     Attributes:
         inverse: the pseudo-inverse of n times the covariance of the margins' cells, shape (d, d).
@@ -52,10 +52,10 @@ class Regression(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class LinearCalibration(Residual):
-    """Estimates for a population whose margins are known.
+    """Estimates for a population with known margins.
 
-    Every table t becomes ``t + C V^-1 (M - m)``: m are the margins as they are estimated and V
-    their covariance, C is that of the table with them, and M is what is known. Of reports it is the
+    Every table t becomes ``t + C V^-1 (M - m)``: m are the estimated margins and V their
+    covariance, C is that of the table with them, and M are the known margins. For reports it is the
     linear calibration of Deville and Sarndal (Calibration Estimators in Survey Sampling, JASA 87,
     1992, section 1) with unmixed reports for auxiliary variables: report y has the weight
     ``(1 + (M - m)' V^-1 (h(y) - m)) / n`` with h(y) its scores of the margins' cells. All tables
@@ -72,7 +72,7 @@ class LinearCalibration(Residual):
 
     Args:
         survey: what was asked.
-        before: what is calibrated.
+        before: to be calibrated.
         known: the margins.
         regression: ``of`` makes it.
         far: the known shares that the reports contradict.

@@ -42,7 +42,7 @@ class PostStratification(Residual):
 
     Args:
         survey: what was asked.
-        before: what is calibrated.
+        before: to be calibrated.
         known: the sizes of the strata.
         factors: ``M_a / pi_a`` of each, of the shape of its shares; ``of`` makes them.
     """
@@ -89,7 +89,7 @@ class PostStratification(Residual):
 
     @property
     def clear(self) -> bool:
-        """True if every stratum is estimated well enough to tell errors (``CLEAR``)."""
+        """True if every stratum is estimated well enough for errors (``CLEAR``)."""
         found = self.before.cells(self.known.names)
         needed = self.known.shares.ravel() > 0
         return bool((found.values >= CLEAR * np.sqrt(found.variances / self.n))[needed].all())

@@ -23,7 +23,7 @@ class Residual(Source):
     share, as if all errors had become smaller by one factor. Errors are NaN with too few reports.
 
     Attributes:
-        before: what is calibrated.
+        before: to be calibrated.
     """
 
     __slots__ = ()
@@ -46,7 +46,7 @@ class Residual(Source):
 
     @property
     def clusters(self) -> Sequence[tuple[str, ...]]:
-        """Those of what was calibrated."""
+        """The clusters before calibration."""
         return self.before.source.clusters
 
     def cells(self, names: tuple[str, ...]) -> Cells:

@@ -36,7 +36,7 @@ class TestResult:
 
     Attributes:
         test: its name.
-        statistic: shape of the axes that count tables, () for one table; large speaks against H0.
+        statistic: shape of the axes that count tables, () for one table; large if H0 is unlikely.
         degrees: of freedom of its chi-squared law, same shape; None where the law was simulated.
         p_value: the probability of no smaller a statistic under H0, same shape.
     """

@@ -40,10 +40,10 @@ _DAMPING = 4.0
 """As in ``strength``: a category counts half where its share is two standard errors."""
 
 MOST = 40
-"""The most attributes that are looked at: the first ones."""
+"""The most attributes that are compared: the first ones."""
 
 CELLS = 400
-"""The most cells of a table that is looked at. Its covariance has the square of this entries."""
+"""The most cells of a table that is tested. Its covariance has the square of this entries."""
 
 
 class Pair(NamedTuple):
@@ -51,7 +51,7 @@ class Pair(NamedTuple):
 
     Args:
         first, second: the attributes.
-        strength: Cramer's V without what noise adds to its square, from 0 to 1; NaN if unknown.
+        strength: Cramer's V without the part of noise in its square, from 0 to 1; NaN if unknown.
         least: the least V that would be found with a probability of ``POWER``; infinite if there is
             none.
         p_value: of the test of independence, corrected for the number of tests (Holm); NaN with too

@@ -41,7 +41,7 @@ class PairReports:
     Leading axes, if there are any, are runs of the same design.
 
     Attributes:
-        n: how many reports there are.
+        n: the number of reports.
         shares: of the reports, shape (..., R_1, R_2); of estimated answers they may be negative.
         sides: the two attributes.
         excess: the estimated d, shape (..., r_1, r_2).
@@ -66,8 +66,8 @@ class PairReports:
 
         Args:
             shares: of the reports, shape (..., R_1, R_2).
-            n: how many there are.
-            first, second: the inverse Q of what randomized each attribute, shape (R, r).
+            n: their number.
+            first, second: the inverse Q of each attribute's randomization, shape (R, r).
         """
         laws = shares.sum(axis=-1), shares.sum(axis=-2)
         sides = []
@@ -93,7 +93,7 @@ class PairReports:
 
         Args:
             shares: of the reports, shape (..., r_1, r_2).
-            n: how many there are.
+            n: their number.
             keep: the probability of keeping.
             fakes: the probability of each fake pair, shape (r_1, r_2), total 1.
         """
@@ -125,7 +125,7 @@ class PairReports:
 
         Args:
             shares: of the answers, with noise if there is any, shape (..., r_1, r_2).
-            n: how many there are.
+            n: their number.
             noise: as the attribute.
         """
         made = cls.apart(shares, n, np.eye(shares.shape[-2]), np.eye(shares.shape[-1]))

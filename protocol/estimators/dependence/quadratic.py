@@ -72,7 +72,7 @@ class QuadraticLaw:
         most: float,
         seen: ArrayLike,
     ) -> QuadraticLaw:
-        """The law of an estimate from what X is made of.
+        """The law of an estimate from the moments of X.
 
         Args:
             form: X.

@@ -27,7 +27,7 @@ def mutual_information(shares: Floats) -> float:
         shares: of two attributes, none negative, total 1.
     """
     expected = shares.sum(axis=1, keepdims=True) * shares.sum(axis=0, keepdims=True)
-    # Two tiny margins have a product of 0, and what they add is as good as nothing.
+    # Two tiny margins may have a product of 0; they add next to nothing.
     filled = (shares > 0) & (expected > 0)
     ratio = np.divide(shares, expected, out=np.ones_like(shares), where=filled)
     return max(0.0, float((shares * np.log(ratio)).sum()))

@@ -84,9 +84,9 @@ def ratio(
 ) -> Contrast:
     """Ratio of the share of one set of cells to that of another.
 
-    The interval holds every ratio r for which ``first - r second`` is not told from 0 (Fieller,
-    Some Problems in Interval Estimation, JRSS B 16, 1954), from 0 on. Where the second share is not
-    told from 0 it has no upper end.
+    The interval holds every ratio r of at least 0 for which ``first - r second`` may be 0 (Fieller,
+    Some Problems in Interval Estimation, JRSS B 16, 1954). Where the second share may be 0 it has
+    no upper end.
 
     Args:
         table, first, second, level, about: as ``difference``.
@@ -161,8 +161,8 @@ def p_value(found: Estimated, truth: float, *, about: About = "respondents") -> 
 
     Args:
         found: the answer to a query or a count; of a cell, the query that is 1 there.
-        truth: within the range of what is estimated.
-        about: whose number.
+        truth: within the range of the number.
+        about: the subject of the number.
 
     Raises:
         ValueError: an unknown ``about``.

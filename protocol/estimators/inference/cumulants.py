@@ -69,7 +69,7 @@ class Cumulants(NamedTuple):
 
 
 class Offsets(NamedTuple):
-    """Probabilities that reports count whose respondent is not in the set.
+    """Probabilities that reports of respondents outside the set count.
 
     Attributes:
         first, second, third: the sums of these probabilities, of their squares and their cubes.
@@ -102,8 +102,8 @@ def left_by_sampling(n: ArrayLike, of: ArrayLike) -> tuple[Floats, Floats]:
     replacement times both parts.
 
     Args:
-        n: how many are drawn.
-        of: from how many, at least n (fewer count as n); infinite for a population.
+        n: the number of draws.
+        of: the number to draw from, at least n (fewer count as n); infinite for a population.
 
     Returns:
         The two parts, 1 of a population.
@@ -125,7 +125,7 @@ def count_cumulants(
     of: ArrayLike,
     together: ArrayLike | None = None,
 ) -> Cumulants:
-    """The cumulants of how many of n reports count for a set, by the share of those who are in it.
+    """The cumulants of the count of n reports for a set, by the share of respondents in the set.
 
     A report counts with the probability of its offset, and with ``gain`` more if its respondent is
     in the set.
@@ -134,8 +134,8 @@ def count_cumulants(
         n: the number of reports.
         offsets: theirs.
         gain: the same for all.
-        about: whose share it is: that of all respondents, of whom those who report are a simple
-            random sample, or that of a population of which they are a sample.
+        about: the subject of the share: all respondents, of whom those who report are a simple
+            random sample, or a population.
         of: the number of all respondents, at least n.
         together: the number of all reports that are a random sample together, if these are a part
             of them and the cumulants of the parts are added up.
@@ -148,7 +148,7 @@ def count_cumulants(
     spread = inside.first - inside.second - least
     skewed = out.first - 3 * out.second + 2 * out.third
     skew = inside.first - 3 * inside.second + 2 * inside.third - skewed
-    # How many of those who report are in the set has the variance n t (1-t) left.
+    # The number of reporters in the set has the variance n t (1-t) left.
     drawn = n * g**2 * left
     both, own = 3 * g * spread * left, n * g**3 * left * turned
     none = np.zeros_like(drawn + least)
@@ -164,7 +164,7 @@ class CumulantLaw(ErrorLaw):
 
     Attributes:
         values: the unbiased estimates.
-        cumulants: theirs, about whom they are known.
+        cumulants: by the subject, where they are known.
         steps: the least change of an estimate; of a sum of reports with many different scores, the
             largest change by one report.
         least, most: between which the truth is.
@@ -196,7 +196,7 @@ class CumulantLaw(ErrorLaw):
             values: the estimates.
             n: the number of reports of each.
             other: the probability that a report counts if its respondent is not in the set.
-            gain: by how much that probability is larger if the respondent is in the set.
+            gain: the increase of that probability if the respondent is in the set.
             of: the number of respondents that reporters are a random sample of; all if None.
         """
         found = np.asarray(values, np.float64)

@@ -99,16 +99,16 @@ def largest_errors(
         randomizers: of the blocks that a table shows, one for each of its axes; more than one only
             if their reports are codes.
         n: the number of reports.
-        shares: of the answers, one axis for each randomizer, as far as they are known or guessed;
-            None if they may be any.
+        shares: known or guessed shares of the answers, one axis for each randomizer; None if they
+            are not known.
         level: at which the bounds hold.
-        about: whose shares: those of a population of which the respondents are a random sample, or
-            those of the respondents.
+        about: the subject of the shares: a population of which the respondents are a random sample,
+            or the respondents.
 
     Raises:
         ValueError: no randomizer or report, shares of another shape or that are not a probability
             distribution, a level out of range, or an unknown ``about``.
-        UnsupportedEventError: a randomizer does not say how its reports become shares.
+        UnsupportedEventError: a randomizer has no estimator of shares.
     """
     if not randomizers:
         raise ValueError("expected at least one randomizer")

@@ -18,11 +18,10 @@ from numpy.typing import ArrayLike
 from protocol.randomizers.exact import Floats
 
 About: TypeAlias = Literal["respondents", "population"]
-"""Whose shares an interval is about: those of the respondents, whose answers were randomized, or
-those of a population of which they are a random sample."""
+"""Subject of an interval: the respondents, or a population of which they are a random sample."""
 
 SIDES: tuple[About, About] = ("respondents", "population")
-"""Both of them."""
+"""Both subjects."""
 
 LEVEL = 0.95
 """The confidence level of intervals, unless another one is asked for."""
@@ -134,7 +133,7 @@ class DeferredLaw(ErrorLaw):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class NormalLaw(ErrorLaw):
-    """Normal errors whose variance depends on the truth.
+    """Normal errors with a variance that depends on the truth.
 
     Attributes:
         values: the unbiased estimates.
@@ -157,7 +156,7 @@ class NormalLaw(ErrorLaw):
         least: float = 0.0,
         most: float = 1.0,
     ) -> NormalLaw:
-        """Standard errors that are the same whatever the truth is; None where they are unknown."""
+        """Standard errors that do not depend on the truth; None where they are unknown."""
         errors: dict[About, ArrayLike | None] = {
             "respondents": respondents,
             "population": population,

@@ -28,12 +28,12 @@ def html_table(
     """The first rows of estimates as an HTML table, with every text escaped.
 
     Args:
-        caption: what it is of.
+        caption: of the table.
         heads: of the columns before the estimate.
         rows: what stands in these columns, and the estimate with its usual interval; at most
             ``ROWS`` are taken.
-        total: how many rows there are.
-        projection: what was done to shares.
+        total: the number of rows.
+        projection: of the shares.
         fits: of the tables, where EM was to fit them.
         figure: the format of a number.
     """

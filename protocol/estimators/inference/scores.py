@@ -20,7 +20,7 @@ from protocol.randomizers.exact import Floats
 from protocol.randomizers.unmixing import Moments
 
 MOST_COVARIANCE_CELLS = 2048
-"""The most cells of a table whose covariance matrix is made."""
+"""The most cells of a table for a covariance matrix."""
 
 _MOST_DOUBT = 0.9
 """The most that the squared error of a variance counts as, in its own square."""

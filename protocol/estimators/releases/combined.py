@@ -21,7 +21,7 @@ from protocol.estimators.tables import Cells, Estimated, standard_error, standar
 from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey
 
-# A variance that is smaller beside 1/n is the rounding of 0.
+# Variances below this part of 1/n are 0 but for rounding.
 _EXACT = 1e-15
 
 

@@ -61,8 +61,8 @@ class NoisyTables(Source):
     Args:
         survey: what was asked.
         counts: the raw counts, by the names of their attributes.
-        respondents: how many were counted, which is exact.
-        trials: how many coins there are in each cell, of all who counted together; 0 for none.
+        respondents: the exact number of respondents.
+        trials: the number of coins in each cell, of all parties together; 0 for none.
         chance: of each coin to count, in units of ``2**-16``; above 0 and below ``2**16`` if there
             are coins.
 
@@ -167,8 +167,8 @@ class NoisyTables(Source):
     def independence(self, first: str, second: str) -> TestResult:
         """Pearson's test of exact counts; else Wald's, by the covariance under independence.
 
-        That is the covariance of a sample with the product of the fitted margins for its shares,
-        without what is negative of them, and of the noise.
+        That is the covariance of a sample with the product of the fitted margins, without negative
+        parts, for its shares, and of the noise.
 
         Raises:
             SurveyError, ValueError: as ``cells``; a table too large for its covariance.
@@ -346,7 +346,7 @@ class NoisyTables(Source):
         """Noise of every cell of a table: a sum of independent, weighted coins.
 
         Args:
-            by: what each component is multiplied by, shape ``(2,) * k``.
+            by: the factor of each component, shape ``(2,) * k``.
         """
         sizes = self.survey.sizes_of(names)
         weights, times = self._weights(names)

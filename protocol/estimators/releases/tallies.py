@@ -55,7 +55,7 @@ class Tallies(Source):
     Raises:
         SurveyError: an unknown or repeated name.
         ValueError: the randomizer is of another size, or ``reports`` is less than 1.
-        UnsupportedEventError: the randomizer does not say how counts become shares.
+        UnsupportedEventError: the randomizer has no estimator of shares.
     """
 
     survey: Survey

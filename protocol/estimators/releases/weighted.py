@@ -27,7 +27,7 @@ class Stratum(NamedTuple):
 
     Args:
         weight: of each of them.
-        source: what they reported.
+        source: of their reports.
     """
 
     weight: float

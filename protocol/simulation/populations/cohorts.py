@@ -35,7 +35,7 @@ from protocol.session.variant import Variant, loss_bound
 from protocol.simulation.populations.population import Population
 
 PART = 2**16
-"""The most respondents that one party speaks for."""
+"""The most respondents of one party."""
 
 JUDGED = PART
 """The most respondents of which the messages are judged."""
@@ -47,7 +47,7 @@ _FEW_CELLS = 1024
 
 
 NOBODY = Roster(((AGGREGATOR, sha256(b"sottovoce nobody").digest()),))
-"""Who takes part beside a cohort: an aggregator whose key nobody holds."""
+"""Other members next to a cohort: an aggregator with a key that nobody holds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,7 +162,7 @@ def count_cohort(
     """Draw a cohort, ask it and count its answers.
 
     Args:
-        job: what all have in common.
+        job: of all cohorts.
         stage: of the variant.
         cohort: its number within the stage, from 0.
         k: the number of its people.

@@ -74,7 +74,7 @@ class _Reports(NamedTuple):
     """The reports on k keys.
 
     Attributes:
-        total: how many there are, shape (k,).
+        total: their numbers, shape (k,).
         shares: of the symbols, shape (k, 3).
         laws: of the symbol by the state, shape (k, 3, 3).
         by_total, by_frequency: the score of a symbol for f m and for f, shape (k, 3).

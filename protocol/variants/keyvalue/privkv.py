@@ -341,7 +341,7 @@ class PrivKVMVariant(KeyValueCollection, frozen=True, kw_only=True):
 
 
 class _Rounds(SoFar):
-    """The reports of the first round, and the counts of all rounds whose wait is over."""
+    """The reports of the first round, and the counts of all finished rounds."""
 
     made_of = (KeyReport,)
 

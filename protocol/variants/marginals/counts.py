@@ -29,8 +29,8 @@ class MarginalCounts:
             have several cells. HT: number of reports of the sign -1, shape (choices, 1).
 
     Raises:
-        ValueError: other shapes or types, a negative count or more than there are reports, or
-            nobody at all.
+        ValueError: other shapes or types, a negative count or one larger than the number of
+            reports, or no report.
     """
 
     plan: MarginalPlan

@@ -21,7 +21,7 @@ R = TypeVar("R")
 V = TypeVar("V", bound=Variant)
 
 _BESIDE = 8
-"""The most bytes that the result of a stratum takes beside its encoding."""
+"""The most bytes around the encoded result of a stratum."""
 
 
 class ByStratum(Message, frozen=True):
