@@ -87,11 +87,8 @@ def conclusions(
     if not total > 0:
         raise ValueError("no answer that the prior has can give these reports")
     posterior /= total
-    return tuple(
-        Conclusion(
-            name,
-            marginal(prior, survey.names, (name,)),
-            marginal(posterior, survey.names, (name,)),
-        )
-        for name in survey.names
-    )
+    found = []
+    for name in survey.names:
+        before, after = (marginal(table, survey.names, (name,)) for table in (prior, posterior))
+        found.append(Conclusion(name, before, after))
+    return tuple(found)

@@ -78,13 +78,12 @@ class Overlaps:
         for number, names in enumerate(tables):
             for common in _subsets(sorted(names, key=survey.index)):
                 members.setdefault(common, []).append(number)
-        # What exactly the same tables have in common with one more attribute follows from that.
-        implied = {
-            smaller
-            for common, numbers in members.items()
-            for smaller in combinations(common, max(len(common) - 1, 0))
-            if len(smaller) < len(common) and len(members[smaller]) == len(numbers)
-        }
+        # If the same tables share one more attribute, agreement on the fewer follows.
+        implied: set[Names] = set()
+        for common, numbers in members.items():
+            if common:
+                fewer = combinations(common, len(common) - 1)
+                implied.update(names for names in fewer if len(members[names]) == len(numbers))
         self._totals = self._sharing((), members.pop(()))
         # From few attributes to many: see ``agreeing``.
         self._shared = [

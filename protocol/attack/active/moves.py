@@ -63,35 +63,47 @@ def _bodies_to_target(
 
 
 def _sorts_by(study: Study, library: Library, sender: PartyId) -> Iterator[list[Script]]:
-    told = library.told[0].get((sender, study.party), {})
-    grammar = study.grammar
-    sources = list(_sources(library, told))
-    for (kind, nth), body in told.items():
-        edits = list(grammar.proposals(kind, body))
-        yield from _by_field(
-            study,
-            kind,
-            (
-                Script((Move("rewrite", kind, nth, to, (edit,)),))
-                for edit in edits
-                for to in ("target", "all")
-            ),
-        )
-        yield [Script((Move(does, kind, nth, to),)) for does in ("drop", "hold") for to in SCOPES]
-        # The target accepts one of two different messages.
-        yield [
-            Script((Move("repeat", kind, nth, edits=(edit,), before=before),))
-            for edit in edits
-            for before in (False, True)
-        ]
-        yield [Script((Move("restart", kind, nth),)), Script((Move("repeat", kind, nth),))]
+    bodies = library.told[0].get((sender, study.party), {})
+    sources = list(_sources(library, bodies))
+    for (kind, nth), body in bodies.items():
+        yield from _changes(study, kind, nth, body)
         for before in (True, False):
             yield [
                 Script((Move("insert", kind, nth, before=before, says=source),))
                 for source in sources
             ]
+    yield from _insertions(study, library, sender, list(bodies), sources)
+
+
+def _changes(study: Study, kind: str, nth: int, body: bytes) -> Iterator[list[Script]]:
+    """Scripts that change, drop, hold or repeat a message, or restart after it."""
+    edits = list(study.grammar.proposals(kind, body))
+    rewritten = (
+        Script((Move("rewrite", kind, nth, to, (edit,)),))
+        for edit in edits
+        for to in ("target", "all")
+    )
+    yield from _by_field(study, kind, rewritten)
+    yield [Script((Move(does, kind, nth, to),)) for does in ("drop", "hold") for to in SCOPES]
+    # The target accepts one of two different messages.
+    yield [
+        Script((Move("repeat", kind, nth, edits=(edit,), before=before),))
+        for edit in edits
+        for before in (False, True)
+    ]
+    yield [Script((Move("restart", kind, nth),)), Script((Move("repeat", kind, nth),))]
+
+
+def _insertions(
+    study: Study,
+    library: Library,
+    sender: PartyId,
+    slots: Sequence[tuple[str, int]],
+    sources: Sequence[Source],
+) -> Iterator[list[Script]]:
+    """Scripts that insert messages before the first message to the target, or after the last."""
     # A member that sends nothing to the target may do so at the start.
-    anchors = dict.fromkeys((*list(told)[:1], *list(told)[-1:]) or [("", 0)])
+    anchors = dict.fromkeys((*slots[:1], *slots[-1:]) or [("", 0)])
     for number, source in enumerate(sources):
         said = library.any_body((sender, study.party), 0, source.kind, source.nth)
         for (kind, nth), before in zip(anchors, (True, False), strict=False):
@@ -100,10 +112,10 @@ def _sorts_by(study: Study, library: Library, sender: PartyId) -> Iterator[list[
             continue
         kind, nth = next(iter(anchors))
         other = next(one for one in (*sources[number + 1 :], *sources) if one != source)
-        for way in (True, False) if told else (True,):
+        for way in (True, False) if slots else (True,):
             edited = [
                 Move("insert", kind, nth, edits=(edit,), before=way, says=source)
-                for edit in grammar.proposals(source.kind, said)
+                for edit in study.grammar.proposals(source.kind, said)
             ]
             yield [Script((move,)) for move in edited]
             # Other messages may fill the target's queue.

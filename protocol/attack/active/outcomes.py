@@ -149,24 +149,23 @@ def play_once(task: Task, script: Script) -> Outcome:
             behaviours[_digest(twin.behaviour)] = None
             charged = ledgers.charged(conduct, neighbour.attribute)
             both = compared(conduct, twin, attribute=neighbour.attribute, charged=charged)
-            different, what = both.difference, neighbour.words
-            if both.hidden and (different is not None or not _is_done(conduct)):
-                different = None
+            difference, words = both.difference, neighbour.words
+            if both.hidden and (difference is not None or not _is_done(conduct)):
+                difference = None
                 if number == 0:
-                    different = _exchanged(task, script, played, conduct, neighbour)
-                what = f"{what}, exchanged with another respondent"
-            if different is not None:
-                found = Finding(
-                    rule="outward",
-                    attributes=(neighbour.attribute,),
-                    what=f"{what}: {different.what}",
-                    script=script,
-                )
+                    difference = _exchanged(task, script, played, conduct, neighbour)
+                words = f"{words}, exchanged with another respondent"
+            if difference is not None:
+                found = _outward(script, neighbour, f"{words}: {difference.what}")
                 findings.setdefault(found.about, found)
             for excuse in both.excuses:
                 why = described(excuse.event)
                 charges.add(Charged(kind=excuse.kind, why=why, epsilon=excuse.epsilon))
     return Outcome(tuple(findings.values()), charges.all(), tuple(behaviours), key)
+
+
+def _outward(script: Script, neighbour: Neighbour, what: str) -> Finding:
+    return Finding(rule="outward", attributes=(neighbour.attribute,), what=what, script=script)
 
 
 def _repeated(task: Task, script: Script, words: dict[Slot, Word]) -> Iterator[Finding]:

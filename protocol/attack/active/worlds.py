@@ -130,17 +130,12 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             size = survey.sizes[place]
             others = [code for code in range(size) if code != own[place]]
             others.sort(key=lambda code: -abs(code - own[place]))
-            names = attribute.categories
-            turns.append(
-                [
-                    Neighbour(
-                        attribute.name,
-                        code,
-                        f"{attribute.name}: {names[own[place]]} or {names[code]}",
-                    )
-                    for code in others[:ALTERNATIVES]
-                ]
-            )
+            name, categories = attribute.name, attribute.categories
+            turn = []
+            for code in others[:ALTERNATIVES]:
+                words = f"{name}: {categories[own[place]]} or {categories[code]}"
+                turn.append(Neighbour(name, code, words))
+            turns.append(turn)
         longest = max(map(len, turns), default=0)
         found = [turn[i] for i in range(longest) for turn in turns if i < len(turn)]
         return tuple(found[:NEIGHBOURS])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal, NamedTuple, TypeAlias
@@ -142,12 +143,7 @@ def glance(estimate: Estimate, *, level: float = 0.05) -> Glance | None:
         except ValueError:
             missing += 1
             continue
-        law, p_value = None, math.nan
-        try:
-            law = dependence_excess(estimate, first, second).law
-            p_value = float(estimate.independence(first, second).p_value)
-        except ValueError:
-            pass  # Too few reports to know how uncertain anything is, or for the test.
+        law, p_value = _tested(estimate, first, second)
         measured.append((first, second, law, p_value, _information(table)))
     if not measured and not large:
         return None
@@ -176,6 +172,15 @@ def glance(estimate: Estimate, *, level: float = 0.05) -> Glance | None:
         edges=_forest(names, pairs),
         level=level,
     )
+
+
+def _tested(estimate: Estimate, first: str, second: str) -> tuple[QuadraticLaw | None, float]:
+    """Law of the strength, and p-value; None and NaN with too few reports."""
+    law, p_value = None, math.nan
+    with suppress(ValueError):
+        law = dependence_excess(estimate, first, second).law
+        p_value = float(estimate.independence(first, second).p_value)
+    return law, p_value
 
 
 def _judged(least: float, p_value: float, level: float) -> Judged:
