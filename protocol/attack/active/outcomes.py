@@ -149,14 +149,14 @@ def play_once(task: Task, script: Script) -> Outcome:
             behaviours[_digest(twin.behaviour)] = None
             charged = ledgers.charged(conduct, neighbour.attribute)
             both = compared(conduct, twin, attribute=neighbour.attribute, charged=charged)
-            difference, words = both.difference, neighbour.words
+            difference, what = both.difference, neighbour.words
             if both.hidden and (difference is not None or not _is_done(conduct)):
                 difference = None
                 if number == 0:
                     difference = _exchanged(task, script, played, conduct, neighbour)
-                words = f"{words}, exchanged with another respondent"
+                what = f"{what}, exchanged with another respondent"
             if difference is not None:
-                found = _outward(script, neighbour, f"{words}: {difference.what}")
+                found = _outward(script, neighbour, f"{what}: {difference.what}")
                 findings.setdefault(found.about, found)
             for excuse in both.excuses:
                 why = described(excuse.event)
