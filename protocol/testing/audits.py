@@ -28,7 +28,7 @@ class _Arguments(TypedDict, total=False):
 
 
 class _Asked(NamedTuple):
-    """Request for an audit: in words, as the command line has them, and as arguments."""
+    """Request for an audit, as command-line words and as arguments."""
 
     words: str
     arguments: _Arguments

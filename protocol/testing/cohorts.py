@@ -123,7 +123,7 @@ def published_live(job: Job, stages: tuple[Stage, ...], *, cohort: int) -> Messa
 
 
 class _Charter(Charter, frozen=True):
-    """A survey of the session that cohorts are of: it follows from the seed alone."""
+    """A survey with the cohorts' session, which follows from the seed alone."""
 
     @property
     def session(self) -> bytes:
@@ -131,7 +131,7 @@ class _Charter(Charter, frozen=True):
 
 
 class _Streams(Streams):
-    """The streams of a session, where the roles of parties have those of their parts."""
+    """The streams of a session; the roles of parties have those of their parts."""
 
     def __init__(self, secret: bytes, session: bytes, parts: dict[PartyId, Stream]) -> None:
         super().__init__(secret, session)

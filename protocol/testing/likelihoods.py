@@ -136,7 +136,7 @@ def check_ledger(rehearsal: Rehearsal) -> tuple[str, ...]:
 
 
 def _apart(ledger: Ledger) -> Ledger:
-    """A ledger without the others that messages are merged with: their laws are of one party."""
+    """A ledger without merged messages of others, since laws are of one party."""
 
     def bare(part: PrivacyEvent) -> PrivacyEvent:
         return part.event if isinstance(part, Merged) else part
@@ -228,7 +228,7 @@ def _check_account(
 
 
 def _check_drawn(rehearsal: Rehearsal, account: Account) -> Iterator[str]:
-    """Find the reports in a party's messages; yields why those of a kind cannot be looked at."""
+    """Find the reports in a party's messages; yields why a kind cannot be checked."""
     variant, records = rehearsal.charter.variant, rehearsal.setting.holdings[account.party]
     for charge in account.trail:
         draws = list(dict.fromkeys(_separate_draws(charge.event)))
@@ -267,7 +267,7 @@ def _check_drawn(rehearsal: Rehearsal, account: Account) -> Iterator[str]:
 
 
 def _can_draw(part: Drawn) -> bool:
-    """Check whether each report can come of some input, where there are few."""
+    """Check whether each report is possible for some input, if inputs are few."""
     randomizer, possible = part.event.randomizer, np.zeros(len(part.reports), np.bool_)
     if not 2 <= randomizer.size <= MOST_INPUTS:
         return True
@@ -302,7 +302,7 @@ def _within(
     told: float,
     what: str,
 ) -> None:
-    """Refuse a charge for a record, or for the one attribute that differs, that is exceeded."""
+    """Refuse a charge, for a record or for the one attribute that differs, that is exceeded."""
     figures = {"the record": account.loss.record}
     if len(names) == 1:
         figures[repr(names[0])] = account.loss.attributes.get(names[0], 0.0)
@@ -344,7 +344,7 @@ def _check_composed(
 def _composed(
     draws: Sequence[Randomized], survey: Survey, first: Codes, second: Codes
 ) -> Law | None:
-    """The law of all these draws together; None if some law or some input is not known."""
+    """The law of these draws together; None if a law or an input is unknown."""
     found: Law = {Fraction(1): Fraction(1)}
     for draw in draws:
         cells = _cells(draw, survey, first, second)
@@ -372,7 +372,7 @@ def _law(randomizer: Randomizer, first: int, second: int) -> Law | None:
 
 
 def _worst(event: PrivacyEvent, survey: Survey, first: Codes, second: Codes) -> float:
-    """The largest log likelihood ratio that a message of an event can have, as far as is known."""
+    """The largest log likelihood ratio of a message with this event, as far as known."""
     match event:
         case Public() | Derived():
             return 0.0
@@ -392,7 +392,7 @@ def _worst(event: PrivacyEvent, survey: Survey, first: Codes, second: Codes) -> 
 
 
 def _cells(draw: Randomized, survey: Survey, first: Codes, second: Codes) -> tuple[int, int] | None:
-    """The inputs that two records are, of a randomizer on the combinations of its attributes."""
+    """Inputs of two records, for a randomizer on its attributes' combinations."""
     axes = survey.axes(draw.attributes)
     sizes = [survey.sizes[axis] for axis in axes]
     try:
@@ -446,7 +446,7 @@ def _separate_draws(event: PrivacyEvent) -> Iterator[Randomized]:
 
 
 def _has_choice(event: PrivacyEvent) -> bool:
-    """Check whether which of several events a message tells is not known."""
+    """Check whether a message has one of several events, without saying which."""
     if isinstance(event, Composed):
         return any(map(_has_choice, event.events))
     return isinstance(event, OneOf)

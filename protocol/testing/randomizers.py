@@ -113,7 +113,7 @@ lawful = as_test(check_randomizer)
 
 
 def _spread(size: int, number: int) -> list[int]:
-    """Some inputs, the first two and the last among them."""
+    """Some inputs, with the first two and the last."""
     return sorted({0, 1, size - 1, *(size * place // number for place in range(number))})
 
 
@@ -159,7 +159,7 @@ def _check_law(randomizer: Randomizer) -> None:
 
 
 def _merged(law: list[tuple[Fraction, Fraction]]) -> list[tuple[Fraction, Fraction]]:
-    """The law with the classes of one likelihood ratio added up."""
+    """The law with classes of equal likelihood ratio merged."""
     sums: dict[object, tuple[Fraction, Fraction]] = {}
     for first, second in law:
         if first or second:
@@ -226,7 +226,7 @@ def _check_reports(randomizer: Randomizer, code: int, samples: int, stream: Stre
 
 
 def _check_any(randomizer: Randomizer, stream: Stream, *, counted: bool) -> None:
-    """Whatever has the form of reports, and fits, is classed and counted."""
+    """Check that all reports that fit are classified and counted."""
     one = randomizer.report
     if one.dtype[0] != "u":
         return
@@ -261,7 +261,7 @@ def _check_any(randomizer: Randomizer, stream: Stream, *, counted: bool) -> None
 
 @contextlib.contextmanager
 def _failing(complaint: str) -> Iterator[None]:
-    """Whatever is raised within, as a complaint."""
+    """Turn any exception in the block into a complaint."""
     try:
         yield
     except Exception as error:
@@ -313,7 +313,7 @@ def _gain(first: Fraction, second: Fraction) -> float:
 
 
 def _biased(counts: Floats) -> Floats:
-    """The same with a share of the likeliest class moved to all others alike."""
+    """The same counts with a share of the likeliest class moved evenly to the others."""
     place = int(np.argmax(counts))
     moved = BIAS * counts[place]
     biased: Floats = counts * (1 + moved / (counts.sum() - counts[place]))
@@ -322,7 +322,7 @@ def _biased(counts: Floats) -> Floats:
 
 
 def _p_value(counts: NDArray[Any], shares: Floats) -> float:
-    """Pearson's goodness of fit, rare classes added up."""
+    """P-value of Pearson's test of fit, with rare classes merged."""
     expected = shares * counts.sum()
     rare = expected < _LEAST_EXPECTED
     observed, wanted = counts[~rare].astype(np.float64), expected[~rare]
@@ -385,7 +385,7 @@ def _check_estimate(
 
 
 def _compare_spread(values: Floats, variance: float, about: str) -> None:
-    """Refuse a variance that is not that of independent, nearly normal values."""
+    """Refuse a variance that does not fit independent, nearly normal values."""
     spread = float(values.var(ddof=1))
     freedom = len(values) - 1
     if variance <= 1e-15:
@@ -401,7 +401,7 @@ def _compare_spread(values: Floats, variance: float, about: str) -> None:
 
 
 def _check_support(randomizer: Randomizer, code: int) -> None:
-    """Check that the law's classes count for what the support states."""
+    """Check that the classes of the law agree with the support."""
     support, size = randomizer.support, randomizer.size
     for other in _spread(size, _OTHERS):
         law = randomizer.law(code, other) if other != code else ()

@@ -65,7 +65,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         return PASS
 
     def _drawn(self, *about: object) -> tuple[float, float]:
-        """Two numbers in [0, 1) that depend on what the decision is about, and on nothing else."""
+        """Two numbers in [0, 1) that depend on the subject of the decision alone."""
         content = repr((self.seed, *about)).encode()
         drawn = hashlib.blake2b(b"sottovoce schedule\0" + content, digest_size=16).digest()
         halves = (drawn[:8], drawn[8:])

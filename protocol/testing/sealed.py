@@ -173,7 +173,7 @@ def check_views(variant: Variant, records: Records, rehearsal: Rehearsal, *, see
 
 
 def _told_apart(one: Sequence[bytes], other: Sequence[bytes]) -> bool:
-    """Check whether an octet always has one value in one list, and another in the other."""
+    """Check whether some octet always has one value in one list, and another in the other."""
     if len({len(each) for each in (*one, *other)}) != 1:
         return one != other
     columns = zip(zip(*one, strict=True), zip(*other, strict=True), strict=True)
@@ -181,7 +181,7 @@ def _told_apart(one: Sequence[bytes], other: Sequence[bytes]) -> bool:
 
 
 def _exchanged(rehearsal: Rehearsal, heard: Sequence[Envelope]) -> list[Envelope] | None:
-    """Envelopes to a service had two parties sent each other's messages; None if all are alike."""
+    """Envelopes to a service with the messages of two parties exchanged; None if all are alike."""
     parties = set(rehearsal.charter.roster.parties)
     codec = rehearsal.charter.codec
     messages = [
@@ -203,7 +203,7 @@ def _exchanged(rehearsal: Rehearsal, heard: Sequence[Envelope]) -> list[Envelope
 
 
 def _resent(rehearsal: Rehearsal, envelope: Envelope, message: Message) -> Envelope:
-    """An envelope that says something else."""
+    """An envelope with another message."""
     setting, sender = rehearsal.setting, envelope.sender
     stream = Stream(secret_of(0)).derive(f"exchanged {sender}")
     boxes = Boxes(
@@ -227,7 +227,7 @@ def _said(
     heard: Sequence[Envelope],
     kinds: set[str],
 ) -> dict[str, bytes]:
-    """Messages of some kinds from a service, by kind, with its randomness drawn anew."""
+    """Messages of some kinds from a service, by kind, with fresh randomness."""
     machine = rehearsal.machine(service, Stream(secret_of(seed)).derive("redrawn"))
     found = dict.fromkeys(kinds, b"")
     for envelope in _play(machine, heard):
@@ -238,7 +238,7 @@ def _said(
 
 
 def _play(machine: Machine, heard: Sequence[Envelope]) -> list[Envelope]:
-    """Play a member on what it receives; its waits end at the end."""
+    """Play a member on given envelopes; open waits end after the last."""
     machine.start(0.0)
     said = machine.take()
     for envelope in heard:

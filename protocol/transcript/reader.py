@@ -213,7 +213,7 @@ class Records:
         self.torn = bool(self._held) or (self._file is not None and self._file.torn)
 
     def _fill(self, size: int) -> None:
-        """Hold at least so many bytes, if there are."""
+        """Read on until this many bytes are held, if there are as many."""
         parts, held = [self._held] if self._held else [], len(self._held)
         while held < size:
             part = next(self._parts, None)

@@ -63,7 +63,7 @@ class Closing(NamedTuple):
 
 
 def _is_closing(envelope: Envelope) -> bool:
-    """Tell whether what the aggregator says is a range of a closing."""
+    """Check whether an envelope of the aggregator is a range of a closing."""
     return (envelope.kind, envelope.recipient) == (_CLOSED, RECORD)
 
 
@@ -203,7 +203,7 @@ class Past:
             del self.waiting[key]
 
     def _close(self, envelope: Envelope, at: float) -> None:
-        """Take a range of a closing: it replaces what the ranges before it came to."""
+        """Take a range of a closing; it replaces the result of the ranges before it."""
         try:
             closed = self._charter.codec.decode(_CLOSED, envelope.body)
             assert isinstance(closed, Closed)
@@ -250,7 +250,7 @@ def catch_up(machine: Machine, past: Past, *, start: float) -> list[Envelope]:
 
 
 class _Rerun:
-    """The machine on its way through the record."""
+    """A machine that runs through the record again."""
 
     def __init__(self, machine: Machine, past: Past, start: float) -> None:
         self._machine = machine
@@ -293,7 +293,7 @@ class _Rerun:
         return self._ranges // -(-members // CLOSING_MEMBERS)
 
     def _now(self, at: float) -> float:
-        """The machine's time of what happened then."""
+        """The machine's time of an entry."""
         return self._start + at
 
     def _hear(self, at: float, envelope: Envelope) -> None:
@@ -310,7 +310,7 @@ class _Rerun:
         self._settle()
 
     def _settle(self) -> None:
-        """Return from all waits that have ended by the record and have heard what they counted."""
+        """Return from all waits that the record has closed and whose counted messages have come."""
         machine, closings = self._machine, self._past.closings
         while True:
             self._listen()
@@ -349,7 +349,7 @@ class _Rerun:
             return None
 
     def _unsaid(self) -> list[Envelope]:
-        """Envelopes that were sent and are not on record; all before must be."""
+        """Envelopes that were sent and are not on record; those before must be."""
         machine, recorded = self._machine, self._past.words
         said = Tree()
         for envelope in self._said[: recorded.count]:

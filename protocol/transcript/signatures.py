@@ -51,7 +51,7 @@ class Place(NamedTuple):
 
 
 class _Signing(NamedTuple):
-    """A head whose signature is checked."""
+    """A head with a signature to be checked."""
 
     envelope: Envelope
     place: Place
@@ -137,7 +137,7 @@ class Signatures:
         return sound, unsigned
 
     def _check(self) -> None:
-        """Hand over what has not been checked yet."""
+        """Hand over the signatures that were not checked yet."""
         if self._claims:
             self._checks.begin(self._claims)
             self._claims = []

@@ -370,7 +370,7 @@ class Codec:
         return len(body) if kind.arrays else _AS_OBJECTS * len(body)
 
     def _encoded(self, message: Message, kinds: Mapping[str, Kind]) -> tuple[bytes, Message]:
-        """A message's encoding, and what its recipient decodes from that."""
+        """A message's encoding, and the message that its recipient decodes."""
         kind = kinds.get(message.kind())
         if kind is None or type(message) is not kind.message:
             raise LocalProtocolError(f"{message.kind()!r} is not a kind of this variant")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 
 def _forms() -> tuple[list[int], list[int]]:
-    """Least length of a value, and the bytes of that which are its length, by first byte.
+    """Least length of a value, and the number of its length bytes, by first byte.
 
-    The values in an array or a map follow it, and count by themselves.
+    The values in an array or a map follow it and count by themselves.
     """
     whole, length = [1] * 256, [0] * 256
     for form in range(0xA0, 0xC0):

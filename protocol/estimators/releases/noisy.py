@@ -304,8 +304,8 @@ class NoisyTables(Source):
 
         Returns:
             The inverse of its number of cells for components that it has, shape
-            ``(tables, *(2,) * k)``, and 0 for the constant, which is known; and the numbers of cells,
-            shape (tables,).
+            ``(tables, *(2,) * k)``, and 0 for the constant, which is known; and the numbers of
+            cells, shape (tables,).
         """
         cells = np.array([float(table.size) for table in self.counts.values()])
         found = np.zeros((len(cells),) + (2,) * len(names))

@@ -193,14 +193,14 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
     def _with_coins(
         self, tables: dict[Names, NDArray[np.int64]], respondents: int, parties: int, noise: Noise
     ) -> LinearEstimate[NoisyTables]:
-        """The estimate from counts with coins."""
+        """The estimate from noisy counts."""
         trials = parties * noise.trials
         return LinearEstimate(NoisyTables(self.survey, tables, respondents, trials, noise.chance))
 
     def _of_reports(
         self, tables: dict[Names, NDArray[np.int64]]
     ) -> list[LinearEstimate[JointReports]]:
-        """An estimate of every pair, from the table of its reports."""
+        """An estimate of every pair from the table of its reports."""
         blocks = {block.attributes[0]: block for block in self.pilot}
         return [
             LinearEstimate(

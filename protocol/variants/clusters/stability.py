@@ -150,7 +150,7 @@ def _law(measure: Measure, reports: PairReports) -> QuadraticLaw:
 
 
 def _likely(reports: PairReports, measure: Measure) -> Floats:
-    """The shares of reports by which pilots are drawn, as estimated: some may be negative."""
+    """Shares of reports that pilots are drawn from; estimated, so some may be negative."""
     law = _law(measure, reports)
     square, noise = float(np.nan_to_num(law.estimate)), float(np.nan_to_num(law.noise))
     square = max(square, 0.0)
@@ -161,7 +161,7 @@ def _likely(reports: PairReports, measure: Measure) -> Floats:
 def _redrawn(
     negotiation: Negotiation, reports: PairReports, measure: Measure, counts: NDArray[np.integer]
 ) -> Floats:
-    """Dependence of a pair by redrawn reports, as clusters are made of it."""
+    """Dependence of a pair by redrawn reports, as the clusters use it."""
     counts = counts.reshape(-1, *reports.shares.shape)
     if negotiation.dependence == "rr":
         return np.array([measure(table) for table in counts])
@@ -176,11 +176,11 @@ def _redrawn(
 def _with_other_coins(
     noise: Noise, reports: PairReports, measure: Measure, shares: Floats, draw: Draw, redraws: int
 ) -> Floats:
-    """The same of counts with other coins.
+    """Dependence of a pair by noisy counts with other coins.
 
     Args:
         noise: the coins of all parties in a cell.
-        shares: of the answers; those that are negative add nothing to a dependence, left so.
+        shares: the shares of the answers; negative ones add nothing to a dependence.
     """
     chance, shape = noise.chance / SIDES, (redraws, *shares.shape)
     up = draw(noise.trials, np.array([chance, 1 - chance]), math.prod(shape))[:, 0].reshape(shape)

@@ -166,12 +166,12 @@ class KeyValueTables(Estimate):
         return fakes_after(self.counts[-2], self.randomizer)
 
     def _said(self, axis: int) -> NDArray[np.int64]:
-        """Number of reports that a key is missing, and that it is held, shape (2,)."""
+        """Numbers of reports that a key is missing, and that it is held, shape (2,)."""
         counts = self.counts[0, axis]
         return np.array([counts[ABSENT], counts.sum() - counts[ABSENT]])
 
     def _law(self, said: NDArray[np.int64], reports: NDArray[np.int64]) -> CumulantLaw:
-        """Law of the unbiased shares of those who miss or hold a key, by the reports of each."""
+        """Law of the unbiased shares of respondents that miss or hold a key."""
         response = self.randomizer.key_response
         other, gain = response.off_diagonal, response.diagonal - response.off_diagonal
         values = (ratio(said.astype(np.float64), reports) - other) / gain

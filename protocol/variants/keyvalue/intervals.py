@@ -74,12 +74,12 @@ class _Reports(NamedTuple):
     """The reports on k keys.
 
     Attributes:
-        total: how many there are, shape (k,).
-        shares: of the symbols, shape (k, 3).
-        laws: of the symbol by the state, shape (k, 3, 3).
-        by_total, by_frequency: what a symbol scores for f m and for f, shape (k, 3).
-        left, turned: what is left of the variance and of the third cumulant of the states of those
-            who report, if they are drawn from so many, shape (k,).
+        total: their numbers, shape (k,).
+        shares: the shares of the symbols, shape (k, 3).
+        laws: the law of the symbol by the state, shape (k, 3, 3).
+        by_total, by_frequency: scores of a symbol for f m and for f, shape (k, 3).
+        left, turned: the rest of the variance and of the third cumulant of the reporters' states,
+            if they are drawn from all respondents, shape (k,).
     """
 
     total: Floats
@@ -104,7 +104,7 @@ class _Reports(NamedTuple):
 
 
 def _accepted(reports: _Reports, tail: float) -> tuple[Floats, Floats]:
-    """The least and the largest mean that are not rejected: on a grid, and then more closely."""
+    """The least and the largest mean that is not rejected: first on a grid, then refined."""
     keys = np.arange(len(reports.total))
     grid = np.linspace(-1, 1, _GRID)
     excess = np.stack([_smaller_tail(reports, np.full(len(keys), m)) for m in grid]) - tail
@@ -123,7 +123,7 @@ def _accepted(reports: _Reports, tail: float) -> tuple[Floats, Floats]:
 
 
 def _smaller_tail(reports: _Reports, means: Floats) -> Floats:
-    """Smaller tail of the reports on each key, if its mean is this."""
+    """Smaller tail of the reports on each key, at these means."""
     scores = reports.by_total - means[:, np.newaxis] * reports.by_frequency
     plus = (1 + means) / 2
     absent, positive, negative = (reports.laws[:, state] for state in (ABSENT, PLUS, MINUS))

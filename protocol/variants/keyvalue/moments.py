@@ -141,10 +141,10 @@ def moment(
 def _of_states(
     states: Floats, law: Floats, total: Floats, inverse: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """The means of estimated states, and the standard errors of frequencies and means.
+    """Means of estimated states, and standard errors of frequencies and means.
 
-    By the delta method for ``states = shares @ inverse``, with multinomial shares of a law. No mean
-    follows from a frequency that is not positive.
+    They are by the delta method for ``states = shares @ inverse``, with multinomial shares of a
+    law. A frequency that is not positive gives no mean.
     """
     frequency = states[..., PLUS] + states[..., MINUS]
     means = ratio(states[..., PLUS] - states[..., MINUS], frequency)
@@ -217,11 +217,11 @@ def maximum_likelihood(
 
 
 def _likeliest_edge(shares: Floats, laws: Floats) -> Floats:
-    """The likeliest states among those with at least one of none, shape (k, 3).
+    """The likeliest states on an edge, where at least one state has no share, shape (k, 3).
 
-    On the edge from state i to j the law is ``a + t b``, and its score has the sign of a quadratic
-    ``A t**2 + B t + C``, the law being positive on all of the edge. The score falls, so if its
-    signs at the ends differ, there is one root between.
+    On the edge from state i to j the law is ``a + t b``. If it is positive, its score has the sign
+    of a quadratic ``A t**2 + B t + C``. The score falls, so if its signs at the ends differ, there
+    is one root between.
     """
     best = np.zeros_like(shares)
     highest = np.full(len(shares), -np.inf)
@@ -244,7 +244,7 @@ def likeliest_share(shares: Floats, first: Floats, second: Floats) -> Floats:
 
 
 def _quadratic(shares: Floats, a: Floats, b: Floats) -> tuple[Floats, Floats, Floats]:
-    """``sum_z s_z b_z prod_{w != z} (a_w + b_w t)`` as its coefficients A, B and C."""
+    """Coefficients A, B and C of ``sum_z s_z b_z prod_{w != z} (a_w + b_w t)``."""
     second, first, constant = (np.zeros(len(shares)) for _ in range(3))
     for z in range(3):
         u, v = (w for w in range(3) if w != z)
@@ -256,7 +256,7 @@ def _quadratic(shares: Floats, a: Floats, b: Floats) -> tuple[Floats, Floats, Fl
 
 
 def _root(second: Floats, first: Floats, constant: Floats) -> Floats:
-    """Root at which the quadratic falls through 0 between 0 and 1, or the end nearest to it."""
+    """Root in 0 to 1 at which the quadratic falls through 0, or the nearest end."""
     t = np.where(constant <= 0, 0.0, 1.0)
     inner = (constant > 0) & (second + first + constant < 0)
     a, b, c = second[inner], first[inner], constant[inner]
@@ -282,6 +282,6 @@ def _inverse(laws: Floats) -> Floats:
 
 
 def _product(rows: Floats, matrices: Floats) -> Floats:
-    """Each row times its matrix, or times the only one: shape (..., 3)."""
+    """Each row times its matrix, or times the single one, shape (..., 3)."""
     found: Floats = np.matmul(rows[..., np.newaxis, :], matrices)[..., 0, :]
     return found

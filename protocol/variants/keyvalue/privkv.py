@@ -342,7 +342,7 @@ class PrivKVMVariant(KeyValueCollection, frozen=True, kw_only=True):
 
 
 class _Rounds(SoFar):
-    """The reports of the first round, and the counts of all rounds whose wait is over."""
+    """Estimate from the reports of the first round and the counts of all closed rounds."""
 
     made_of = (KeyReport,)
 
@@ -372,7 +372,7 @@ class _Rounds(SoFar):
         return self._estimate
 
     def _fit(self, reports: Mapping[PartyId, Message]) -> dict[PartyId, KeyReport]:
-        """Those that count: in a further round, those on the keys of the first."""
+        """Reports that count: in a further round, those on the keys of the first."""
         found = {}
         for party, report in reports.items():
             if not isinstance(report, KeyReport) or not self._variant.fits(report):
@@ -388,7 +388,7 @@ class _Rounds(SoFar):
 
 
 def _by_keys(reports: Mapping[PartyId, KeyReport]) -> dict[bytes, list[PartyId]]:
-    """Group parties by the keys that they drew: one encoding serves each group."""
+    """Group parties by their keys: one encoding serves each group."""
     found: dict[bytes, list[PartyId]] = {}
     for party, report in reports.items():
         found.setdefault(report.keys.tobytes(), []).append(party)

@@ -125,7 +125,7 @@ class BinaryEncoding:
         )
 
     def _bits_attributes(self, bits: Sequence[str]) -> tuple[str, ...]:
-        """The attributes whose bits these are, all and in order."""
+        """The attributes of these bits, which must be all of their bits in order."""
         names: list[str] = []
         rest = tuple(bits)
         while rest:
@@ -145,7 +145,7 @@ class BinaryEncoding:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Kept(ErrorLaw):
-    """The law of the estimates that are kept of a table, by what keeps them."""
+    """The law of the kept estimates of a table, by the function that selects them."""
 
     law: ErrorLaw
     cut: Callable[[NDArray[np.float64]], NDArray[np.float64]]

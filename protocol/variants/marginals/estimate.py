@@ -44,10 +44,10 @@ attributes, ``coefficients`` takes for every coefficient all reports that have i
 
 
 class _Sums(NamedTuple):
-    """Sums of coefficients as reported, and of how many reports each.
+    """Sums of reported coefficients, and the numbers of their reports.
 
-    ``low`` are those of ``coefficients(d, k)`` with all reports that have them. ``own`` are, for a
-    Marg method, those of every marginal by itself, shape ``(C(d, k), 2**k)``.
+    ``low`` is for ``coefficients(d, k)``, from all reports on each. ``own`` is, for a Marg method,
+    for every marginal by itself, shape ``(C(d, k), 2**k)``.
     """
 
     low: tuple[Counted, Counted]
@@ -173,7 +173,7 @@ class ReleasedMarginals(Source):
         return [Reported((group,), counts, (mixing,))]
 
     def _signs(self, choices: NDArray[np.intp]) -> Reported:
-        """All reports on one coefficient, which some choices ask for."""
+        """All reports on one coefficient, which several choices may ask for."""
         plan = self.counts.plan
         places = plan.attributes(int(choices[0]))
         odd = np.indices((2,) * len(places)).sum(axis=0).reshape(-1) % 2
@@ -316,7 +316,7 @@ class ReleasedMarginals(Source):
         )
 
     def _holding(self, mask: np.uint32, within: NDArray[np.uint32]) -> tuple[Counted, Counted]:
-        """One table's sums over the marginals that hold all of its attributes, and more."""
+        """One table's sums over the marginals with all of its attributes and more."""
         plan = self.counts.plan
         if self._sums.own is None:
             raise ValueError("expected a Marg method: the reports are on the whole input")
@@ -358,7 +358,7 @@ def _summed(counts: MarginalCounts) -> _Sums:
 
 
 def _led(array: Counted, first: int) -> Counted:
-    """An array with a further first entry on its last axis."""
+    """Insert a first entry on the last axis of an array."""
     return np.insert(array, 0, first, axis=-1)
 
 

@@ -90,11 +90,11 @@ def law_of_weights(found: Coefficients, plan: MarginalPlan, weights: Floats) -> 
 def _of_few(
     found: Coefficients, plan: MarginalPlan, turned: Floats, width: float
 ) -> tuple[float, float]:
-    """Variance that one report more adds to a mean, and the squared error of the whole.
+    """Variance that one more report adds to a mean, and the squared error of the total.
 
     Args:
-        turned: the coefficients' weights.
-        width: from the least weight of a cell to the largest.
+        turned: the weights of the coefficients.
+        width: the difference of the largest weight of a cell and the least.
     """
     gain = float(plan.randomizer.support.gain)
     reports = np.maximum(found.reports[0, 1:].astype(np.float64), 1.0)
@@ -111,7 +111,7 @@ def _of_few(
 
 
 class _Parts(NamedTuple):
-    """Cumulants and steps of some sets' shares, their arrays of shape (..., sets)."""
+    """Cumulants and steps of the shares of some sets, arrays of shape (..., sets)."""
 
     known: dict[About, Cumulants]
     steps: Floats
@@ -120,9 +120,9 @@ class _Parts(NamedTuple):
 def _of_cells(found: Coefficients, plan: MarginalPlan, turned: Floats, weights: Floats) -> _Parts:
     """Parts of the law of reports on cells.
 
-    Where coefficients have reports of their own, a set's share is as good as that of fewer reports
-    on all of them: so many that it would be as good if all cells had the same share. If its
-    variance, which is estimated without bias, is larger, it has that much more.
+    If coefficients have separate reports, a share has the law of fewer reports on all of them: as
+    many as give the same variance if all cells have the same share. If the unbiased estimate of its
+    variance is larger, the difference is added.
     """
     gain, worth = float(plan.randomizer.support.gain), _worth(found, turned)
     part = weights.mean(axis=1)
@@ -148,11 +148,10 @@ def _of_cells(found: Coefficients, plan: MarginalPlan, turned: Floats, weights: 
 def _of_bits(
     plan: MarginalPlan, part: Floats, n: Floats, *, left: tuple[Floats, Floats]
 ) -> Cumulants:
-    """Cumulants of the shares of sets that are such a part of all cells, from n one-hot reports
-    each.
+    """Cumulants of the shares of sets with a given part of all cells, from n one-hot reports each.
 
-    A bit of a cell in the set weighs ``1 - part``, any other ``-part``, over the gain; every one is
-    drawn by itself, that of the respondent's own cell with another probability than the others.
+    A bit of a cell in the set weighs ``1 - part``, any other ``-part``, over the gain. Bits are
+    drawn one by one, with another probability for the cell of the respondent.
     """
     support = plan.randomizer.support
     gain = float(support.gain)
@@ -192,9 +191,9 @@ def _worth(found: Coefficients, turned: Floats) -> Floats:
 def _of_signs(found: Coefficients, turned: Floats, keep: float) -> _Parts:
     """Parts for reports of the sign of one coefficient each, kept with probability ``keep``.
 
-    A coefficient's reports have the mean theta and the variance ``1/keep**2 - theta**2``. Given the
-    share of a set the thetas are not known: what is along the set's weights follows from the share,
-    and what is across them is estimated, without the noise that is in its square.
+    The reports of a coefficient have the mean theta and the variance ``1/keep**2 - theta**2``. The
+    share of a set determines only the thetas along its weights. The others are estimated, with the
+    noise in their squares subtracted.
     """
     reports = np.maximum(found.reports[0, 1:].astype(np.float64), 1.0)
     theta, weights, offset = found.values[0, 1:], turned[:, 1:], turned[:, 0]

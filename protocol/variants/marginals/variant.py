@@ -120,7 +120,7 @@ class MarginalRelease(OneReport[Request, Bits, MarginalReports], frozen=True, kw
         return Counted(counts.reports.astype(np.uint32), counts.totals.astype(np.uint32))
 
     def _packed(self, reports: MarginalReports) -> NDArray[np.uint8]:
-        """Reports as bits: what each is about, then the answer; most significant bits first."""
+        """Reports as bits: the choice, then the answer, most significant bits first."""
         plan = self.plan
         about = self.report_bits - self._answer_bits
         columns = [_bits(reports.choices, about)]
@@ -262,6 +262,6 @@ def _numbers(
 
 
 def _one_hot_bits(answers: NDArray[np.unsignedinteger], size: int) -> NDArray[np.uint8]:
-    """One-hot reports as ``UnaryEncoding`` packs them, the lowest bit first, as bits, (n, size)."""
+    """Bits of one-hot reports, (n, size), packed as by ``UnaryEncoding``, the lowest bit first."""
     octets = answers.astype(np.uint8, copy=False)
     return np.unpackbits(octets, axis=1, count=size, bitorder="little")

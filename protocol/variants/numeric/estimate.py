@@ -158,11 +158,11 @@ def mean_law(randomizer: MeanRandomizer, totals: NDArray[np.int64]) -> ErrorLaw:
 
 
 def _of_two(value: float, n: float, gain: float, told: bool) -> ErrorLaw:
-    """Law of reports of two scores: of the share of the larger value, if there were only two.
+    """Law of reports with two scores: of the share of the larger value, if there were only two.
 
     Args:
-        gain: how much likelier the larger score is for the value 1 than for -1.
-        told: whether there are two values only.
+        gain: the difference in the probability of the larger score between values 1 and -1.
+        told: whether there are only two values.
     """
     law = CumulantLaw.of_counts((1 + value) / 2, n, other=(1 - gain) / 2, gain=gain)
     if not told:

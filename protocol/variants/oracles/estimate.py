@@ -96,7 +96,7 @@ class AttributeShares(Source):
         return int(self.reports[self.survey.index(name)])
 
     def _tallies(self, name: str) -> Tallies:
-        """Tallies of those alone who reported on it."""
+        """Tallies of the reports on one attribute."""
         place = self.survey.index(name)
         return Tallies(
             self.survey,

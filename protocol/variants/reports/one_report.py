@@ -172,7 +172,7 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
 
     @functools.cached_property
     def _probed(self) -> Message:
-        """The result of some respondents who are made up; it adds up from those of each."""
+        """The result of some invented respondents, added up from those of each."""
         each = [self._read_alone(party) for party in range(PROBED)]
         together = self.pooled(each)
         apart = [number_vector(self.pooled([read]), self.name) for read in each]
@@ -206,7 +206,7 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
         return read
 
     def _read_alone(self, party: int) -> Report:
-        """Read the report of one respondent, whom anybody can make up."""
+        """Read the report of one respondent, which anybody can invent."""
         stream = Stream(bytes(32)).derive(f"respondent {party}")
         codes = stream.integers(np.array(self.survey.sizes))[np.newaxis]
         report = self.answer(Records(self.survey, codes), self.question(), stream)
@@ -234,7 +234,7 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
 
 
 class _Reports(OneWait[Answer], Generic[Answer, Report]):
-    """The reports that have come, and when their wait is over those that were counted."""
+    """The reports so far; after the end of their wait, the counted ones."""
 
     def __init__(self, variant: OneReport[Question, Answer, Report]) -> None:
         super().__init__(variant.contribution)

@@ -261,11 +261,10 @@ class ReportLaw(NamedTuple):
     def _of_last(
         cls, seen: Floats, raw: Floats, errors: Floats, *, keep: float, mix: float
     ) -> ReportLaw:
-        """Law of the last two blocks: their numbers of reports and their tables are not published.
+        """Law of the last two blocks, whose numbers of reports and tables are not published.
 
-        The errors are those of the likely reports, which are found from them. The truth that these
-        have, and the table that was mixed with the uniform one for the fakes, are both nearly the
-        estimate from all blocks.
+        The likely reports are found from the published errors. The truth and the table that was
+        mixed for the fakes are both taken to be the estimate from all blocks, which is nearly so.
 
         Args:
             seen: the shares of the reports in all blocks.
@@ -288,10 +287,10 @@ class ReportLaw(NamedTuple):
 
 
 def _likely(variances: Floats) -> Floats | None:
-    """The shares of reports whose means have such variances, whatever the number of reports.
+    """The shares of reports with these variances of means, for an unknown number of reports.
 
-    A share l of n reports has the variance ``l (1 - l) / n``; the n is that with which the shares
-    add up to 1. None if there is no such n, or more than one, as of two cells.
+    A share l of n reports has the variance ``l (1 - l) / n``. The shares add up to 1 for one n.
+    None if there is no such n or more than one, as for two cells.
 
     Args:
         variances: of all cells of a group.
@@ -302,7 +301,7 @@ def _likely(variances: Floats) -> Floats | None:
     relative = variances / largest / 4
 
     def shares(number: float) -> Floats:
-        """The smaller roots, for a number of reports in parts of the most there can be."""
+        """The smaller roots, for a fraction of the largest possible number of reports."""
         found: Floats = (1 - np.sqrt(np.maximum(1 - 4 * number * relative, 0.0))) / 2
         return found
 

@@ -164,7 +164,7 @@ class GroupTables(Source):
     def _only(
         self, first: str, second: str
     ) -> tuple[Group, NDArray[np.float64], NDArray[np.float64]] | None:
-        """The one group that has both, with its reports and fakes; None if there are more."""
+        """The only group with both attributes, and its reports and fakes; None if there are more."""
         group, *others = self._holding((first, second))
         if others or np.isnan(group.reported).any():
             return None
@@ -258,7 +258,7 @@ class GroupTables(Source):
         return Overlaps(self.tables(), self.survey, weights)
 
     def _none(self, name: str) -> Cells:
-        """Cells of an attribute without a report: nothing is known."""
+        """Unknown cells of an attribute without a report."""
         size = self.survey.attribute(name).size
         return Cells(np.full(size, np.nan), np.full(size, np.inf), np.full(size, np.inf), n=0)
 
@@ -366,7 +366,7 @@ class _Part(NamedTuple):
 
     Attributes:
         raw: the unbiased estimates of their shares.
-        offsets: how likely fakes are each of them.
+        offsets: the probability of each under fakes.
     """
 
     raw: NDArray[np.float64]
@@ -376,9 +376,8 @@ class _Part(NamedTuple):
     def of(cls, group: Group, names: Sequence[str]) -> _Part:
         """Estimate of the combinations of some of the group's attributes.
 
-        The squares of what fakes of a part of the group are drawn with are taken to be the least
-        that they can be, which makes the variance the largest; they are that if all reports were
-        drawn with one table.
+        For a part of the group, the squares of the fakes' probabilities are taken to be the least
+        possible. That gives the largest variance, and is exact if all reports had one table.
         """
         raw, fakes = (marginal(each, group.names, names) for each in (group.raw, group.fakes))
         if len(names) < len(group.names):
@@ -388,7 +387,7 @@ class _Part(NamedTuple):
 
     @classmethod
     def within(cls, group: Group, names: Sequence[str], inside: NDArray[np.bool_]) -> _Part:
-        """Estimate of a set of them, as one."""
+        """Estimate of a set of combinations, as one cell."""
         raw, fakes = (
             np.asarray(marginal(each, group.names, names)[inside].sum())
             for each in (group.raw, group.fakes)
@@ -397,7 +396,7 @@ class _Part(NamedTuple):
 
 
 def _offsets(group: Group, fakes: NDArray[np.float64], squared: NDArray[np.float64]) -> Offsets:
-    """Probabilities that reports are some cells if their respondents are not in them."""
+    """Probabilities of reports of some cells by respondents outside of them."""
     rest = 1 - group.keep
     # The mean cube is not known; of one table it is this.
     cubed = np.divide(squared**2, fakes, out=np.zeros_like(fakes), where=fakes > 0)
@@ -411,8 +410,8 @@ def _offsets(group: Group, fakes: NDArray[np.float64], squared: NDArray[np.float
 def _variance(group: Group, names: Sequence[str]) -> NDArray[np.float64]:
     """The variance of one group's estimate of these attributes.
 
-    Of a part of the group it follows from all its reports as if they had been drawn with one
-    table, which is somewhat too large if there were several.
+    For a part of the group it is computed as if all reports had one table, which is somewhat too
+    large if there were several.
     """
     if len(names) == len(group.names):
         return marginal(group.errors**2, group.names, names)

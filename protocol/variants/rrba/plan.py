@@ -97,7 +97,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
         return tuple(least_weight(size, self.mix) for size in self.layout.groups)
 
     def _threshold(self, size: int) -> int:
-        """The largest for which no table with this mix costs more than epsilon."""
+        """The largest threshold at which no table with this mix costs more than epsilon."""
         least = least_weight(size, self.mix)
         # p / (1 - p) = (e**epsilon - 1) T for the least T there can be.
         odds = math.expm1(self.epsilon or 0.0) * (least / WORDS)
