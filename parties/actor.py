@@ -19,7 +19,7 @@ class Channel(Protocol):
     """Methods of a link that an actor needs."""
 
     def send_nowait(self, envelopes: Sequence[Envelope]) -> int:
-        """Send what can be sent without waiting; how many that were."""
+        """Send as much as possible without waiting; returns the number sent."""
 
     async def send_many(self, envelopes: Sequence[Envelope]) -> None:
         """Send all, in order."""
@@ -28,13 +28,13 @@ class Channel(Protocol):
         """Wait for at least one envelope."""
 
     def receive_nowait(self) -> list[Envelope]:
-        """Take what is there."""
+        """Take the envelopes that are there."""
 
 
 async def run_aggregator(
     charter: Charter, link: Channel, *, streams: Streams, identity: Identity | None = None
 ) -> Machine:
-    """Run the aggregator over its link until its role ends; ``result`` is what it published."""
+    """Run the aggregator over its link until its role ends; ``result`` is the published message."""
     return await run_machine(aggregator(charter, streams=streams, identity=identity), link)
 
 
@@ -58,8 +58,8 @@ async def run_machine(
     """Start, send, wait until the deadline, deliver, repeat, until the role or its link ends.
 
     Args:
-        unsaid: of a machine that was started before, what it has said and nobody has sent yet.
-        outside: makes what the role asks for from outside the session; without it, nobody does.
+        unsaid: envelopes of a machine that was started before, still to be sent.
+        outside: makes the messages that the role asks for from outside the session; None without.
     """
     try:
         if unsaid is None:

@@ -91,7 +91,7 @@ def checkpoint_note(path: Path | str) -> str:
 
 
 def keep_older(folder: Path, held: SignedCheckpoint, own: SignedCheckpoint | None) -> Path:
-    """Keep what shows that an aggregator's record lacks something that it has acknowledged.
+    """Keep evidence that an aggregator's record lacks messages that it has acknowledged.
 
     Args:
         folder: the aggregator's.
@@ -135,7 +135,7 @@ def write_evidence(evidence: Equivocation, path: Path) -> None:
 
 
 def read_evidence(content: bytes, path: Path) -> Equivocation:
-    """The evidence in a file. What it proves is not checked.
+    """The evidence in a file, not checked.
 
     Raises:
         UsageError: the content is not evidence, or malformed.

@@ -1,6 +1,6 @@
 """Transcripts as files: packed into Zstandard frames (RFC 8878), one for each write.
 
-A frame has a checksum, so what a crash has left of a write is told from what was written whole.
+A frame has a checksum, which distinguishes a whole write from one that a crash cut.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Unpacked:
         chunks: the file's bytes, or its parts in order.
 
     Attributes:
-        stored: how many bytes of the file have been read, up to the end of a frame.
-        torn: whether the file ends inside a frame; what that holds is not given out.
+        stored: the number of bytes of the file read so far, up to the end of a frame.
+        torn: whether the file ends inside a frame, which is not given out.
 
     Raises:
         UnopenedError: (while it is read) a frame is malformed, or holds too much.
@@ -125,21 +125,21 @@ def _taken(parts: list[bytes]) -> bytes:
 
 
 def record_start(secret: bytes) -> bytes:
-    """The first bytes of the file of a record whose log has this secret, of 32 bytes."""
+    """The first bytes of the file of a record with a log of this secret, 32 bytes."""
     return Packer().pack(MAGIC + secret)
 
 
 def whole_length(chunks: Callable[[], Iterable[bytes]]) -> int:
     """Count the bytes, from a file's start, of whole frames that end with a whole record.
 
-    What comes after them is what a crash has left of a write: the beginning of it, and perhaps
-    zeros up to the end of the file in the place of the rest.
+    After them comes the beginning of a write that a crash cut, perhaps with zeros in place of its
+    rest.
 
     Args:
         chunks: gives the file's bytes in parts, from the start.
 
     Raises:
-        UnopenedError: a frame is malformed otherwise, which no crash does.
+        UnopenedError: a frame is malformed in a way that no crash causes.
     """
     try:
         return _whole_length(chunks())

@@ -1,4 +1,4 @@
-"""Places that are answered whenever somebody comes: spare ones, and those that were withdrawn."""
+"""Places open to anybody who comes late: spare ones, and withdrawn ones."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ class Withdrawal(NamedTuple):
     Args:
         place: its id.
         reason: why, for the record; may be empty.
-        instead: the spare place that was handed out for it; None if none was. It takes no answer if
-            the first one has answered, so that nobody answers twice.
-        by_another: whether it does all the same: somebody else has answered in the first one.
+        instead: the spare place that was handed out for it, or None. It takes no answer if the
+            first place has answered, so that nobody answers twice.
+        by_another: whether it takes one all the same, since another person has answered in the
+            first.
     """
 
     place: PartyId
@@ -142,11 +143,11 @@ def handed_out(folder: Path) -> Sequence[HandedOut]:
 
 
 def hand_out(folder: Path, to: PartyId) -> PartyId | None:
-    """Hand out a spare place to somebody who comes late; it is noted before the call returns.
+    """Hand out a spare place to a latecomer; it is noted before the call returns.
 
     Args:
-        folder: the aggregator's.
-        to: who it is. Whoever has one gets the same again.
+        folder: the aggregator's folder.
+        to: the person. One with a place gets the same again.
 
     Returns:
         The place; None if none is left.
@@ -171,11 +172,11 @@ def hand_out(folder: Path, to: PartyId) -> PartyId | None:
 
 
 def replaced_by(withdrawal: Withdrawal, withdrawn: Sequence[Withdrawal]) -> list[PartyId]:
-    """Places of one person, as far as the organiser knows: those that a spare one stands for.
+    """Places of one person, as far as the organiser knows: those that a spare one replaces.
 
     Args:
-        withdrawal: for which the spare one was handed out.
-        withdrawn: all of them; the place may have been handed out for another one itself.
+        withdrawal: the withdrawal that the spare place was handed out for.
+        withdrawn: all withdrawals; its place may itself have been handed out for another one.
     """
     found = list[PartyId]()
     before = {each.instead: each for each in withdrawn}

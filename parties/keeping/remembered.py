@@ -1,4 +1,4 @@
-"""Memory of a party: what it received and sent, so that it answers the same again; its notices."""
+"""Memory of a party: messages received and sent, so that it answers the same again; notices."""
 
 from __future__ import annotations
 
@@ -123,19 +123,19 @@ def _whole(content: bytes) -> int:
 
 
 def session_file(folder: Path, what: str, session: bytes) -> Path:
-    """A party's file on a session, such as that of what it ``heard``."""
+    """A party's file on a session, such as its ``heard`` file."""
     return folder / f"{what}-{session.hex()}"
 
 
 def noted_in(folder: Path, what: str, session: bytes) -> tuple[bytes, tuple[bytes, ...]]:
-    """The key of the records that a party has answered with in a session, and what it noted.
+    """The key of the records that a party has answered with in a session, and its noted messages.
 
     Args:
         what: ``heard`` or ``said``.
 
     Returns:
-        The key, as ``remembering`` has it, and the digests of the messages; both are empty where it
-        has not answered.
+        The key, as for ``remembering``, and the digests of the messages; both empty if it has not
+        answered.
 
     Raises:
         OSError: the file cannot be read; names it.
@@ -151,18 +151,18 @@ def noted_in(folder: Path, what: str, session: bytes) -> tuple[bytes, tuple[byte
 class SameAgain:
     """A link that breaks when a message differs from those of this party's first answer.
 
-    It also breaks after ``HEARD`` messages: a hub that goes on and on does not fill the disk.
+    It also breaks after ``HEARD`` messages, so that an endless hub does not fill the disk.
 
-    The same question always gets the same report. A different question would get another report,
-    which costs privacy anew. And a party that says something else than before, because it is
-    another program, say, would sign a second head, which proves that it told two stories.
+    The same question always gets the same report. Another question would get another report, which
+    costs privacy again. And a party that sends something else than before, from another program for
+    example, would sign a second head, which proves a contradiction.
 
     Args:
-        link: the party's own.
-        heard: the memory of the messages of this session that came.
-        said: the memory of those that this party sent.
-        pay: called with what is to leave before it does, to note what it costs.
-        check: called with what came before the role hears it, to refuse it.
+        link: the party's link.
+        heard: the memory of the received messages of this session.
+        said: the memory of the messages that this party sent.
+        pay: called with messages before they are sent, to note their cost.
+        check: called with messages before the role receives them, to refuse them.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class SameAgain:
         self._check = check
 
     def send_nowait(self, envelopes: Sequence[Envelope]) -> int:
-        """Send what can be sent without waiting; how many that were.
+        """Send as much as possible without waiting; returns the number sent.
 
         Raises:
             trio.BrokenResourceError: one differs from the first time.

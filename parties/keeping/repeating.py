@@ -1,4 +1,4 @@
-"""The same report again, in a later attempt or another survey: one release, said twice."""
+"""The same report again, in a later attempt or another survey: one release, sent twice."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """An answer that was given before.
 
     Args:
-        release: what was paid for.
-        masked: the key of its randomness under a mask that follows from the secret and the records
-            of whoever gives the report again: the key alone undoes what hides the answers in it.
-        place: which of the parties gave it, from 0: the aggregator asked it with this number.
-        asked: the digest of the question, which was all that the party heard.
+        release: the release that was paid for.
+        masked: the key of its randomness under a mask from the secret and the records of the party
+            that gives it again. The key alone would reveal the answers.
+        place: the place of its party, from 0, to which the aggregator asked.
+        asked: the digest of the question, the only message that the party received.
         report: its report, encoded.
-        epsilon: what that has cost each respondent; None is infinite.
+        epsilon: its cost to each respondent; None is infinite.
     """
 
     release: Release
@@ -76,12 +76,12 @@ class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return role_stream(_masked(self.masked, own, session), session, self.release.party)
 
     def check_asked(self, envelope: Envelope, question: str) -> None:
-        """Make sure that nothing is asked but what was asked before.
+        """Refuse any other question than the earlier one.
 
-        Whether something is said must not depend on what would be said: that follows from records.
+        The decision to answer must not depend on the report, which follows from records.
 
         Args:
-            envelope: what has come.
+            envelope: the received envelope.
             question: the kind of message that is answered.
 
         Raises:
@@ -96,10 +96,10 @@ class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise PrivacyError("this is not the question that was answered before")
 
     def role(self, charter: Charter) -> Callable[[Me, Records], Coroutine[Any, Any, None]]:
-        """A party's role in which nothing is drawn: hear the question, consent, report.
+        """A party's role without a draw: receive the question, consent, report.
 
         Raises:
-            RemoteProtocolError: the report cannot be said in this session.
+            RemoteProtocolError: the report does not fit this session.
         """
         variant = check_repeatable(charter.variant, len(charter.roster) - 1)
         report = charter.codec.decode(variant.contribution.kind(), self.report)
@@ -135,10 +135,10 @@ def check_repeatable(variant: Variant, parties: int) -> OneReport[Any, Any, Any]
 
 
 def keeping(folder: Path, charter: Charter) -> Callable[[Sequence[Envelope]], None]:
-    """A function that keeps a party's report, before it is said, so that it can be given again.
+    """A function that keeps a party's report before it is sent, to be given again later.
 
     It raises OSError if it cannot be written. Other messages are not kept, nor is the report of a
-    variant whose answers cannot be given again.
+    variant with answers that cannot be given again.
     """
     try:
         variant = check_repeatable(charter.variant, len(charter.roster) - 1)
@@ -157,15 +157,15 @@ def keeping(folder: Path, charter: Charter) -> Callable[[Sequence[Envelope]], No
 
 
 def answer_given(earlier: Member, member: Member, records: Records) -> Given:
-    """The answer that was paid for last, of those given from a folder.
+    """The last answer that was paid for, given from a folder.
 
     Args:
-        earlier: the member whose folder it is.
-        member: who is to give it again.
-        records: that it is to be about.
+        earlier: the member of the folder.
+        member: the member that is to give it again.
+        records: the records that it must be about.
 
     Raises:
-        UsageError: nothing was answered from there, or another question, or with other records.
+        UsageError: there is no answer, or it is to another question, or about other records.
         OSError: a file cannot be read; names it.
     """
     folder, before = earlier.folder, earlier.charter

@@ -118,13 +118,13 @@ def _written(path: Path, content: bytes) -> Generator[str]:
 def check_output(path: Path, *, own: bytes = b"") -> None:
     """Make sure that an output file may be written under a name that a person gave.
 
-    What must not be lost (keys, what a party heard, records, checkpoints, results) is private, so
-    no private file is replaced, and no transcript, whether by its name or its first bytes.
+    Files that must not be lost (keys, received messages, records, checkpoints, results) are
+    private. So no private file is replaced, and no transcript, by its name or its first bytes.
 
     Args:
         path: of the file.
-        own: how the file to be written begins, if it may be private. A private file that begins so
-            may be replaced.
+        own: the first bytes of the file to be written, if it may be private. A private file with
+            the same first bytes may be replaced.
 
     Raises:
         UsageError: such a file, or something other than a file, has that name.
@@ -376,7 +376,7 @@ class GrowingFile:
 
     @contextmanager
     def surfacing(self) -> Generator[None]:
-        """Raise a failed write from the block as it was, not as what tasks and links made of it.
+        """Raise a failed write from the block as the original error, not as one of tasks or links.
 
         Raises:
             OSError: a write failed in the block.
@@ -406,8 +406,8 @@ def locked_growing(
 ) -> Generator[tuple[bytes, GrowingFile]]:
     """A private file that only ever grows, locked while the block runs.
 
-    What a program that died has left unfinished at its end is cut off. The rest is on disk, and so
-    is the file's name. A write that fails in the block is raised from it as it was.
+    An incomplete end that a program left when it died is cut off. The rest is on disk, and so is
+    the file's name. A failed write is raised from the block as the original error.
 
     Args:
         path: the file, made on first use.
@@ -441,7 +441,7 @@ def read_chunks(path: Path, progress: Callable[[int], object] | None = None) -> 
 
     Args:
         path: the file.
-        progress: is told how many bytes are read, each time some are.
+        progress: called with the number of bytes read, after each read.
 
     Raises:
         UsageError: it cannot be read.

@@ -1,4 +1,4 @@
-"""Sizing coins: how many a sum needs, and what they cost."""
+"""Coins for a sum: their number and their cost."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _WASTE = 0.02
 
 @lru_cache(maxsize=1024)
 def sized(epsilon: float, delta: float, *, tables: int, honest: int) -> Noise:
-    """The fewest coins whose certified figure among so many honest parties is at most epsilon.
+    """The fewest coins with a certified figure of at most epsilon among this many honest parties.
 
-    A party adds as few as are enough if they are fair. Where that is more than a cell needs, as
-    where one coin of each is, they have the smallest chance with which so many are enough.
+    A party adds as few fair coins as suffice. If one fair coin of each party is more than a cell
+    needs, the coins have the smallest chance that suffices.
 
     Args:
         epsilon: in nats.
-        delta: the probability for which epsilon need not hold.
-        tables: how many there are; a respondent is in one cell of each.
-        honest: how many parties are honest for sure, this one included.
+        delta: the probability with which epsilon may fail.
+        tables: the number of tables; a respondent is in one cell of each.
+        honest: the number of parties that are surely honest, this one included.
 
     Raises:
         ValueError: ``epsilon`` is not positive and finite, ``delta`` not between 0 and 1,
-            ``tables`` not from 1 to 10**4, ``honest`` not from 1 to 10**8, or 2**30 coins are too
-            few.
+            ``tables`` not from 1 to 10**4, ``honest`` not from 1 to 10**8, or no number of coins
+            suffices.
     """
     _check(delta, tables, honest)
     check_epsilon(epsilon)

@@ -119,7 +119,7 @@ class MatrixRandomizer(Randomizer, frozen=True, tag="matrix", dict=True):
 
     @cached_property
     def _bounds(self) -> tuple[NDArray[np.uint64], ...]:
-        """Cumulative weights of each row below 2**64; a word's category is the number it reaches."""
+        """Cumulative weights of each row below 2**64; a word's category is how many it reaches."""
         bounds = []
         for row in self.weights:
             reached = 0

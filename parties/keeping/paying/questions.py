@@ -1,4 +1,4 @@
-"""The question whether people whose ids read alike are one, and what answers it."""
+"""The question whether people with ids that read alike are one, and its answers."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ _ROWS = 8
 
 
 class Question:
-    """People in a file who read like others, in the file or in a purse, and of whom nobody said yet
-    whether they are one.
+    """Question about ids that read like others, in the file or in a purse, without a note so far.
 
     Args:
-        ids: as they are spelled, of all rows of the file.
-        registers: of the purse.
-        folder: of the purse.
+        ids: the ids of all rows of the file, as spelled.
+        registers: the registers of the purse.
+        folder: the folder of the purse.
 
     Attributes:
-        unclear: which rows it is about.
+        unclear: mask of the rows that it is about.
     """
 
     def __init__(self, ids: Sequence[str], registers: Sequence[Register], folder: Path) -> None:
@@ -38,27 +37,27 @@ class Question:
 
     @property
     def code(self) -> str:
-        """Some digits of this question: whoever answers it with them answers no other one."""
+        """Some digits of this question; an answer that gives them answers no other question."""
         near = (each.exact.tobytes() for each in self._near())
         return self._registers[0].digest(_QUESTION + b"".join(near))[:4].hex()
 
     @property
     def payers(self) -> Payers:
-        """All people in the file, who pay for an answer."""
+        """All people in the file, as payers of an answer."""
         # Two people of one mark, should there ever be two, pay together.
         _, each = np.unique(self._who[0].exact, return_index=True)
         return Payers(tuple(who[each] for who in self._who))
 
     def answered(self, *, same: bool = False, different: str | None = None) -> list[Told]:
-        """Lines to note for an answer; none where nothing is asked.
+        """Lines to note for an answer; none without a question.
 
         Args:
-            same: all who read alike are one person.
-            different: the code of the question, if each is somebody else.
+            same: all ids that read alike are one person.
+            different: the code of the question, if each is another person.
 
         Raises:
-            UsageError: it is not answered so; gives a count, rows from 1, and what can be said. Or
-                somebody stands in the file twice, or would be one with several people.
+            UsageError: the question is not answered; gives a count, rows from 1, and the possible
+                answers. Or one person has two rows, or would be one with several people.
         """
         self._check_once(self._one, "as --same said")
         if not self.unclear.any():

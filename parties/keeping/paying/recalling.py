@@ -17,10 +17,10 @@ _SAID = ("said", *(kind for kind, _ in (RECEIPT, LATE_NOTE, DECLINED, REFUSED)))
 
 
 def recalled_in(member: Member) -> list[Recalled]:
-    """All spending in attempts that a party's folder knows of, whichever purse it was paid from.
+    """All spending in attempts that a party's folder knows of, from any purse.
 
-    It has what was spent in each, but for attempts of which it only has what was said, or a
-    receipt: there it is the most that one attempt can cost.
+    For attempts with only sent messages or a receipt in the folder, it is the most that one attempt
+    can cost.
 
     Raises:
         UsageError: a file is malformed.

@@ -164,7 +164,7 @@ class GroupTables(Source):
     def _only(
         self, first: str, second: str
     ) -> tuple[Group, NDArray[np.float64], NDArray[np.float64]] | None:
-        """The only group with both attributes, and its reports and fakes; None if there are more."""
+        """The only group with both attributes, its reports and fakes; None if there are more."""
         group, *others = self._holding((first, second))
         if others or np.isnan(group.reported).any():
             return None
