@@ -36,8 +36,8 @@ def sized(epsilon: float, delta: float, *, tables: int, honest: int) -> Noise:
 
     Raises:
         ValueError: ``epsilon`` is not positive and finite, ``delta`` not between 0 and 1,
-            ``tables`` not from 1 to 10**4, ``honest`` not from 1 to 10**8, or no number of coins
-            suffices.
+            ``tables`` not from 1 to 10**4, ``honest`` not from 1 to 10**8, or 2**30 coins are too
+            few.
     """
     _check(delta, tables, honest)
     check_epsilon(epsilon)

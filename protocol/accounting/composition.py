@@ -1,7 +1,7 @@
-"""The accountant at a delta: epsilon of all that one respondent's messages told, composed exactly.
+"""The accountant at a delta: the epsilon of all of one respondent's messages, composed exactly.
 
-It judges the events of one respondent together, where the pure one adds up. The pairs of laws
-that stand for a draw are its randomizer's, their arithmetic is in ``losses``.
+It judges the events of one respondent together, while the pure accountant adds up. The pairs of
+laws of a draw come from its randomizer, and their arithmetic is in ``losses``.
 """
 
 from __future__ import annotations
@@ -75,17 +75,17 @@ Pairs = frozenset[tuple[Pair, int]]
 
 
 class Composition(msgspec.Struct, frozen=True, kw_only=True):
-    """A bound on what one respondent's messages told together.
+    """Bound on the loss of one respondent by all messages together.
 
     Args:
-        epsilon: in nats; infinite if something told is not private.
-        delta: the probability for which epsilon need not hold.
-        relation: between which inputs.
-        assumption: what the figure rests on.
+        epsilon: in nats; infinite if some event is not private.
+        delta: the probability with which epsilon may fail.
+        relation: the inputs that are compared.
+        assumption: the assumptions of the figure.
         method: how it was computed, and whether it is exact or an upper bound.
-        tight: whether it is exact: answers that differ in every draw do have this loss.
-        honest: how many parties of each sum have to be honest for it, this one included; 0 if it
-            holds whoever else conspires.
+        tight: whether it is exact, so that answers that differ in every draw have this loss.
+        honest: the number of honest parties of each sum that it rests on, this one included; 0 if
+            it holds against any coalition.
     """
 
     epsilon: float
@@ -101,7 +101,7 @@ class DominatingPairs(msgspec.Struct, frozen=True):
     """Pairs of laws that dominate events.
 
     Args:
-        alternatives: one of these dominates what each respondent told; None if it is not private.
+        alternatives: for each respondent, one of these dominates; None if an event is not private.
         tight: whether the pairs are exact, each by itself.
     """
 
@@ -114,7 +114,7 @@ class DominatingPairs(msgspec.Struct, frozen=True):
         return min((pair.honest for pair in self._sums()), default=0)
 
     def among_least(self) -> DominatingPairs:
-        """Pairs of different sums among the honest parties of the smallest: more tell no more."""
+        """The same with sums of the least number of honest parties: sums of more reveal no more."""
         if self.alternatives is None or len({pair.honest for pair in self._sums()}) < 2:
             return self
         honest = self.honest
@@ -133,9 +133,10 @@ class DominatingPairs(msgspec.Struct, frozen=True):
             yield from (pair for pair, _ in pairs if _is_sum(pair))
 
     def by_epsilon(self) -> DominatingPairs:
-        """Binary randomized response of the same pure epsilon, which dominates whatever has it.
+        """Binary randomized response of the same pure epsilon, which dominates every mechanism of
+        it.
 
-        What has none, such as coins, stays as it is.
+        Pairs without pure epsilon, such as coins, stay as they are.
         """
         if self.alternatives is None:
             return self
@@ -190,7 +191,7 @@ class ExactAccountant:
         """Compose all these events about one respondent.
 
         Args:
-            events: of one respondent, as of an ``Account``'s trail.
+            events: the events of one respondent, as in an ``Account``'s trail.
             attribute: for two records that differ in this attribute alone; else in any way.
 
         Raises:
@@ -202,11 +203,11 @@ class ExactAccountant:
         return self._composed[pairs]
 
     def judge_in_turn(self, events: Iterable[PrivacyEvent]) -> Composition:
-        """The same where a message may have been drawn with regard to those before it.
+        """The same if a message may have been drawn depending on those before it.
 
-        Whatever was chosen, a message of pure epsilon e is dominated by binary randomized response
-        of e, given all before it (Kairouz, Oh and Viswanath 2015, whose theorem holds for adaptive
-        choices), so all but the first count as that.
+        Given all before it, a message of pure epsilon e is dominated by binary randomized response
+        of e (Kairouz, Oh and Viswanath 2015, whose theorem holds for adaptive choices). So all but
+        the first count as that.
 
         Raises:
             UnsupportedEventError: as ``judge``.

@@ -1,4 +1,4 @@
-"""Privacy events: what a message can tell about its sender's records. Accountants judge them.
+"""Privacy events: what a message reveals about its sender's records. Accountants judge them.
 
 The meaning of an event never changes; a new meaning is a new class. Every figure is per respondent:
 an event of a party that speaks for many respondents holds for each of them.
@@ -39,12 +39,12 @@ class Randomized(PrivacyEvent, frozen=True):
 class Coins(PrivacyEvent, frozen=True):
     """Counts of the true answers, to each of which its sender adds coins, for a sum over many.
 
-    A cell's coins are so many independent draws of 0 or 1, anew for every cell and every sum. They
-    protect at a delta alone, and as a sum over honest parties, whose coins add up (``Merged``).
+    The coins are independent draws of 0 or 1, fresh for every cell and every sum. They protect at a
+    delta only, and in a sum over honest parties, whose coins add up (``Merged``).
 
     Args:
-        trials: how many coins are added to each cell, at least 1.
-        chance: of each to be 1, in units of 2**-16: 1 to 2**15, a fair coin.
+        trials: the number of coins added to each cell, at least 1.
+        chance: the chance of a coin to be 1, in units of 2**-16: 1 to 2**15, a fair coin.
         tables: the attributes of each table; a respondent is in one cell of each.
 
     Raises:
@@ -82,26 +82,26 @@ class Plain(PrivacyEvent, frozen=True):
 
 
 class Masked(PrivacyEvent, frozen=True):
-    """A contribution to a secure sum: the sum of it and of others' is told.
+    """A contribution to a secure sum: only its sum with others is revealed.
 
-    Who the others are follows from the sum's messages. If all of them tell what they know, the
-    sender's own values are told.
+    The others follow from the sum's messages. If all of them disclose what they know, the sender's
+    own values are revealed.
 
     Args:
-        event: what is told by the contribution alone.
+        event: the event of the contribution alone.
     """
 
     event: PrivacyEvent
 
 
 class Sealed(PrivacyEvent, frozen=True):
-    """An event for the member who can open a box, and for nobody else.
+    """An event for the member that can open a box, and for nobody else.
 
-    The kernel says it of a message of a sealed kind, a variant of a box inside a message.
+    The kernel makes it for a message of a sealed kind, and a variant for a box inside a message.
 
     Args:
         reader: the member's id.
-        event: what is told to it.
+        event: the event for it.
     """
 
     reader: str
@@ -111,22 +111,22 @@ class Sealed(PrivacyEvent, frozen=True):
 class Merging(PrivacyEvent, frozen=True):
     """Nothing new: the sum, or the random order, of all that its sender had received.
 
-    Who sees it, and not what came in, is told of nobody in particular. Hidden values that its
-    sender can read are added up; what it cannot read it passes on as it is.
+    An observer of it alone cannot tell whose value is whose. Hidden values that its sender can read
+    are added up, and others are passed on unchanged.
     """
 
 
 class Merged(PrivacyEvent, frozen=True):
     """An event of a respondent among others: in a sum with theirs, or in random order.
 
-    Variants never say it: it is what an observer is charged who sees what was merged.
+    Variants never return it. It is the charge for an observer of merged messages.
 
     Args:
-        event: what would be told without the others.
-        honest: how many parties are merged of which the observer knows nothing else, this one
-            included; at least 1.
-        linked: whether all that a respondent's message tells stays together, as in random order. In
-            a sum every table is added up by itself.
+        event: the event without the others.
+        honest: the number of merged parties, this one included, of which the observer knows nothing
+            else; at least 1.
+        linked: whether the parts of a respondent's message stay together, as in random order. In a
+            sum every table is added up separately.
 
     Raises:
         ValueError: ``honest`` is less than 1.
@@ -142,12 +142,12 @@ class Merged(PrivacyEvent, frozen=True):
 
 
 class Mask(msgspec.Struct, frozen=True):
-    """A random value that a sender adds to what it sends.
+    """A random value that a sender adds to a message.
 
     Args:
-        name: of the value; what its sender sends under one name is one value.
+        name: its name; all masks of one sender under one name are one value.
         factor: how often it is added.
-        power: it is multiplied so many times by the recipient's place on the roster. A polynomial
+        power: it is multiplied by the recipient's place on the roster to this power. A polynomial
             with such masks as coefficients is Shamir's sharing.
     """
 
@@ -157,15 +157,15 @@ class Mask(msgspec.Struct, frozen=True):
 
 
 class Hidden(PrivacyEvent, frozen=True):
-    """A sum of what the event is about, of masks, and of values that the sender had received.
+    """A sum of a value about the records, of masks, and of values that the sender had received.
 
-    Who sees it learns what follows by adding and subtracting from all that it sees. Messages of one
-    kind and round from one sender are about one value.
+    An observer learns all that follows by adding and subtracting what it sees. Messages of one kind
+    and round from one sender are about one value.
 
     Args:
-        event: what is told by the value alone; ``Public`` if the sender adds none of its own.
-        masks: what is added to it.
-        onto: the kinds of message whose values, as far as they had been delivered, are added.
+        event: the event of the value alone; ``Public`` if the sender adds none of its own.
+        masks: the masks that are added.
+        onto: the kinds of message whose values, if delivered by then, are added.
     """
 
     event: PrivacyEvent
@@ -174,7 +174,7 @@ class Hidden(PrivacyEvent, frozen=True):
 
     @classmethod
     def in_shares(cls, event: PrivacyEvent, threshold: int) -> Hidden:
-        """One of several shares: so many tell the value, and fewer nothing.
+        """One of several shares, of which ``threshold`` reveal the value, and fewer nothing.
 
         Additive shares among n are of threshold n.
         """
@@ -182,7 +182,7 @@ class Hidden(PrivacyEvent, frozen=True):
 
 
 class OneOf(PrivacyEvent, frozen=True):
-    """One of several events, which one being public: of each respondent, one or another."""
+    """One of several events, for each respondent one or another; which one is public."""
 
     events: tuple[PrivacyEvent, ...]
 
@@ -210,7 +210,7 @@ def tells(event: PrivacyEvent, *kinds: type[PrivacyEvent]) -> bool:
 
 
 def layers(event: PrivacyEvent) -> Iterator[PrivacyEvent]:
-    """An event, its parts, and what is sealed in them; what is under masks or merged is one."""
+    """An event with all its parts, also sealed ones; a masked or merged event is one part."""
     yield event
     if isinstance(event, Composed | OneOf):
         for part in event.events:
@@ -220,7 +220,7 @@ def layers(event: PrivacyEvent) -> Iterator[PrivacyEvent]:
 
 
 def replaced(event: PrivacyEvent, change: Callable[[PrivacyEvent], PrivacyEvent]) -> PrivacyEvent:
-    """An event with every part of it changed; what is under masks or merged is one part."""
+    """An event with every part changed; a masked or merged event is one part."""
     if isinstance(event, Composed | OneOf):
         return type(event)(tuple(replaced(part, change) for part in event.events))
     if isinstance(event, Sealed):

@@ -36,14 +36,14 @@ _UNDERFLOW = 1e-300
 
 
 class Law(Protocol):
-    """A pair of laws (P, Q) that says itself how its losses are distributed; hashable."""
+    """A pair of laws (P, Q) with its own distribution of losses; hashable."""
 
     @property
     def epsilon(self) -> float:
         """The largest loss, in nats; infinite if there is none."""
 
     def losses(self, draws: int, spare: float) -> LossDistribution:
-        """The law of so many independent draws, or one that dominates it.
+        """The law of several independent draws, or one that dominates it.
 
         Args:
             draws: at least 1.
@@ -86,14 +86,14 @@ class LossDistribution:
 
         Exact while there are at most ``most_atoms`` different losses: the draws of one pair have a
         multinomial law, different pairs are convolved, and equal losses are merged. Beyond it each
-        atom is split between its two neighbours on a grid so that its probabilities under P and
-        under Q both stay. Merging the two gives the atom back, so that the split pair dominates:
-        what is computed is an upper bound. So is what comes from a law that was on a grid before.
+        atom is split between its two neighbours on a grid, keeping its probabilities under P and
+        under Q. Merging the two gives the atom back, so the split pair dominates and the result is
+        an upper bound. The same holds for a law that was on a grid before.
 
         Args:
             counts: how often each pair is composed, each from 0 to 10**6.
             spare: a probability of the tails that may be counted as infinite where there is a grid.
-            most_atoms: how many losses are kept apart.
+            most_atoms: the number of losses that are kept apart.
             cells: the cells of the grid.
 
         Raises:
@@ -264,13 +264,13 @@ def _on_grid(parts: list[LossDistribution], spare: float, cells: int) -> LossDis
 
 
 def repeated(parts: Sequence[tuple[LossDistribution, int]], spare: float) -> LossDistribution:
-    """The composition of independent draws of some laws, each so often, on one grid.
+    """The composition of independent draws of some laws, each repeated, on one grid.
 
     Atoms are split as in ``LossDistribution.of``. A split adds at most a quarter of a squared cell
-    to a draw's variance, so cells are narrow beside its standard deviation.
+    to a draw's variance, so cells are narrow compared with its standard deviation.
 
     Args:
-        parts: laws, and how often each is drawn, at least once.
+        parts: laws, each with the number of its draws, at least one.
         spare: a probability of the tails that is counted as infinite.
     """
     draws = sum(count for _, count in parts)

@@ -1,8 +1,8 @@
 """A second opinion on compositions: privacy loss distributions as ``dp-accounting`` computes them.
 
-It is another implementation, by other people, of what ``losses`` does, given the same pairs; the
-library is imported when it is asked. Of a sum of randomized responses the losses of one table are
-given, as ``sums`` has them: there only their composition is seconded.
+It is an independent implementation of what ``losses`` does, given the same pairs. The library is
+imported at the first use. For sums of randomized responses it takes the losses of one table from
+``sums``, so that only the composition is checked.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Opinion(msgspec.Struct, frozen=True, kw_only=True):
     """Result of the library: its figures bracket the true one.
 
     Args:
-        epsilon: with losses rounded up, in nats; infinite if something told is not private.
+        epsilon: with losses rounded up, in nats; infinite if some event is not private.
         lower: with losses rounded down.
-        delta: the probability for which epsilon need not hold.
-        interval: the widest cell of losses that was used, in nats; 0 if none was.
+        delta: the probability with which epsilon may fail.
+        interval: the widest cell of losses used, in nats; 0 for none.
     """
 
     epsilon: float

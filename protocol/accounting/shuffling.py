@@ -1,9 +1,9 @@
-"""Amplification by shuffling: what n reports tell if nobody knows whose is whose.
+"""Amplification by shuffling: the loss by n reports that cannot be linked to respondents.
 
 Two upper bounds on the central epsilon, for any randomizer and for randomized response.
 
 Both come down to one game. T independent uniform draws from k values are tallied, where one of the
-draws, the respondent's, is replaced by her report: value 0 (under Q value 1) with probability p,
+draws, the respondent's, is replaced by the report: value 0 (under Q value 1) with probability p,
 and every other with q, where ``p + (k-1) q = 1``. Against all draws being uniform, a tally with
 counts n0 of value 0 and n1 of value 1 is ``k q + k (p-q) n0 / T`` times as likely, under Q with n1
 in place of n0. So its divergence is a sum over binomial laws, of terms linear in n0.
@@ -47,15 +47,15 @@ _PRECISION = 1e-9
 
 
 class Amplification(msgspec.Struct, frozen=True, kw_only=True):
-    """A bound on what the unlinkable reports of n respondents tell about one of them.
+    """Bound on the loss of one respondent by the unlinkable reports of n.
 
     Args:
         epsilon: central, in nats, never above ``local``.
-        delta: the probability for which epsilon need not hold.
+        delta: the probability with which epsilon may fail.
         local: epsilon of each respondent's randomizer.
-        n: how many respondents there are, this one included.
-        relation: between which inputs.
-        assumption: what the figure rests on.
+        n: the number of respondents, this one included.
+        relation: the inputs that are compared.
+        assumption: the assumptions of the figure.
         method: how it was computed.
     """
 
@@ -75,8 +75,8 @@ def any_randomizer(epsilon: float, *, n: int, delta: float) -> Amplification:
     laws of the report for the respondent's two records. They are mixtures ``(e**epsilon Q0 + Q1) /
     (1 + e**epsilon)`` and the reverse (Kairouz, Oh and Viswanath), and every other report's law is
     at least ``e**-epsilon (R0 + R1)/2 = e**-epsilon (Q0 + Q1)/2``: so each of the others is, with
-    probability ``e**-epsilon``, a fair draw of Q0 or Q1. Tell the observer which are not, and what
-    they say: the rest is the game with k = 2.
+    probability ``e**-epsilon``, a fair draw of Q0 or Q1. Let the observer know the ones that are
+    not. The rest is the game with k = 2.
 
     Raises:
         ValueError: ``epsilon`` is not positive and finite, ``n`` not from 1 to 10**8, or ``delta``
@@ -95,10 +95,10 @@ def any_randomizer(epsilon: float, *, n: int, delta: float) -> Amplification:
 def randomized_response(keep: KeepUniform, *, n: int, delta: float) -> Amplification:
     """Amplification of randomized response over k categories, which all n respondents use.
 
-    A report is a uniform draw with probability ``k q``, else the true answer (the blanket of
-    Balle, Bell, Gascon and Nissim, The Privacy Blanket of the Shuffle Model, 2019). Tell the
-    observer which of the others kept their answers, and the answers: she may take those reports
-    away, and the rest is the game with this k, where T - 1 is binomial of n - 1 and ``k q``.
+    A report is a uniform draw with probability ``k q``, else the true answer (the blanket of Balle,
+    Bell, Gascon and Nissim, The Privacy Blanket of the Shuffle Model, 2019). Let the observer know
+    which of the others kept their answers, and the answers. Without those reports the rest is the
+    game with this k, where T - 1 is binomial of n - 1 and ``k q``.
 
     Raises:
         ValueError: ``n`` is not from 1 to 10**8, or ``delta`` not between 0 and 1.

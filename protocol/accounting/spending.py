@@ -1,7 +1,7 @@
-"""Spending: what a party's messages cost each of its respondents, and how much they may.
+"""Spending: the cost of a party's messages to each of its respondents, and its limits.
 
-A cost is pure epsilon, which holds whoever conspires. What has none costs epsilon at a delta, if
-the party consents to a figure that takes so many others to be honest.
+A cost is pure epsilon, which holds against any coalition. A message without pure epsilon costs
+epsilon at a delta, if the party consents to a figure that takes a number of others to be honest.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Cost(msgspec.Struct, frozen=True):
 
     Args:
         epsilon: in nats; infinite if nothing bounds it.
-        delta: the probability for which epsilon need not hold; 0 for pure epsilon.
-        honest: the numbers, rising, of parties that have to be honest in sums, the respondent's own
-            included: each is of some sum. Empty if the bound holds whoever conspires.
+        delta: the probability with which epsilon may fail; 0 for pure epsilon.
+        honest: the numbers of honest parties that the bound rests on, rising, each in some sum and
+            with the respondent's own party. Empty if it holds against any coalition.
     """
 
     epsilon: float = 0.0
@@ -55,7 +55,7 @@ def assumed(honest: tuple[int, ...]) -> str:
 
 
 def in_words(cost: Cost) -> str:
-    """Both figures of a contribution with coins, whoever conspires and if enough are honest."""
+    """Both figures of a noisy contribution, against any coalition and among honest parties."""
     if math.isinf(cost.epsilon):
         return "whoever conspires: no bound; nor if as many are honest as the sum promises"
     return f"whoever conspires: no bound; {cost}"
@@ -102,9 +102,9 @@ def event_cost(event: PrivacyEvent, *, honest: int, delta: float) -> Cost:
 
     Args:
         event: what the message tells.
-        honest: how many parties of a sum the party takes to be honest, itself included; 0 for a
-            bound that holds whoever conspires.
-        delta: at which coins are judged.
+        honest: the number of parties of a sum that the party takes to be honest, itself included; 0
+            for a bound against any coalition.
+        delta: the delta at which coins are judged.
 
     Raises:
         UnsupportedEventError: as ``PureAccountant``.
@@ -134,18 +134,18 @@ def _honest(costs: Iterable[Cost]) -> tuple[int, ...]:
 
 
 class Spending:
-    """Costs of a party's messages in one session, and how much they may come to.
+    """Costs of a party's messages in one session, and their limits.
 
     Args:
         accountant: judges each of them.
         budget: the most epsilon, in nats; None if nothing was set.
-        honest: the party consents to figures that take so many parties of a sum to be honest,
+        honest: the party consents to figures that take this many parties of a sum to be honest,
             itself included; 0 if it does not.
         delta: the most delta. Each message is judged at ``DELTA``, or at this if it is less.
 
     Attributes:
-        loss: so far, whoever conspires.
-        cost: so far, by what the party consents to.
+        loss: the loss so far, against any coalition.
+        cost: the cost so far, in the figures that the party consents to.
     """
 
     __slots__ = ("_accountant", "_budget", "_delta", "_honest", "cost", "loss")
@@ -166,7 +166,7 @@ class Spending:
         self.cost = Cost()
 
     def afford(self, event: PrivacyEvent) -> None:
-        """Make sure that enough is left for what a message will tell.
+        """Check that enough is left for a message.
 
         Raises:
             PrivacyError: it is not; says what is left.

@@ -1,4 +1,4 @@
-"""Pairs of laws of what a sum over honest parties tells of one of them, table by table.
+"""Pairs of laws of a sum over honest parties, about one of them, table by table.
 
 One respondent's record is replaced by another, and the observer knows all the others' records. In a
 table that takes the respondent from one cell to another.
@@ -44,7 +44,7 @@ class CoinTable:
     Args:
         trials: one party's coins of a cell.
         chance: of a coin, in units of 2**-16.
-        honest: how many parties add such coins.
+        honest: the number of parties that add such coins.
     """
 
     trials: int
@@ -58,7 +58,7 @@ class CoinTable:
 
     @property
     def coins(self) -> int:
-        """Number of coins in a cell, as far as they are counted."""
+        """Number of coins in a cell, up to a limit."""
         return min(self.trials * self.honest, MOST_COINS)
 
     @property
@@ -67,11 +67,11 @@ class CoinTable:
         return self.chance / SIDES
 
     def among(self, honest: int) -> CoinTable:
-        """The same among so many honest parties."""
+        """The same table among another number of honest parties."""
         return replace(self, honest=honest)
 
     def losses(self, draws: int, spare: float) -> LossDistribution:
-        """The law of so many tables: an upper bound, on a grid."""
+        """The law of several tables: an upper bound, on a grid."""
         tail = _tail(spare, draws)
         gains, loses = _cells(self.coins, self.probability, tail)
         if 2 * self.chance == SIDES:  # Heads are as likely as tails: both cells have one law.
@@ -105,13 +105,13 @@ def _finite(losses: Floats, masses: Floats, tail: float) -> LossDistribution:
 
 @dataclass(frozen=True, slots=True)
 class SummedResponse:
-    """A table of randomized responses of as many honest parties: the game of ``shuffling``.
+    """A table of randomized responses of honest parties: the game of ``shuffling``.
 
     There T draws of k values are tallied, one of them the respondent's report. Given T and the
-    number S of draws that are value 0 or 1, which has one law under P and Q, the report is one of
-    those that she kept with probability ``w = S / (S + 2c)``, where ``c = q T / (p-q)``; then under
-    P one of the n0 that are value 0 is sure. The loss is ``ln((c + n0) / (c + S - n0))``. Fewer
-    draws tell no less, nor does a larger w: so T, S and c are rounded down where there are many.
+    number S of draws that are value 0 or 1, which has one law under P and Q, the report is a kept
+    one with probability ``w = S / (S + 2c)``, where ``c = q T / (p-q)``; then under P one of the n0
+    that are value 0 is sure. The loss is ``ln((c + n0) / (c + S - n0))``. Fewer draws reveal no
+    less, nor does a larger w. So T, S and c are rounded down if there are many.
 
     Args:
         keep: everybody's randomizer.
@@ -134,11 +134,11 @@ class SummedResponse:
         return self.keep.epsilon
 
     def among(self, honest: int) -> SummedResponse:
-        """The same among so many honest parties."""
+        """The same table among another number of honest parties."""
         return replace(self, honest=honest)
 
     def losses(self, draws: int, spare: float) -> LossDistribution:
-        """The law of so many tables: an upper bound, on a grid."""
+        """The law of several tables: an upper bound, on a grid."""
         table = _responses(self.keep, self.honest, _tail(spare, draws))
         return table if draws == 1 else repeated([(table, draws)], spare)
 

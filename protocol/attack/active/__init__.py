@@ -1,1 +1,1 @@
-"""Active attacks: what a party does whatever hostile members send it."""
+"""Active attacks: the behaviour of a party towards hostile members."""

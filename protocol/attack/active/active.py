@@ -1,13 +1,13 @@
-"""The active attack: whatever hostile members send, a party gives away what is charged alone.
+"""The active attack: whatever hostile members send, a party reveals only what is charged.
 
-Scripts of the aggregator and of services are played in whole sessions. Three rules are held, of
-what these see and open together, by their ledger:
+Scripts of the aggregator and of services are played in whole sessions. Three rules are checked, on
+all that these see and open together, by their ledger:
 
-- *outward*: all that the target does follows from what it hears, and from its record only in bytes
-  that are charged.
-- *charge*: what the ledger charges covers what can be told from all that the target does.
-- *fresh*: what hides an answer is drawn anew when the target is started again and hears something
-  else.
+- *outward*: all acts of the target follow from messages that it received, and from its record only
+  in bytes that are charged.
+- *charge*: the ledger's charge covers what can be learned from all acts of the target.
+- *fresh*: what hides an answer is drawn anew when the target is started again and receives
+  something else.
 
 No variant needs code of its own for it.
 """
@@ -62,12 +62,12 @@ class ActiveAttack(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         variant: the variant's name.
-        target: whose record was at stake.
-        hostile: who kept to scripts.
-        tried: how many scripts were played.
-        covered: how many different behaviours the target showed.
-        findings: what is wrong; none if nothing was found.
-        charged: what differed and is rightly charged.
+        target: the party with the record at stake.
+        hostile: the members that followed scripts.
+        tried: the number of scripts played.
+        covered: the number of different behaviours that the target showed.
+        findings: what the target reveals without a charge; empty if nothing was found.
+        charged: differences that are rightly charged.
     """
 
     variant: str
@@ -80,7 +80,7 @@ class ActiveAttack(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def accused(self) -> bool:
-        """True if a party gives away what is not charged."""
+        """True if the party reveals something that is not charged."""
         return bool(self.findings)
 
 
@@ -101,12 +101,12 @@ def attack_actively(
     Args:
         variant: the variant with its parameters.
         records: a respondent per party; as few as the variant runs with.
-        target: whose record is at stake, from 0.
-        hostile: who keeps to a script, of those who hold no records; by default all of them.
-        scripts: how many scripts are tried. The search stops where some show something.
+        target: the party with the record at stake, from 0.
+        hostile: the members without records that follow a script; by default all of them.
+        scripts: the number of scripts to try. The search stops when some reveal something.
         seed: decides everything.
-        trials: how often a script is played to hold what it makes the target tell against the
-            charge; by default as often as it takes, within limits.
+        trials: how often a script is played to compare what it reveals with the charge; by default
+            as often as needed, within limits.
         carried: carries out the sessions, here or by workers; the result is the same.
         alpha: the chance of a false accusation by the rule ``charge``; the others never err so.
 
@@ -144,7 +144,7 @@ def replay_script(
     trials: int | None = None,
     alpha: float = ALPHA,
 ) -> tuple[Finding, ...]:
-    """Play one script again, as ``attack_actively`` did; what it shows.
+    """Play one script again, as ``attack_actively`` did, and return its findings.
 
     The arguments are those of ``attack_actively``.
     """

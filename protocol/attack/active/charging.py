@@ -1,9 +1,8 @@
-"""Test whether the ledger covers what a script makes a party do: counts of runs with fresh
-randomness.
+"""Test whether the ledger covers a party's acts under a script, by runs with fresh randomness.
 
-The party hears the same in all of them, with one record or with the other; the ledger of each is
-made of what it heard and said, as an audit makes it. What proves how much is told at least are the
-guesses of ``protocol.attack``.
+The party receives the same in all of them, with one record or with the other. The ledger of each is
+made from its received and sent messages, as an audit makes it. The guesses of ``protocol.attack``
+prove a lower bound on what is revealed.
 """
 
 from __future__ import annotations
@@ -48,10 +47,10 @@ TRIALS = 8_000
 
 
 class Worth(NamedTuple):
-    """Value of a script, as a pilot has shown it.
+    """Value of a script, by a pilot.
 
     Args:
-        neighbour: the place of the record that is told apart best.
+        neighbour: the place of the record that is distinguished best.
         excess: by how much a rough estimate of epsilon exceeds the charge.
     """
 
@@ -87,9 +86,9 @@ def view_of_conduct(study: Study, conduct: Conduct) -> View:
 
 
 class Ledgers:
-    """Charges of the ledger to the target, by what it received and sent.
+    """Charges of the ledger to the target, by its received and sent messages.
 
-    What has told the same, by its events, is reckoned once.
+    Ledgers of equal events are computed once.
     """
 
     def __init__(self, study: Study, heard: Sequence[Heard]) -> None:
@@ -160,11 +159,11 @@ def pilot(
     *,
     only: int | None = None,
 ) -> Worth:
-    """A rough estimate of what a script makes the target tell beyond the charge.
+    """A rough estimate of what a script makes the target reveal beyond the charge.
 
     Args:
-        pilots: how often each record is tried.
-        only: the place of the only neighbour that is of interest.
+        pilots: the number of runs with each record.
+        only: the place of the only neighbour of interest.
     """
     streams = [_stream(study, f"pilot {number} of {pilots}") for number in range(pilots)]
     own = [play_conduct(study.machine(study.record(None), stream), heard) for stream in streams]
@@ -220,12 +219,12 @@ def tried(
     level: float,
     trials: int,
 ) -> Probe:
-    """Measure what a script makes the target reveal at least, and what the ledger charges for it.
+    """Measure what a script makes the target reveal at least, and the charge of the ledger.
 
     Args:
-        purpose: sets the randomness apart from that of other scripts.
-        level: the chance that it is accused falsely.
-        trials: how many.
+        purpose: separates its randomness from that of other scripts.
+        level: the chance of a false accusation.
+        trials: the number of trials.
     """
     first = play_conduct(study.machine(study.record(None)), heard)
     ledgers = Ledgers(study, heard)

@@ -23,12 +23,12 @@ TURNS = 960
 
 
 class Choice:
-    """Chooses scripts, and none of them twice.
+    """Chooses scripts, none of them twice.
 
     Args:
-        study, library: what is attacked.
-        scripts: how many are tried at most.
-        stream: decides.
+        study, library: the target of the attack.
+        scripts: the most scripts to try.
+        stream: the randomness of the choice.
     """
 
     def __init__(self, study: Study, library: Library, *, scripts: int, stream: Stream) -> None:
@@ -45,7 +45,7 @@ class Choice:
         self._stale = 0
 
     def batch(self, most: int) -> list[Script]:
-        """The next scripts, so many at most; none if nothing new is to be expected."""
+        """The next scripts, up to a number; empty if nothing new is expected."""
         batch: list[Script] = []
         for turn in range(1, TURNS + 1):
             if len(batch) >= most:
@@ -74,11 +74,11 @@ class Choice:
         return combined(best, self._singles, self._stream.derive(f"turn {self._tried} {turn}"))
 
     def tried(self, script: Script, *, new: bool, excess: float) -> None:
-        """A script was played.
+        """Note a script that was played.
 
         Args:
-            new: whether the target did what it had not done before.
-            excess: what a pilot says of the charge.
+            new: whether the target's behaviour was new.
+            excess: the excess over the charge, by a pilot.
         """
         self._tried += 1
         self._stale = 0 if new else self._stale + 1

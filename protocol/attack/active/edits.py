@@ -1,7 +1,7 @@
-"""The grammar of edits: which changes of a message there are, within what its kind allows.
+"""The grammar of edits: the possible changes of a message, within the limits of its kind.
 
-Edits work on plain values, as msgpack has them: a message is a list of its fields, an array
-``[dtype, shape, bytes]``. The kind's schema says what every value may be.
+Edits work on plain values, as msgpack has them: a message is a list of its fields, and an array is
+``[dtype, shape, bytes]``. The kind's schema determines the possible values.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ Bodies: TypeAlias = Callable[[int, str, int], bytes | None]
 
 
 class Grammar:
-    """The kinds of a session, and what can be changed in their bodies.
+    """The kinds of a session, and the possible changes of their bodies.
 
-    The body of a sealed kind is what is inside the box.
+    The body of a sealed kind is the content of its box.
 
     Attributes:
-        sealed: the names of these kinds.
+        sealed: the names of the sealed kinds.
     """
 
     def __init__(self, charter: Charter) -> None:
@@ -73,11 +73,11 @@ class Grammar:
     def edited(
         self, kind: str, body: bytes, edits: Sequence[Edit], bodies: Bodies, *, nth: int
     ) -> bytes:
-        """A body with edits; those that its kind does not allow, or that do not fit, are left out.
+        """A body with edits, without those that do not fit or that its kind does not allow.
 
         Args:
-            bodies: what is taken is taken from these.
-            nth: which message of its kind this is.
+            bodies: the bodies that values are taken from.
+            nth: the number of this message of its kind.
         """
         for edit in edits:
             try:
@@ -114,7 +114,7 @@ class Grammar:
         other: bytes,
         said: tuple[Collection[bytes], Collection[bytes]],
     ) -> bool:
-        """Check whether two bodies tell the same to whoever knows sums alone (``same_words``)."""
+        """Check whether two bodies are equal to an observer of sums alone (``same_words``)."""
         return same_words(self._schemas[kind], one, other, said)
 
     def is_stack(self, kind: str, name: str) -> bool:
@@ -138,7 +138,7 @@ class Grammar:
         )
 
     def made_up(self, kind: str) -> bytes | None:
-        """A body of a kind that nobody has said: the least of everything; None if none fits."""
+        """A body of a kind that nobody sends, with the least values; None if none fits."""
         try:
             body = _encode([_least(field.type) for field in self._schemas[kind].fields])
             self._codec.read(kind, body)
@@ -341,13 +341,13 @@ def same_words(
     other: bytes,
     said: tuple[Collection[bytes], Collection[bytes]] = ((), ()),
 ) -> bool:
-    """Check whether two bodies tell the same to whoever knows sums alone.
+    """Check whether two bodies are equal to an observer of sums alone.
 
-    They are equal, or two arrays in them differ, of which the rows have one sum, and the same rows
-    are what the hearer has said itself.
+    They are equal, or they differ in two arrays with equal sums of rows, and in both the same rows
+    are the ones that the receiver has sent itself.
 
     Args:
-        said: the arrays that the hearer of each has said, as bytes.
+        said: the arrays that the receiver of each has sent, as bytes.
     """
     if one == other:
         return True
@@ -544,9 +544,9 @@ def _of_cells(
 
 
 def equal_sum_blocks(flat: NDArray[Any]) -> list[slice]:
-    """The most consecutive parts of an array that have one sum: tables of the same people, say.
+    """The most consecutive parts of an array with equal sums, such as tables of the same people.
 
-    The honest message shows them, so nobody has to say how a vector is laid out.
+    The honest message shows them, so no variant has to describe the layout of its vectors.
     """
     numbers = [_number(one) for one in flat]
     total, n = sum(numbers), len(numbers)

@@ -1,4 +1,4 @@
-"""Findings of an active attack on a party: what is wrong, and what is rightly charged."""
+"""Findings of an active attack on a party: uncharged ones, and differences rightly charged."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ Rule: TypeAlias = Literal["outward", "charge", "fresh"]
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that a party gives away and that is not charged.
+    """Something that a party reveals and that is not charged.
 
     Args:
         rule: ``outward``, ``charge`` or ``fresh``.
-        attributes: in which the records differ; none where the record has no part in it.
-        what: in one line.
-        script: one that shows it.
-        probe: what was counted; None but for ``charge``.
+        attributes: the attributes in which the records differ; empty if the record has no part in
+            it.
+        what: the finding, in one line.
+        script: a script that shows it.
+        probe: the counts; None but for ``charge``.
     """
 
     rule: Rule
@@ -39,9 +40,9 @@ class Charged(msgspec.Struct, frozen=True, kw_only=True):
     """A difference that is rightly charged.
 
     Args:
-        kind: of the message whose bytes differ.
-        why: what its event says that it tells.
-        epsilon: what is charged for an attribute at most, in nats.
+        kind: the kind of the message with different bytes.
+        why: its event, in words.
+        epsilon: the largest charge for an attribute, in nats.
     """
 
     kind: str

@@ -18,15 +18,15 @@ SCOPES: tuple[Scope, ...] = ("target", "all", "others")
 
 
 def single_moves(study: Study, library: Library) -> list[Script]:
-    """Scripts of one move, or of the same move on every message that another world has.
+    """Scripts of one move, or of the same move on every message from another world.
 
-    They are sorted into sorts: what is said, what happens to it, to whom.
+    They are grouped by the change, by what happens to the message, and by recipient.
     """
     return [script for sort in _sorts(study, library) for script in sort]
 
 
 def sampled(study: Study, library: Library, *, most: int, stream: Stream) -> list[Script]:
-    """Scripts of single moves, so many: of every sort some, drawn where there are more."""
+    """Scripts of single moves, up to a number: some of every group, drawn if there are more."""
     sorts = [list(dict.fromkeys(sort)) for sort in _sorts(study, library)]
     shuffled = []
     for number in stream.derive("sorts").permutation(len(sorts)).tolist():

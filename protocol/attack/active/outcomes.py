@@ -43,11 +43,11 @@ class Outcome(msgspec.Struct, frozen=True):
     """Outcome of a script.
 
     Args:
-        findings: what it has shown, the charge aside.
-        charged: what differed and is rightly charged.
-        behaviours: digests of what the target did.
-        key: a digest of what the target heeded, and of what it is charged.
-        excess: what a pilot says of the charge; minus infinity if there was none.
+        findings: its findings, without the rule ``charge``.
+        charged: differences that are rightly charged.
+        behaviours: digests of the behaviours of the target.
+        key: a digest of what the target received and of its charges.
+        excess: the excess over the charge, by a pilot; minus infinity without one.
     """
 
     findings: tuple[Finding, ...]
@@ -58,7 +58,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Honest(msgspec.Struct, frozen=True):
-    """The first run: what the target says if nobody attacks, and what of it is drawn."""
+    """The first run: the target's messages without an attack, and the drawn parts of them."""
 
     first: dict[Slot, Word]
     drawn: frozenset[tuple[Slot, str]]
@@ -79,14 +79,14 @@ def _honest_words(study: Study, library: Library, stream: Stream | None) -> dict
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """Some scripts to play anywhere.
+    """Some scripts to play, here or by workers.
 
     Args:
-        study, library: what is attacked.
+        study, library: the target of the attack.
         honest: the honest run.
-        scripts: what is tried.
+        scripts: the scripts to try.
         known: keys of outcomes that need no pilot.
-        behaviours: those that the target has shown before.
+        behaviours: the behaviours that the target has shown before.
     """
 
     study: Study
@@ -120,7 +120,7 @@ def target_streams(study: Study, many: int) -> list[Stream]:
 
 
 def play_once(task: Task, script: Script) -> Outcome:
-    """Play one script; no pilot looks at what is charged."""
+    """Play one script, without a pilot of its charge."""
     study = task.study
     played = play(study, script, task.library)
     ledgers = Ledgers(study, played.heard)

@@ -1,9 +1,9 @@
-"""A script: what hostile members do to what they send. Plain values, so it is kept as JSON.
+"""A script: how hostile members change their messages. Plain values, so it is stored as JSON.
 
-Each runs its honest role; a script says where it departs from it. A move is about one message of
-the honest role to each recipient in its scope: the ``nth`` of a kind. What is inserted
-is taken from a rehearsal of the honest protocol (a *world*, see ``protocol.attack.active.worlds``),
-so no script holds bytes of messages.
+Each of them runs its honest role, and a script lists the departures from it. A move is about one
+message of the honest role to each recipient in its scope: the ``nth`` of a kind. Inserted messages
+come from a rehearsal of the honest protocol (a *world*, see ``protocol.attack.active.worlds``), so
+no script holds bytes of messages.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Edit(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
 
     Args:
         path: the field, and in nested values the places within it.
-        how: what is done.
+        how: the kind of change.
         cells: places in an array, flattened, or in a list.
         value: the new value or the amount; bytes are written in hexadecimal.
         world: for ``take`` and ``sums``, the rehearsal that the value is taken from.
@@ -101,16 +101,16 @@ class Move(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     """One departure from the honest role.
 
     Args:
-        does: what.
-        of, nth: about which message to a recipient: its kind, and which of this kind, from 0. No
-            kind stands for the start, where something can be inserted.
-        to: whom it is about.
-        edits: what is changed, in this order. An edit whose outcome the kind does not allow is
-            left out.
-        before: what is said besides comes before the message.
-        says: what is inserted.
-        wait: of ``hold``, after how many further messages to the recipient.
-        by: which of several hostile members does it; by default each of them.
+        does: the kind of departure.
+        of, nth: the kind of the message to a recipient, and its number among these, from 0. No kind
+            stands for the start, where messages can be inserted.
+        to: the recipients.
+        edits: the changes, in order. An edit with a result that the kind does not allow is left
+            out.
+        before: inserted messages come before the message.
+        says: the inserted messages.
+        wait: for ``hold``, the number of further messages to the recipient before it is sent.
+        by: the hostile member that does it; by default each of them.
     """
 
     does: Does

@@ -1,4 +1,4 @@
-"""Plays scripts, and finds scripts that show something: by what a party has not done before."""
+"""Search for scripts with findings, guided by new behaviours of the party."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Searched(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a search.
 
     Args:
-        tried: how many scripts were played.
-        behaviours: what the target did, all told.
-        findings: what was shown, with the scripts; not yet shrunk.
-        charged: what differed and is rightly charged.
-        worth: scripts by what a pilot says of their charge, the best first.
+        tried: the number of scripts played.
+        behaviours: all behaviours of the target.
+        findings: the findings with their scripts, not yet shrunk.
+        charged: differences that are rightly charged.
+        worth: scripts by a pilot of their charge, the best first.
     """
 
     tried: int
@@ -44,7 +44,7 @@ class Searched(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def search(study: Study, *, scripts: int, carried: Map) -> Searched:
-    """Try so many scripts, and stop after those that show something."""
+    """Try a number of scripts, and stop after those with findings."""
     library = make_library(study)
     task = Task(study=study, library=library, honest=honest_run(study, library), scripts=())
     stream = Stream(secret_of(study.seed)).derive("active attack, search")
@@ -93,7 +93,7 @@ def search(study: Study, *, scripts: int, carried: Map) -> Searched:
 
 
 def shrunk(study: Study, library: Library, found: Finding) -> Finding:
-    """The smallest script, as far as single steps lead, that shows the same."""
+    """The smallest script with the same finding that single steps lead to."""
     task = Task(study=study, library=library, honest=honest_run(study, library), scripts=())
     best, left = found, SHRINKS
     while left > 0:

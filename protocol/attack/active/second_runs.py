@@ -1,9 +1,10 @@
-"""Second runs: a party that is started again, with the same randomness, and hears something else.
+"""Second runs: a party that is started again, with the same randomness, and receives something
+else.
 
-A deployment keeps a memory and refuses; a machine has none. Whatever it hears, what hides its
-answers must be drawn anew for it: else one run gives away what the other one hid. So of a message
-that follows from something else than in the first run, no long field that is drawn may be the same,
-unless all of it is.
+A deployment keeps a memory and refuses; a machine has none. Whatever it receives, the randomness
+that hides its answers must be drawn anew for it. Otherwise one run reveals what the other hid. So
+if a message follows from other messages than in the first run, no long drawn field may be the same,
+unless the whole message is.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ class Heeded(NamedTuple):
     """A wait that has returned.
 
     Args:
-        said: how many envelopes the party had said by then.
-        what: the kind and the round that it waited for, and what it got of whom.
+        said: the number of envelopes that the party had sent by then.
+        what: the kind and the round of the wait, and its answers by sender.
     """
 
     said: int
@@ -39,12 +40,12 @@ class Heeded(NamedTuple):
 
 
 class Word(NamedTuple):
-    """A message that was said.
+    """A message that was sent.
 
     Args:
-        after: what had been heeded before.
-        judged: whether it claims to tell nothing, or nothing but a sum.
-        fields: those of ``SECRET`` bytes or more, if the hostile members read it.
+        after: the waits that had returned before.
+        judged: whether it claims to reveal nothing, or nothing but a sum.
+        fields: its fields of ``SECRET`` bytes or more, if the hostile members read it.
     """
 
     after: tuple[object, ...]
@@ -55,10 +56,10 @@ class Word(NamedTuple):
 def words_sent(
     study: Study, conduct: Conduct, heard: Sequence[Heard], waits: Sequence[Wait]
 ) -> dict[Slot, Word]:
-    """Words that a party has sent in a run, and after what.
+    """Messages that a party has sent in a run, each with the waits before it.
 
     Args:
-        waits: those of its machine.
+        waits: the waits of its machine.
     """
     heeded = _heeded(study.charter, heard, waits)
     counts: Counter[str] = Counter()

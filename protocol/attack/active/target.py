@@ -1,4 +1,4 @@
-"""The target's machine: it notes what it hears, or says where its role stands."""
+"""The target's machine: it notes what it receives, or where its role stands."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Heard(NamedTuple):
 
 
 class Watched(Machine):
-    """A machine that notes all that happens to it, so that another can be put in its place.
+    """A machine that notes all that happens to it, so that another can replace it.
 
     Attributes:
-        heard: in order.
+        heard: what happened, in order.
     """
 
     heard: list[Heard]
@@ -46,10 +46,10 @@ class Watched(Machine):
 
 
 class Traced(Machine):
-    """A machine that says where its role stands.
+    """A machine that shows where its role stands.
 
     Attributes:
-        read: what its attackers read of what it says, as ``Study.read``.
+        read: what its attackers read of its messages, as ``Study.read``.
     """
 
     read: Callable[[Envelope], bytes | None]

@@ -1,4 +1,4 @@
-"""Twins: two machines of the target that hear the same and differ in one answer of the record."""
+"""Twins: two machines of the target with equal input that differ in one answer of the record."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Act(NamedTuple):
     """The acts of a party on one occasion.
 
     Args:
-        said: what it says.
-        read: what its attackers read of each of that, as ``Study.read``.
-        events: what each of that tells.
+        said: its messages.
+        read: what its attackers read of each message, as ``Study.read``.
+        events: the event of each message.
         over: whether its link ends.
-        ended: how it ended, as its exit code says it; empty as long as it goes on.
+        ended: its ending, as of its exit code; empty while it goes on.
     """
 
     said: tuple[Envelope, ...]
@@ -43,18 +43,18 @@ class Act(NamedTuple):
     ended: str
 
     def words(self, *, seen: bool) -> list[tuple[Envelope, bytes | None, PrivacyEvent | None]]:
-        """Envelopes with what is read and told of each: those that attackers see, or all else."""
+        """Envelopes with their content and events: those that attackers read, or all others."""
         every = zip(self.said, self.read, self.events, strict=True)
         return [word for word in every if (word[1] is not None) == seen]
 
 
 class Conduct(NamedTuple):
-    """All that a party does.
+    """All acts of a party.
 
     Args:
-        acts: on every occasion.
+        acts: the acts on every occasion.
         places: where its role stood after each of them.
-        waits: the kind and the round of what it waited for, and of how many it came.
+        waits: the kind and round of its waits, and the number of answers.
     """
 
     acts: tuple[Act, ...]
@@ -68,14 +68,14 @@ class Conduct(NamedTuple):
 
     @property
     def behaviour(self) -> tuple[object, ...]:
-        """Difference from other conducts: the ways that the role took, and what it sent."""
+        """Digest of the ways that the role took and of what it sent, to compare conducts."""
         kinds = tuple(envelope.kind for envelope in self.said)
         ways = tuple(dict.fromkeys(self.places))
         return ways, kinds, self.waits, self.acts[-1].ended if self.acts else ""
 
 
 def play_conduct(machine: Traced, heard: Sequence[Heard]) -> Conduct:
-    """Put a machine in the place of one that has heard this."""
+    """Replace a machine by another with the same input."""
     acts, places = [], []
     for one in heard:
         if one.what == "start":
@@ -118,8 +118,8 @@ class Difference(NamedTuple):
     """Difference of two conducts.
 
     Args:
-        what: in one line.
-        kind: of the message that differs; empty if something else does.
+        what: the difference, in one line.
+        kind: the kind of the message that differs; empty if something else does.
     """
 
     what: str
@@ -130,9 +130,9 @@ class Excuse(NamedTuple):
     """A difference that is charged.
 
     Args:
-        kind: of the message.
-        event: what it tells.
-        epsilon: what is charged for it at most, for the attribute in which the records differ.
+        kind: the kind of the message.
+        event: its event.
+        epsilon: the largest charge for the attribute in which the records differ.
         hidden: whether masks hide it, so that nothing may follow from it.
     """
 
@@ -146,11 +146,10 @@ class Compared(NamedTuple):
     """Two conducts side by side.
 
     Args:
-        difference: the first that nothing excuses; None if there is none.
+        difference: the first difference without an excuse; None if there is none.
         excuses: differences that are charged.
-        hidden: whether bytes differ before the difference that masks hide, or that only others
-            read. It may follow from these bytes: that a party knows its own word again when it is
-            shown it, say.
+        hidden: whether bytes that masks hide, or that only others read, differ before the
+            difference. It may then follow from these bytes, as a party knows its own message again.
     """
 
     difference: Difference | None
@@ -161,16 +160,15 @@ class Compared(NamedTuple):
 def compared(
     one: Conduct, other: Conduct, *, attribute: str, charged: float = math.inf
 ) -> Compared:
-    """Hold two conducts against each other, occasion by occasion.
+    """Compare two conducts, occasion by occasion.
 
-    Everything that others see must be equal. Bytes of one length may differ where their event
-    costs something for the attribute. Once such bytes have gone out in clear, what comes after
-    may follow from them: it is compared no further, and other streams show it, with which the
-    bytes are the same.
+    Everything that others see must be equal. Bytes of one length may differ if their event costs
+    something for the attribute. After such bytes in clear, later acts may follow from them, so they
+    are not compared. Runs with other streams, in which the bytes are equal, cover them.
 
     Args:
-        attribute: in which the records differ.
-        charged: what is charged for it in all.
+        attribute: the attribute in which the records differ.
+        charged: the whole charge for it.
     """
     accountant, hidden = PureAccountant(), False
     excuses: list[Excuse] = []

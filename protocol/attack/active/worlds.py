@@ -1,6 +1,6 @@
-"""Plays whole sessions of real machines, where some who serve keep to a script, not to their roles.
+"""Plays whole sessions of real machines, in which some hostile members follow a script.
 
-What they send is really sent: the switch numbers, checks and records it as any other word, so the
+Their messages are really sent: the switch numbers, checks and records them as any others, so the
 record is one that they can produce.
 """
 
@@ -66,12 +66,11 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     Args:
         variant: the variant.
         records: a respondent per party.
-        target: whose record is at stake, from 0.
-        seed: of the sessions.
-        hostile: who keeps to a script, in the order of the roster. They have no secrets from each
-            other.
-        pairs: by neighbour, the attribute's place and the two categories that the worlds are of;
-            by default as the target's record has them.
+        target: the party with the record at stake, from 0.
+        seed: the seed of the sessions.
+        hostile: the members that follow a script, in roster order. They share all secrets.
+        pairs: by neighbour, the attribute's place and the two categories of its worlds; by default
+            by the target's record.
     """
 
     variant: Variant
@@ -107,7 +106,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return Coalition(self.hostile)
 
     def content(self, envelope: Envelope) -> bytes:
-        """The content of an envelope for its recipient: its body, or what is sealed there."""
+        """The content of an envelope for its recipient: its body, or the content of its box."""
         if envelope.kind not in self.grammar.sealed:
             return envelope.body
         return self.charter.codec.content(self.setting.message(envelope))
@@ -173,9 +172,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def imagined(self, world: int) -> Setting:
         """The session of a world: 0 is the true one.
 
-        In the worlds ``2 i + 1`` and ``2 i + 2`` nobody has the value that the target has in the
-        attribute of the ``i``-th neighbour, or nobody has that neighbour's: whoever has it has the
-        other one.
+        In world ``2 i + 1`` nobody has the target's value of the ``i``-th neighbour's attribute,
+        and in world ``2 i + 2`` nobody has the neighbour's: one is replaced by the other.
         """
         if world == 0:
             return self.setting
@@ -200,7 +198,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def exchanged(self, neighbour: Neighbour) -> Study | None:
         """The study in which the target and another party have exchanged their records.
 
-        The other one has the neighbour's category; None if nobody has. Every sum is as it was.
+        The other party has the neighbour's category; None if there is no such party. All sums are
+        the same.
         """
         if neighbour not in self._exchanges:
             self._exchanges[neighbour] = self._exchanged(neighbour)
@@ -234,10 +233,10 @@ class Library(msgspec.Struct, frozen=True):
     """Messages in the worlds of a study.
 
     Args:
-        told: by world, what a hostile member, named first, says to another: (kind, nth) and body,
-            in order. The body of a sealed kind is what is inside.
-        said: of the true world, some bodies of every kind, whoever says it to whom; one that is
-            made up where nobody does.
+        told: by world, the messages of a hostile member, named first, to another: (kind, nth) and
+            body, in order. The body of a sealed kind is its content.
+        said: from the true world, some bodies of every kind, by any sender; an invented one if
+            nobody sends the kind.
     """
 
     told: tuple[dict[Link, dict[tuple[str, int], bytes]], ...]
@@ -250,7 +249,7 @@ class Library(msgspec.Struct, frozen=True):
         return self.told[world].get(link, {}).get((kind, nth))
 
     def any_body(self, link: Link, world: int, kind: str, nth: int) -> bytes | None:
-        """The same, or what somebody says of this kind."""
+        """The same, or the body of any message of this kind."""
         own = self.body(link, world, kind, nth)
         others = self.said.get(kind, [])
         return others[nth] if own is None and 0 <= nth < len(others) else own
@@ -296,11 +295,11 @@ class _Held(NamedTuple):
 
 
 class Hostile(Machine):
-    """A hostile member: its machine runs the honest role, a script changes what it says to others.
+    """A hostile member: its machine runs the honest role, and a script changes its messages.
 
     Args:
-        script: what is done otherwise.
-        study, library: what is attacked, and what is taken from worlds.
+        script: the changes.
+        study, library: the target, and the worlds that messages are taken from.
     """
 
     def __init__(
@@ -459,9 +458,9 @@ class Played(NamedTuple):
     """A session that was played.
 
     Args:
-        sent: all that was sent, in order.
-        heard: what happened to the target.
-        failure: why the aggregator's role failed; None if it did not.
+        sent: all envelopes, in order.
+        heard: all that happened to the target.
+        failure: why the aggregator's role failed, or None.
     """
 
     sent: list[Envelope]
