@@ -1,27 +1,25 @@
-"""The empirical audit: attacks what an observer sees, and proves how much it tells at least.
+"""The empirical audit: attacks an observer's view, and proves a lower bound on what it reveals.
 
-Many seeded runs on two neighbouring inputs; a guess, from the view, at which of them it was; and
-from the number of right guesses an exact lower bound on epsilon, to be held against the upper bound
-of the ledger. No variant needs code of its own for it.
+Many seeded runs are made on two neighbouring inputs, and the input of each is guessed from the
+view. The number of right guesses gives an exact lower bound on epsilon, to be compared with the
+upper bound of the ledger. No variant needs code of its own for it.
 
-The inputs that are told apart differ in one record: in each attribute alone, to the first and
-to the last category or to the one whose reports differ most by the declared matrix; and in all
-attributes together. Where an exact sum is told, so that the ledger's bound is infinite, two
-respondents exchange their records, which leaves every sum as it was.
+The two inputs differ in one record: in one attribute, by the first and the last category or by the
+one with the most different reports under the declared matrix; or in all attributes. If an exact sum
+is revealed, so that the ledger's bound is infinite, two respondents exchange their records, which
+leaves every sum the same.
 
-Every pair of inputs is tried in whole runs, whose whole view is attacked, and in runs that many
-respondents share, each with an input of her own: as parties of one respondent, as one of the
-respondents of a party, and as rows of arrays where there are such. What is found there is sound
-even if respondents share randomness, but what one party's words tell of another's record is
-looked for in the whole runs alone.
+Every pair of inputs is tried in whole runs, with the whole view, and in runs that many respondents
+share, each with its own input: as parties of one respondent, as one of the respondents of a party,
+and as rows of arrays if there are any. Findings there are sound even if respondents share
+randomness. Whether one party's messages reveal another's record is tested in the whole runs only.
 
-What a sum tells of true answers with coins, or of reports, is bounded at a delta, if as many
-are honest as the observer leaves. At a delta, sums over so many parties are trials too, in runs
-in which all others conspire; if the sum is all that is told, they are tried in place of what
-single parties say.
+A sum of true answers with coins, or of reports, is bounded at a delta, if all parties but the
+observer's are honest. At a delta, sums over this many parties are trials too, in runs in which all
+others conspire. If only the sum is revealed, they replace trials of single parties' messages.
 
-By default there are as many trials of every sort as it takes to exceed the ledger's bound if
-every guess is right, where these runs have no more than ``ENVELOPES`` envelopes.
+By default there are as many trials of every sort as exceed the ledger's bound if all guesses are
+right, unless these runs have more than ``ENVELOPES`` envelopes.
 """
 
 from __future__ import annotations
@@ -110,11 +108,11 @@ class Attack(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         variant: the variant's name.
-        observer: whose view was attacked.
-        target: whose record differed.
+        observer: the observer.
+        target: the party with the record that differs.
         alpha: the chance of a false accusation, at most, over all pairs.
-        delta: what is left to chance besides epsilon; 0 for pure epsilon.
-        rows: the arrays of which every row was taken as one respondent; none, if there are none.
+        delta: the probability with which epsilon may fail; 0 for pure epsilon.
+        rows: the arrays with a row per respondent; may be empty.
         probes: one per pair of inputs.
     """
 
@@ -128,7 +126,7 @@ class Attack(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def accused(self) -> bool:
-        """True if the variant tells more than its ledger says."""
+        """True if the variant reveals more than its ledger says."""
         return any(probe.accused for probe in self.probes)
 
     @property
@@ -167,22 +165,22 @@ def attack(
         variant: the variant with its parameters.
         records: a respondent per party; a handful.
         target: whose record differs, from 0.
-        observer: whose view: a member, ``record`` for the holder of the transcript, or several
-            together; by default all who hold no records. Where they do not see whatever passes
-            there are whole runs alone, as many as ``trials``.
-        trials: how many respondents share runs, for each pair of inputs; by default 100,000 where
-            they are rows of arrays, at least 1,000 parties where they are not, and at least 400
-            couples who exchange their records.
-        runs: how many whole runs, at most ``trials``; by default at least 200. There are no more
-            runs of parties beside rows, either.
-        copies: how many respondents share a run; by default 65,536 where they are rows of arrays,
-            else 8.
+        observer: a member, ``record`` for the holder of the transcript, or several together; by
+            default the aggregator and all services. Observers that do not see all that passes get
+            whole runs only, as many as ``trials``.
+        trials: the number of respondents that share runs, for each pair of inputs; by default
+            100,000 if they are rows of arrays, otherwise at least 1,000 parties, and at least 400
+            couples that exchange their records.
+        runs: the number of whole runs, at most ``trials``; by default at least 200. It also limits
+            runs of parties if there are rows.
+        copies: the number of respondents that share a run; by default 65,536 if they are rows of
+            arrays, else 8.
         alpha: the chance of a false accusation, over everything that is tried.
         delta: epsilon is bounded at this delta, in the ledger as well. Above 0, trials that share a
             run are taken to be independent.
         seed: decides everything.
         carried: carries out the runs, here or by workers; the result is the same.
-        progress: is told, before each pair of inputs, how many are done, and of how many.
+        progress: called before each pair of inputs with the number done and the number of all.
 
     Raises:
         ValueError: numbers out of range, or an observer who is the target.

@@ -1,8 +1,8 @@
 """Attacks a bare client function of any library: a value in, a report out, and a claimed epsilon.
 
 The function is called with one of two inputs, drawn by a fair coin for each trial; half of the
-reports teach which of their parts tell the inputs apart, guesses are made on the other half, and
-the number of right guesses proves how much the reports tell at least.
+reports teach which of their parts distinguish the inputs, guesses are made on the other half, and
+the number of right guesses proves a lower bound on what the reports reveal.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class ClientAttack(msgspec.Struct, frozen=True, kw_only=True):
     """Result of an attack on a client.
 
     Args:
-        claims: the epsilon that is claimed, in nats.
+        claims: the claimed epsilon, in nats.
         alpha: the chance of a false accusation, at most.
-        delta: what is left to chance besides epsilon; 0 for pure epsilon.
-        probe: what was tried and what it proves.
+        delta: the probability with which epsilon may fail; 0 for pure epsilon.
+        probe: the attempt and the bound that it proves.
     """
 
     claims: float
@@ -52,7 +52,7 @@ class ClientAttack(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def accused(self) -> bool:
-        """True if the reports tell more than is claimed."""
+        """True if the reports reveal more than is claimed."""
         return self.probe.accused
 
     @property
@@ -78,12 +78,12 @@ def attack_client(
 
     Args:
         client: makes a report of an input; its randomness is its own.
-        inputs: the two inputs that are told apart.
+        inputs: the two inputs to distinguish.
         claims: the epsilon claimed for these two, in nats.
-        trials: how many reports are made.
+        trials: the number of reports made.
         alpha: the chance of a false accusation.
         delta: epsilon is bounded at this delta. Above 0, calls are taken to be independent.
-        seed: decides which trial has which input.
+        seed: draws the input of each trial.
 
     Raises:
         ValueError: numbers out of range, equal inputs, or an input with which the client fails.

@@ -63,7 +63,7 @@ class View(msgspec.Struct, frozen=True):
 
 
 def make_view(observation: Observation) -> View:
-    """View of what an observer sees."""
+    """View of the trials, from observations."""
     fields = {
         f"{name}.{field}": field_array(getattr(message, field))
         for name, message in observation.messages.items()
@@ -84,7 +84,7 @@ def view_matrices(views: Sequence[View]) -> dict[str, Matrix]:
 def fields_as_matrices(
     fields: Mapping[str, Sequence[tuple[int, NDArray[np.generic]]]], trials: int
 ) -> dict[str, Matrix]:
-    """Arrays of so many trials, by name, each with the place of its trial."""
+    """Arrays of several trials, by name, each with the place of its trial."""
     lengths = {name: max(array.size for _, array in parts) for name, parts in fields.items()}
     most = _width(list(lengths.values()), trials)
     found: dict[str, Matrix] = {}
@@ -199,7 +199,7 @@ def _stacked(parts: Sequence[tuple[int, Codes]], trials: int) -> Codes:
 
 
 def field_array(value: object) -> NDArray[np.generic]:
-    """A field as an array; what is neither an array, text nor a number is told by its encoding."""
+    """A field as an array: its encoding, if it is neither an array, a text nor a number."""
     match value:
         case np.ndarray():
             return value
@@ -223,7 +223,7 @@ def as_codes(values: NDArray[np.generic]) -> Codes:
 
 
 def exact_codes(values: NDArray[np.generic]) -> Codes:
-    """Fractions by the bits that they are stored in: names for them, of which two may be close."""
+    """Fractions as the bits that they are stored in: exact labels, even if two are close."""
     codes: Codes = np.ascontiguousarray(values, np.float64).view(np.int64)
     return codes
 

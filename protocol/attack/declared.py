@@ -24,11 +24,11 @@ Guesses: TypeAlias = NDArray[np.int8]
 
 
 class Guess(NamedTuple):
-    """An event on a view that speaks for one of two inputs.
+    """An event on a view that indicates one of two inputs.
 
     Args:
-        words: what it is.
-        guesses: what it says of every trial.
+        words: the event, in words.
+        guesses: the guess for every trial.
     """
 
     words: str
@@ -38,7 +38,7 @@ class Guess(NamedTuple):
 def log_ratios(
     message: Message, event: PrivacyEvent, variant: Variant, codes: tuple[Codes, Codes]
 ) -> Floats | None:
-    """Log likelihood ratio of a message under the second input to the first, by its event.
+    """Log likelihood ratio of a message, the second input to the first, by its event.
 
     Args:
         variant: as it is in the run.
@@ -68,13 +68,13 @@ def log_ratios(
 def drawn_in(
     message: Message, event: PrivacyEvent, variant: Variant, records: Records
 ) -> list[tuple[Drawn, list[int]]] | None:
-    """The reports in a message, and the inputs of their randomizer that some records are.
+    """The reports in a message, and the randomizer's inputs for some records.
 
     Args:
-        variant: as it is in the run; its ``drawn`` says where they are, else they are looked for.
+        variant: as it is in the run. Its ``drawn`` finds them, or else a search in the arrays.
 
     Returns:
-        Those of every draw that the event has; None if the law of one is not known, or its reports
+        The reports of every draw of the event; None if the law of one is unknown, or its reports
         are not found.
     """
     draws = {part for part in single_events(event) if isinstance(part, Randomized)}
@@ -146,11 +146,11 @@ def _inputs(part: Drawn, records: Records) -> list[int] | None:
 
 
 def declared_guess(ratios: Floats, *, least: float = math.inf) -> Guess:
-    """Guess where the declared law speaks loudest; nothing is learned, so all trials count.
+    """Guess where the declared law is most telling; nothing is learned, so all trials count.
 
     Args:
-        least: guess wherever it says as much. At a delta no event comes nearer to what a ledger
-            allows than that the ratio is at least the ledger's epsilon.
+        least: guess wherever the log ratio is at least this. At a delta, no event comes nearer to
+            the bound of a ledger than a ratio of at least the ledger's epsilon.
     """
     loudest = float(np.abs(ratios).max(initial=0.0))
     guesses = np.zeros(len(ratios), np.int8)

@@ -1,7 +1,7 @@
-"""Attacks a randomizer's own draws: its law says which reports speak loudest, and they are counted.
+"""Attacks a randomizer's own draws: counts the reports that are most telling by its law.
 
-Nothing is learned, for the event that proves most follows from the law; the trials come from
-``randomize`` itself, so a randomizer that draws by another law than it states is found.
+Nothing is learned, since the most telling event follows from the law. The trials come from
+``randomize`` itself, so a randomizer that draws by another law than its own is found.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ def attack_randomizer(
     delta: float = 0.0,
     seed: int = 1,
 ) -> Probe:
-    """Attack the reports of a randomizer whose law is known.
+    """Attack the reports of a randomizer with a known law.
 
     Args:
-        randomizer: what is attacked.
-        inputs: the two inputs that are told apart; by default 0 and the one farthest from it.
-        trials: how many reports are drawn, the input of each by a fair coin.
+        randomizer: the randomizer.
+        inputs: the two inputs to distinguish; by default 0 and the one farthest from it.
+        trials: the number of reports drawn, the input of each by a fair coin.
         alpha: the chance of a false accusation.
         delta: epsilon is bounded at this delta. Above 0, draws are taken to be independent.
         seed: decides everything.
 
     Raises:
-        UnsupportedEventError: the randomizer does not bring its law, or contradicts it.
+        UnsupportedEventError: the randomizer has no law, or contradicts it.
         ValueError: numbers out of range, or inputs that are not two of the randomizer's.
     """
     check_stated(randomizer)

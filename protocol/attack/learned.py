@@ -1,4 +1,4 @@
-"""Guesses learned from some of the trials, whose inputs the attacker is given."""
+"""Guesses learned from some of the trials, with known inputs."""
 
 from __future__ import annotations
 
@@ -140,9 +140,9 @@ def learned_guess(
     Args:
         columns: by name, (n,) each.
         ratios: (n,) log likelihood ratios by the declared laws, if there are any.
-        bits: (n,) which input each trial had.
-        taught: (n,) of which trials ``bits`` may be looked at.
-        z: how many standard errors make a worth cautious.
+        bits: (n,) the input of each trial.
+        taught: (n,) the trials whose ``bits`` may be used.
+        z: the number of standard errors of a cautious estimate.
 
     Returns:
         None if nothing differs between the taught trials.

@@ -38,10 +38,10 @@ class Observation(NamedTuple):
 def observe(
     rehearsal: Rehearsal, observer: Coalition, labels: Mapping[PartyId, str]
 ) -> Observation:
-    """Observation of some members of a run.
+    """Observation of a run by an observer.
 
     Args:
-        labels: whose messages, and by which name each of these members goes.
+        labels: the members whose messages are observed, each with its name in the view.
     """
     (observation,) = observe_trials(rehearsal, observer, [labels])
     return observation
@@ -52,9 +52,9 @@ def observe_trials(
 ) -> list[Observation]:
     """Observations of several trials of one run (``observe``).
 
-    Facts are, of every message: how many there are of its name, its length, its number among its
-    sender's, to whom it goes, as a place in the roster and as steps from its sender to there, and
-    in a view of the whole roster its place among all messages.
+    Facts of every message are: how many have its name, its length, its number among its sender's,
+    its recipient, as a place in the roster and as steps from its sender, and in a view of the whole
+    roster its place among all messages.
     """
     whose = {
         party: (place, label)

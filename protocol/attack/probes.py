@@ -1,4 +1,4 @@
-"""Attempts on a pair of inputs and what they prove: counted guesses on trials."""
+"""Attempts on a pair of inputs, and the bounds that they prove by counted guesses."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Tried(msgspec.Struct, frozen=True):
     """One sort of views of a pair of inputs.
 
     Args:
-        views: what they are of: whole runs, parties, couples of them, rows of arrays.
-        trials: how many there are. Half of them teach; guesses are tried on the others.
+        views: their sort: whole runs, parties, couples of them, or rows of arrays.
+        trials: their number. Half of them teach; guesses are tried on the others.
         runs: how many runs these come from.
         bound: the ledger's upper bound on epsilon in these runs.
-        provable: what is proved if every guess is right, so at most.
+        provable: the largest bound that they can prove, if every guess is right.
         honest: how many parties of a sum that bound takes to be honest; 0 if it holds whoever else
             conspires.
     """
@@ -53,18 +53,17 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         pair: how the inputs differ.
-        bound: the ledger's upper bound on epsilon in the same runs; infinite if nothing can exceed
-            it.
+        bound: the ledger's upper bound on epsilon in the same runs; infinite if there is none.
         honest: how many parties of a sum that bound takes to be honest; 0 if it holds whoever else
             conspires.
-        lower: what is proved: epsilon is at least this, at the attack's alpha.
-        event: what the guesses go by; empty if nothing was tried.
-        learned: whether that was learned from other trials.
-        trials: how many views the guesses were made on.
+        lower: the proved bound: epsilon is at least this, at the attack's alpha.
+        event: the event that guesses use, in words; empty if nothing was tried.
+        learned: whether the event was learned from other trials.
+        trials: the number of views that guesses were made on.
         runs: how many runs these come from.
-        guesses, right: how many guesses there were, and how many of them hit.
-        first, second: the probability of the event under the input that it speaks for, and under
-            the other.
+        guesses, right: the number of guesses, and of right ones.
+        first, second: the probability of the event under the input that it indicates, and under the
+            other.
         unbounded: why the ledger's bound is infinite.
         tried: all sorts of views on which guesses were tried.
     """
@@ -91,7 +90,7 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def weakest(self) -> Tried | None:
-        """The sort of views whose bound is hardest to exceed; a leak may show in no other."""
+        """The sort of views with the bound that is hardest to exceed; a leak may show only there."""
         bounded = [one for one in self.tried if math.isfinite(one.bound)]
         return min(bounded, key=lambda one: one.provable - one.bound, default=None)
 
@@ -102,7 +101,7 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def strongest_probe(pair: Pair, sorts: Sequence[Trials], *, level: float, delta: float) -> Probe:
-    """The attempt that exceeds by most what the ledger of its runs says, or that proves most."""
+    """The attempt that most exceeds the ledger of its runs, or that proves most."""
     best, tried = Probe(pair=pair.words, bound=math.inf), []
     for sort in sorts:
         most = provable(len(sort.bits) // 2, alpha=level, delta=delta)
@@ -169,11 +168,11 @@ def proved(
     """Bound that guesses prove.
 
     Args:
-        counts: of the trials of the first (False) and the second input (True) how many were guessed
-            to be of the first (-1) and of the second (1).
-        trials: how many there were of each.
-        level: the chance that it is wrong.
-        delta: at which epsilon is bounded.
+        counts: the numbers of trials of the first (False) and the second input (True) that were
+            guessed to be of the first (-1) and of the second (1).
+        trials: the number of trials of each input.
+        level: the chance that the bound is wrong.
+        delta: the delta at which epsilon is bounded.
     """
     right = counts[True, 1] + counts[False, -1]
     made = sum(counts.values())

@@ -1,4 +1,4 @@
-"""Makes trials of which every one is a row in the arrays of a party that speaks for many."""
+"""Makes trials from the rows in the arrays of parties that speak for many."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _FEW, _MORE, _ROW = 11, 13, 2
 
 
 class Rows(msgspec.Struct, frozen=True):
-    """Arrays with a row per respondent, by name, and what else is known of these respondents.
+    """Arrays with a row per respondent, by name, with bounds and ratios of these respondents.
 
     Args:
         values: (held, w) of each party, by the name of the array.
-        bits: that an element had, by the same names.
-        ratios: (parties, held), what the declared laws say for the second input, in nats.
-        bound: what the ledger says at most, of any of them.
+        bits: the bits of an element, by the same names.
+        ratios: (parties, held), log ratios by the declared laws, in nats.
+        bound: the largest bound of the ledger for any of them.
     """
 
     values: dict[str, list[NDArray[np.generic]]]
@@ -51,12 +51,12 @@ class Rows(msgspec.Struct, frozen=True):
 
 
 class RowChunk(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of large parties, to be made anywhere.
+    """One run of large parties, to be made here or by a worker.
 
     Args:
-        study, pair: what is attacked.
+        study, pair: the target.
         bits: (parties, held), whether a respondent has the second input.
-        seed: of the run.
+        seed: the seed of the run.
         fields: the arrays with a row per respondent.
     """
 
@@ -76,13 +76,13 @@ def rows_of_parties(
     fields: tuple[str, ...],
     carried: Map = one_by_one,
 ) -> Trials | None:
-    """Trials that are respondents of large parties, a row of their party's arrays each.
+    """Trials that are respondents of large parties, each a row of its party's arrays.
 
-    It is None if some party does not send these arrays, whatever its reason.
+    None if some party does not send these arrays.
 
     Args:
         copies: the most rows of one run.
-        fields: the arrays with a row per respondent, as ``aligned_fields`` found them.
+        fields: the arrays with a row per respondent, as of ``aligned_fields``.
         carried: carries out the runs.
     """
     drawn = study.stream.derive(f"rows {pair.words}")

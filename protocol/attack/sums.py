@@ -1,7 +1,7 @@
-"""Makes trials of which every one is a secure sum over some parties; all others conspire.
+"""Makes trials from secure sums over some parties, with all others conspiring.
 
-Those know what they put in themselves, and compute what the rest put in: its counts with its coins,
-and these are all that protects it.
+The others know their own contributions, and compute those of the honest parties together: counts
+with coins, protected by the coins alone.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ def sums_of_honest(
     honest: int,
     carried: Map = one_by_one,
 ) -> Trials:
-    """Trials that are sums over so many parties: as many in a run as there are records for.
+    """Trials that are sums over honest parties, as many in a run as there are records for.
 
     Args:
-        honest: over how many each is. The first of them has one of the two records; the others have
-            the same ones in every trial.
+        honest: the number of honest parties of each sum. The first has one of the two records, and
+            the others have the same in every trial.
         carried: carries out the runs.
 
     Raises:
-        ValueError: a run has no sum whose masks can be taken off.
+        ValueError: a run has no sum with masks that can be removed.
     """
     drawn = study.stream.derive(f"sums {pair.words}")
     codes = study.records.codes.astype(np.int64)
@@ -136,14 +136,14 @@ def log_ratio(
     survey: Survey,
     records: tuple[Codes, Codes],
 ) -> float:
-    """Log of how much likelier a sum is under the second input than under the first, in nats.
+    """Log ratio of the probabilities of a sum under the second input and the first, in nats.
 
     Args:
         sums: (cells,) counts and coins of all honest parties.
-        event: of each of them.
-        honest: how many they are.
-        known: (cells,) the counts of all of them but the one that is asked about.
-        survey: whose attributes the tables are of.
+        event: the event of each of them.
+        honest: the number of honest parties.
+        known: (cells,) the counts of all of them but the target.
+        survey: the survey of the tables.
         records: (m,) codes under the first and the second input.
 
     Returns:
@@ -170,12 +170,12 @@ def _log_steps(heads: NDArray[np.integer], coins: int, chance: float) -> NDArray
 
 
 def summed_over(run: Rehearsal, parties: Sequence[PartyId]) -> NDArray[np.int64]:
-    """Input of some parties to a run's secure sum, (cells,), as all others compute it together.
+    """Sum of some parties' contributions to a run's secure sum, (cells,), computed by all others.
 
-    They know the masks that these have with them, and take the others off by the opening.
+    The others know their masks with these parties, and remove the rest by the opening.
 
     Raises:
-        ValueError: there is no sum on record whose masks can be taken off.
+        ValueError: no sum on record has masks that can be removed.
     """
     uploads, graphs, secrets = _on_record(run)
     if not set(parties) <= uploads.keys() & graphs.keys() & secrets.keys():

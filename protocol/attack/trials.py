@@ -1,8 +1,8 @@
-"""Makes trials: runs of a variant on one of two inputs each, and what an observer sees of them.
+"""Makes trials: runs of a variant on one of two inputs each, with an observer's views of them.
 
-Which of the two a trial has is drawn by a fair coin of its own. There are two sorts here: whole
-runs, in which everything that the observer sees is looked at, and many parties in one run, of whom
-each is a trial and what it says is looked at. Rows of arrays are in ``protocol.attack.row_trials``.
+A fair coin draws the input of each trial. There are two sorts here: whole runs with the whole view,
+and many parties in one run, each a trial with its messages. Rows of arrays are in
+``protocol.attack.row_trials``.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         records: a respondent per party.
-        target: whose record differs.
-        mate: with whom the target exchanges records; None if the target is alone.
-        observer: whose view it is: members, with their keys, together.
+        target: the party with the record that differs.
+        mate: the party that the target exchanges records with; None if there is no other.
+        observer: members whose views and keys are combined.
         stream: draws inputs and seeds.
-        delta: at which epsilon is bounded; 0 for pure epsilon.
+        delta: the delta at which epsilon is bounded; 0 for pure epsilon.
     """
 
     variant: Variant
@@ -95,8 +95,8 @@ class Bound(NamedTuple):
 
     Args:
         epsilon: in nats.
-        honest: how many parties of a sum it takes to be honest; 0 if it holds whoever else
-            conspires.
+        honest: the number of parties of a sum that it takes to be honest; 0 if it holds against any
+            coalition.
     """
 
     epsilon: float
@@ -110,13 +110,13 @@ class Trials(NamedTuple):
     """Views of many trials.
 
     Args:
-        sort: what a trial is.
+        sort: the sort of trial, in words.
         bits: (n,) whether a trial had the second input.
         columns: by name, (n,) each.
-        ratios: (n,) what the declared laws say for the second input, in nats; None if nothing.
-        bound: what the ledger says at most, of any of them, in nats.
-        runs: how many runs they come from.
-        honest: as ``Bound`` has it.
+        ratios: (n,) log ratios by the declared laws, in nats; None if there are none.
+        bound: the largest bound of the ledger for any of them, in nats.
+        runs: the number of runs.
+        honest: as for ``Bound``.
     """
 
     sort: str
@@ -129,11 +129,10 @@ class Trials(NamedTuple):
 
 
 def pair_bound(study: Study, ledger: Ledger, pair: Pair, parties: Sequence[PartyId]) -> Bound:
-    """The ledger's bound on how a pair of inputs can be told apart.
+    """The ledger's bound on the difference between a pair of inputs.
 
-    It is the pure figure, or the one at the study's delta if that is less. Exact sums are the same
-    if two respondents exchange their records, so what counts of an exchange is all that they tell
-    beside what is masked.
+    It is the pure figure, or the one at the study's delta if that is less. An exchange of records
+    leaves exact sums the same, so for an exchange only the events without masks count.
 
     Args:
         parties: the target, and with an exchange the other one.
@@ -172,31 +171,31 @@ def _accountant(delta: float) -> ExactAccountant:
 
 
 def is_masked(account: Account | None) -> bool:
-    """Check whether a trail has something in it that is told of several together."""
+    """Check whether a trail has an event about several respondents together."""
     trail = () if account is None else account.trail
     return any(isinstance(part, Masked | Merged) for c in trail for part in layers(c.event))
 
 
 def unmasked(event: PrivacyEvent) -> PrivacyEvent:
-    """An event without what is told of several together: a sum, or reports in random order."""
+    """An event without its part about several respondents: a sum, or reports in random order."""
     return replaced(event, lambda part: Public() if isinstance(part, Masked | Merged) else part)
 
 
 def unmasked_loss(account: Account | None) -> float:
-    """The pure figure of a trail without what is told of several together."""
+    """The pure figure of a trail without events about several respondents."""
     accountant, trail = PureAccountant(), () if account is None else account.trail
     return total(accountant.judge(unmasked(charge.event)) for charge in trail).record
 
 
 class Chunk(msgspec.Struct, frozen=True, kw_only=True):
-    """Some runs, to be made anywhere.
+    """Some runs, to be made here or by a worker.
 
     Args:
-        study, pair: what is attacked.
+        study, pair: the target.
         bits: whether a trial has the second input, (runs,) or (runs, trials of each).
-        seeds: of the runs.
-        others: (held - 1, m) the records of a party beside the one that differs; None in runs that
-            are trials as a whole.
+        seeds: the seeds of the runs.
+        others: (held - 1, m) the other records of the party with the record that differs; None in
+            runs that are trials as a whole.
     """
 
     study: Study
@@ -210,9 +209,9 @@ class Seen(msgspec.Struct, frozen=True):
     """Observations of a chunk of runs.
 
     Args:
-        views: of its trials, in order.
-        ratios: of each, what the declared laws say for the second input, in nats.
-        bound: what the ledger says at most, of any of them.
+        views: the views of its trials, in order.
+        ratios: log ratios of each by the declared laws, in nats.
+        bound: the largest bound of the ledger for any of them.
     """
 
     views: list[View]
@@ -287,12 +286,12 @@ def many_parties(
     held: int = 1,
     carried: Map = one_by_one,
 ) -> Trials:
-    """Trials that are parties, or couples of them: ``copies`` parties a run.
+    """Trials that are parties, or couples of them, ``copies`` parties a run.
 
     Args:
-        held: how many respondents each party speaks for. The first has one of the two records; the
-            others have the same ones in every trial. More than one shows what becomes of a whole
-            party's messages, such as their order, and goes with no exchange.
+        held: the number of respondents of each party. The first has one of the two records, and the
+            others have the same in every trial. More than one tests a party's whole messages, such
+            as their order, and excludes exchanges.
         carried: carries out the runs.
     """
     drawn = study.stream.derive(f"parties of {held} {pair.words}")

@@ -1,13 +1,13 @@
 """Record of a secure sum, and the masks that a coalition knows.
 
-What a party contributes is its values under masks. In the sparse profile that is a mask of its own
-and one per neighbour, which of two neighbours one adds and the other takes away. In the literal one
-two parties' shares for each other act like such a mask: their difference is in the broadcast of
-one, and with the opposite sign in that of the other. So a contribution is a row over a value and
-the masks that the coalition does not know, and elimination tells which sums follow.
+A contribution is a party's values under masks. In the sparse profile these are a mask of its own
+and one per neighbour, which one of the two adds and the other subtracts. In the literal profile two
+parties' shares for each other act like such a mask: their difference is in the broadcast of one,
+and with the opposite sign in that of the other. So a contribution is a row over a value and the
+masks that the coalition does not know, and elimination finds the sums that follow.
 
-A mask between two is from their identity keys, which the roster says: whoever has neither key and
-neither's shares does not know it.
+A mask between two parties follows from their identity keys on the roster. Without either key, and
+without shares of either, it is unknown.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class SumRecord:
             noted[place] = number
 
     def seen(self, eyes: Eyes) -> Seen:
-        """View of somebody on the sum."""
+        """A coalition's view of the sum."""
         nothing = np.full(self.parties, NOBODY, np.int64)
 
         def known(kind: type[Message]) -> Places:
@@ -124,11 +124,10 @@ class SumRecord:
 
     @property
     def totals(self) -> list[Flags]:
-        """Parties whose values are in the total, (n,): of those who contributed, whoever is
-        counted.
+        """Parties with values in the total, (n,): those that contributed and are counted.
 
-        All if the record does not say. If it says different things, there is one for each, for
-        nothing tells which is true.
+        All that contributed, if the record does not say. If the record contradicts itself, there is
+        one mask for each version, as any may be true.
         """
         if self.counted is None:
             return [self.contributed]
@@ -138,7 +137,7 @@ class SumRecord:
 
     @functools.cached_property
     def back(self) -> NDArray[np.int32]:
-        """(n, k) in which column of a neighbour's row the party stands; ``NOBODY`` if in none."""
+        """(n, k) the column of the party in a neighbour's row; ``NOBODY`` if in none."""
         n, k = self.hoods.shape
         own = np.arange(n, dtype=np.int32)[:, None]
         columns = np.broadcast_to(mirror(np.arange(k), k).astype(np.int32), (n, k))
@@ -152,7 +151,7 @@ class SumRecord:
         return back
 
     def theirs(self, flags: Flags) -> Flags:
-        """(n, k) what is noted in each neighbour's row about the party; False if nothing is."""
+        """(n, k) the flag in each neighbour's row about the party; False without one."""
         return (self.back >= 0) & flags[self.hoods, self.back]
 
 
