@@ -88,7 +88,7 @@ def epsilon_of_counts(
 
 
 def provable(trials: int, *, alpha: float, delta: float) -> float:
-    """Bound that a number of trials, half of them of either input, proves if all guesses are right."""
+    """Bound that a number of trials, half of each input, proves if all guesses are right."""
     if delta == 0.0:
         return epsilon_of_guesses(trials, trials, alpha=alpha)
     half = trials // 2

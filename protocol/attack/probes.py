@@ -90,7 +90,7 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def weakest(self) -> Tried | None:
-        """The sort of views with the bound that is hardest to exceed; a leak may show only there."""
+        """Sort of views with the bound that is hardest to exceed: a leak may show only there."""
         bounded = [one for one in self.tried if math.isfinite(one.bound)]
         return min(bounded, key=lambda one: one.provable - one.bound, default=None)
 

@@ -23,8 +23,8 @@ class ClaimCheck(msgspec.Struct, frozen=True):
     Args:
         claim: the claim.
         record: the largest loss on record of the subject of the claim, in nats; may be infinite.
-        factor: ``record`` divided by the claim; may be infinite. None if no number is claimed, or if
-            both are 0 or infinite.
+        factor: ``record`` divided by the claim; may be infinite. None if no number is claimed, or
+            if both are 0 or infinite.
     """
 
     claim: Claim

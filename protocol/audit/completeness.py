@@ -1,4 +1,4 @@
-"""Participation, from a transcript: who was counted, who left, what was refused or lost."""
+"""Participation, from a transcript: parties counted and departed, messages refused and lost."""
 
 from __future__ import annotations
 
@@ -61,19 +61,19 @@ class Closing(msgspec.Struct, frozen=True):
     """A gather of the aggregator or a service, as it went on record.
 
     Args:
-        by: who has waited.
-        kind, round: what was awaited.
-        awaited, counted: from how many, and how many of them were counted.
-        missing: who was awaited and not counted.
-        left_out: those of them whose message was on record before the aggregator's gather closed.
-            A hub hands over all that is on record before it closes a wait. Not listed are senders
-            of more messages than may wait, and those whose message a simulation's network held
-            back.
-        unheard: who was counted without having been heard before the gather closed.
-        entry: where the closing stands in the transcript, its last range, counted from 0.
-        evidence: where the messages of ``left_out`` were sent, in the same order; then where some
-            of them were delivered before the closing.
-        content: what the aggregator could read of them.
+        by: the member that waited.
+        kind, round: the kind and round awaited.
+        awaited, counted: the numbers of members awaited and counted.
+        missing: the members awaited and not counted.
+        left_out: those of them with a message on record before the aggregator's gather closed. A
+            hub hands over all that is on record before it closes a wait. Senders of more messages
+            than may wait are not listed, nor of messages that a simulation's network held back.
+        unheard: the members that were counted, but with no message delivered before the gather
+            closed.
+        entry: the entry of the closing, of its last range, counted from 0.
+        evidence: the entries where the messages of ``left_out`` were sent, in the same order; then
+            those where some of them were delivered before the closing.
+        content: how much of them the aggregator could read.
     """
 
     by: PartyId
@@ -101,16 +101,16 @@ class Completeness(msgspec.Struct, frozen=True):
     """Participation in a survey.
 
     Args:
-        parties: how many the roster has.
-        counted: how many of them were counted with what the estimate is made of, in whichever
-            round (``Variant.contribution``). Who was counted in other rounds alone is not in it. A
-            variant leaves out answers that do not fit what it asked; these count here.
+        parties: the number of parties of the roster.
+        counted: the number of parties that were counted with a message of the estimate, in any
+            round (``Variant.contribution``). A variant leaves out answers that do not fit its
+            question, which count here.
         closings: every gather of the aggregator and of services.
-        departed: who of the roster left otherwise than by closing its link, and why.
-        refused: how often something was refused, by reason; of many, the first ``REASONS``.
-        lost: how many envelopes were sent and never delivered.
-        withdrawn: how many of the roster the organiser withdrew, by its word, before they had said
-            anything and before a wait for them was over.
+        departed: members that left otherwise than by closing their link, with the reasons.
+        refused: the number of refusals by reason, for the first ``REASONS`` reasons.
+        lost: the number of envelopes sent and never delivered.
+        withdrawn: the number of places that the organiser withdrew, by its own statement, before
+            they had sent anything and before a wait for them was over.
     """
 
     parties: int
@@ -134,13 +134,14 @@ class Completeness(msgspec.Struct, frozen=True):
 
 
 class CompletenessWriter:
-    """Collects who took part from the steps of a transcript.
+    """Collects participation from the steps of a transcript.
 
     Args:
         charter: the survey.
-        held: counts what is kept, of a file that may be anybody's.
-        seed: of a simulation, whose network may lose messages. That excuses the aggregator only for
-            parties whose keys follow from the seed: anybody can write one into a header.
+        held: limits the memory that a file from anybody can take.
+        seed: the seed of a simulation, whose network may lose messages. It excuses the aggregator
+            only for parties with keys that follow from the seed, as anybody can write one into a
+            header.
     """
 
     def __init__(
@@ -220,7 +221,7 @@ class CompletenessWriter:
 
     @property
     def counted(self) -> AbstractSet[PartyId]:
-        """The parties that the estimate is made of, as far as the record goes."""
+        """The parties in the estimate, by the record so far."""
         contribution = self._charter.variant.contribution
         kind = self._last if contribution is None else contribution.kind()
         # Where several count one kind each, whoever all of them have counted is in the sum.

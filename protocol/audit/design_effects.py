@@ -18,11 +18,11 @@ _BYTES_PER_CELL = 8
 
 
 class PartWriter(Fold):
-    """Collects what each party's contribution makes by itself, where parties hold several records.
+    """Collects the result of each contribution alone, for parties with several records.
 
     Args:
         charter: the survey.
-        held: counts what is kept, of a file that may be anybody's.
+        held: limits the memory that a file from anybody can take.
     """
 
     def __init__(self, charter: Charter, held: Held = UNLIMITED) -> None:

@@ -1,19 +1,17 @@
 """Knowledge of a set of members, taps and keys: the messages that it sees, and in which form.
 
-The messages are walked from the last to the first. A member is known not at all, by the sum or the
+The messages are walked from the last to the first. A member is unknown, or known by the sum or the
 random order of what it had received (``Merging``), or by anything that follows from that. Once
-known, it is known for whatever came before. A head is a hash of what its sender has sent and
-received: whoever can guess what is not sealed learns whether a guess is right.
+known, it is known for all messages before. A head is a hash of what its sender has sent and
+received, so it confirms guesses of what is not sealed.
 
-1. A message is seen by its sender, its recipient, whoever taps their link, and the aggregator, who
-   hosts the switch.
-2. What is sealed is opened by its reader's key, and by its reader where that is known by anything.
-3. What follows from messages makes their receiver known. The aggregator is known by anything as
-   soon as it says anything; but what it carries for others is opened by nobody's key on the way.
+1. A message is seen by its sender, its recipient, a tap on their link, and the aggregator, which
+hosts the switch. 2. A box is opened by its reader's key, and by its reader if that is known by
+anything. 3. A message that follows from others makes its sender, their receiver, known. The
+aggregator is known by anything once it sends anything; but no key opens what it carries for others.
 4. What is known as merged alone is charged as ``Merged``, with the number of honest parties that
-   are merged; of one alone the event itself.
-5. What masks hide is a row of a linear system, and is charged by what follows from all rows that
-   are seen (``protocol.audit.coalition.elimination``).
+are merged; for one alone, the event itself. 5. A masked part is a row of a linear system, and is
+charged by what follows from all rows that are seen (``protocol.audit.coalition.elimination``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""One walk over a transcript: every envelope and message is decoded once, for all who judge them.
+"""One walk over a transcript: every envelope and message is decoded once, for all folds.
 
-What is under way is kept only here. It is counted, so that a hostile file cannot fill the memory.
+Envelopes under way are kept only here, and are limited, so that a hostile file cannot fill the
+memory.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ class Step(msgspec.Struct, frozen=True):
     Args:
         number: its place in the transcript, from 0.
         entry: as recorded.
-        envelope: what was sent, or delivered. None if that is malformed, was never sent or was
+        envelope: the envelope sent or delivered. None if it is malformed, was never sent or was
             delivered before, and for all other entries.
-        message: what the envelope says; None if that is malformed.
-        malformed: why something sent has no envelope or no message.
-        said: of something delivered, the number of the entry where it was sent.
-        lost: of something sent, that nobody is ever handed it.
+        message: the envelope's message; None if it is malformed.
+        malformed: why a sent entry has no envelope or no message.
+        said: for a delivery, the number of the entry where it was sent.
+        lost: for a sent envelope, that it is never delivered.
     """
 
     number: int
@@ -138,10 +139,10 @@ class Walk:
 
     Args:
         codec: of the survey's kinds.
-        held: counts what is under way, of a file that may be anybody's.
-        bodies: whether what is delivered comes with what it says; if not, next to nothing is kept.
-        handed: what is delivered (``Verification.handed``), so that nothing is kept of the rest;
-            without, anything may be.
+        held: limits the memory that a file from anybody can take.
+        bodies: whether deliveries come with their messages; if not, next to nothing is kept.
+        handed: the delivered envelopes (``Verification.handed``), so that no others are kept;
+            without it, all are.
     """
 
     def __init__(
@@ -164,7 +165,7 @@ class Walk:
         self._shared: dict[tuple[str, bytes], tuple[int, _Said]] = {}
 
     def step(self, entry: Entry) -> Step:
-        """The next step; what it sends is not under way before ``keep``."""
+        """The next step; an envelope that it sends is under way only after ``keep``."""
         number = self._number
         self._number += 1
         if isinstance(entry, Sent):
@@ -176,7 +177,7 @@ class Walk:
         return Step(number, entry)
 
     def keep(self, step: Step) -> None:
-        """Keep what a step sends as under way from now on.
+        """Keep the envelope of a step as under way from now on.
 
         Raises:
             TooMuchError: more is under way than there may be.
@@ -219,7 +220,7 @@ class Walk:
         return True
 
     def add(self, entry: Entry) -> Step:
-        """The next step; what it sends is under way.
+        """The next step, with its envelope kept as under way.
 
         Raises:
             TooMuchError: more is under way than there may be.

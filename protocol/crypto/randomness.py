@@ -41,7 +41,7 @@ _AT_ONCE = 2**12
 
 
 def secret_of(seed: int) -> bytes:
-    """The 32-byte secret of a simulation's seed. It protects nobody: whoever knows the seed has it.
+    """The 32-byte secret of a simulation's seed. It protects nobody, as the seed gives it away.
 
     Raises:
         ValueError: the seed is negative.
@@ -72,11 +72,10 @@ def expand(key: bytes, info: bytes) -> bytes:
 
 
 class Streams:
-    """All streams of one session, from one secret: HKDF-SHA256 with the session id as salt. A
-    simulation's streams are its seed's, whatever is run with it: their salt is a nonce.
+    """All streams of one session, from one secret: HKDF-SHA256 with the session id as salt.
 
-    The streams of two different (party, purpose) pairs are independent, and asking twice for the
-    same pair gives two streams that yield the same words.
+    In a simulation the salt is a nonce, so the streams depend on the seed alone. The streams of two
+    different (party, purpose) pairs are independent, and the same pair always gets the same words.
     """
 
     __slots__ = ("_key",)

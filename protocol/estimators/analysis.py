@@ -1,4 +1,4 @@
-"""The analysis that is announced before a survey, and what it makes of the published result."""
+"""The analysis that is announced before a survey, and its tables from the published result."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class Cell(NamedTuple):
 class AnnouncedTable(NamedTuple):
     """An announced table as the published result has it.
 
-    Without cells the result cannot give it, and ``why`` says why. ``fit`` says where EM stopped.
+    It has no cells if the result cannot give it, for the reason ``why``. ``fit`` says where EM
+    stopped.
     """
 
     names: tuple[str, ...]
@@ -51,9 +52,9 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     Args:
         tables: the attributes of each table, in the order of its axes.
-        projection: what is done to the values of each table last.
+        projection: the projection of each table.
         level: the confidence level of the intervals, above 0 and below 1.
-        about: whose shares the intervals are about.
+        about: the population that the intervals are about.
     """
 
     tables: tuple[tuple[str, ...], ...]
@@ -106,7 +107,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return AnnouncedTable(names, tuple(starmap(Cell, cells)), fit=table.fit)
 
     def not_announced(self, estimate: Estimate) -> tuple[str, ...]:
-        """The attributes that a result tells of by themselves, which was not announced."""
+        """The attributes in a result that were not announced by themselves."""
         means = estimate.attribute_means()
         if means:
             return tuple(means)

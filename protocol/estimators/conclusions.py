@@ -1,6 +1,6 @@
-"""Conclusions about one respondent from her reports: from what is published of all, by Bayes.
+"""Conclusions about one respondent from its reports and the published design, by Bayes.
 
-The ledger bounds this for whatever may be known before. Here is what one prior becomes.
+The ledger bounds this for every prior. Here one prior is updated.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def likelihoods(randomizer: CodeRandomizer, report: NDArray[np.unsignedinteger])
     """The likelihood of every input given one report, relative to the likeliest one.
 
     Args:
-        randomizer: what drew the report.
+        randomizer: the randomizer of the report.
         report: shape (1,).
 
     Returns:
@@ -63,10 +63,11 @@ def conclusions(
 
     Args:
         survey: what was asked.
-        blocks: how, a partition of its attributes.
+        blocks: the randomizers, on a partition of its attributes.
         reports: one cell of each block, shape (b,).
-        prior: of her answers, shape ``survey.sizes``, not negative, with a total of 1. With what
-            is known of all attributes together, a report on one of them tells about the others.
+        prior: the prior of the answers, shape ``survey.sizes``, not negative, with a total of 1. If
+            attributes depend on each other in it, a report on one of them is informative about the
+            others.
 
     Raises:
         ValueError: no answer of the prior can give these reports.

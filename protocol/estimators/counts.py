@@ -1,4 +1,4 @@
-"""Counts of randomized records: what an aggregator keeps of the reports, in canonical form."""
+"""Counts of randomized records: the aggregator's data, in canonical form."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Counts:
     def weighted_table(
         self, axes: Sequence[int], weights: NDArray[np.number]
     ) -> NDArray[np.float64]:
-        """The same of weights of the distinct records, shape (u,), in place of their counts."""
+        """The same table of weights of the distinct records, shape (u,), in place of their counts."""
         places = list(axes)
         if not places or len(set(places)) < len(places):
             raise ValueError(f"axes {tuple(places)}: expected at least one, and none repeated")
@@ -154,11 +154,11 @@ def count_codes(parts: Iterable[NDArray[np.unsignedinteger]], size: int) -> NDAr
 
 
 def effective_number(weights: NDArray[np.float64], counts: NDArray[np.integer]) -> float:
-    """Number of records of equal weight that vary as little: ``(sum w)**2 / sum w**2``.
+    """Number of records of equal weight with the same variance: ``(sum w)**2 / sum w**2``.
 
     It is Kish's effective sample size (Survey Sampling, 1965, section 11.7), over single records.
-    Of randomized records it says how uneven the weights are, and nothing of randomization: how many
-    true answers would be worth as much is not in it.
+    For randomized records it measures how uneven the weights are, without the effect of
+    randomization.
 
     Args:
         weights: of all occurrences of each distinct record together; not all 0.

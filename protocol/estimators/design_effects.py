@@ -1,4 +1,4 @@
-"""Design effects: what it costs that respondents come in parties, who are alike."""
+"""Design effects: the larger variance if respondents come in parties that are alike inside."""
 
 from __future__ import annotations
 
@@ -34,11 +34,13 @@ class PartMargins(NamedTuple):
 
 
 class DesignEffects(NamedTuple):
-    """Design effects: larger variances about the population, because parties are alike inside.
+    """Design effects: ratios of variances about the population, as respondents of one party are
+    alike.
 
     Attributes:
-        parties, records: how many there are.
-        errors: of the shares of every category, if the parties are a random sample of all parties.
+        parties, records: their numbers.
+        errors: standard errors of the shares of every category, if the parties are a random sample
+            of all parties.
         effects: the squares of these over those of as many respondents drawn one by one. NaN where
             the latter are unknown.
     """
@@ -57,19 +59,19 @@ class DesignEffects(NamedTuple):
 
 
 def design_effects(whole: Estimate, parts: Sequence[PartMargins]) -> DesignEffects | None:
-    """The design effects of an estimate, from what each party's answers make by themselves.
+    """The design effects of an estimate, from the estimates of the parties by themselves.
 
     A share of all is the ratio of two totals over parties, ``sum k_c t_c / sum k_c``. Its
     linearized variance between C parties is ``C/(C-1) sum k_c**2 (t_c - t)**2 / n**2`` (Kish,
-    Survey Sampling, 1965, section 6.3). It takes in sampling, likeness inside of parties and
-    randomization, whatever these are.
+    Survey Sampling, 1965, section 6.3). It includes sampling, likeness inside of parties and
+    randomization.
 
     Args:
         whole: of all respondents; its shares are means over respondents.
         parts: of each party.
 
     Returns:
-        None if the parts are not those of the whole, or only one.
+        None if the parts do not add up to the whole, or if there is only one.
     """
     sizes = np.array([part.n for part in parts], np.float64)
     if len(parts) < 2 or sizes.sum() != whole.n:

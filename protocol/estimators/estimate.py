@@ -54,7 +54,7 @@ class Keyed(Protocol):
 
 
 class Answers(ABC):
-    """Questions to an estimate and to what it is made from, with the answers of most.
+    """Queries of an estimate and of its source, with their default implementations.
 
     Attributes:
         survey: what was asked.
@@ -78,10 +78,10 @@ class Answers(ABC):
         """
 
     def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
-        """The mean of a weight that is not the same for all, of shape ``survey.sizes_of(names)``.
+        """The mean of a weight that varies, of shape ``survey.sizes_of(names)``.
 
-        By default it follows from the cells, with a normal error from their covariance; where this
-        is unknown the weight of a single cell has the error of that.
+        By default it follows from the cells, with a normal error from their covariance. If that is
+        unknown, a weight on a single cell has the error of the cell.
 
         Raises:
             ValueError: no name, or attributes that this result says nothing about together.
@@ -128,7 +128,7 @@ class Answers(ABC):
         return None
 
     def consistent(self) -> Self:
-        """The same with tables that agree on what they have in common.
+        """The same with tables that agree on common attributes.
 
         Raises:
             ValueError: no two tables could disagree, or they are too large to be made to agree.
@@ -136,7 +136,7 @@ class Answers(ABC):
         raise ValueError("it has no tables of groups that could disagree")
 
     def reported(self, names: Sequence[str]) -> Sequence[Reported]:
-        """The counts of reports that a table of some attributes is fitted to, with their laws.
+        """The counts of reports, with their laws, for the likelihood of a table.
 
         Raises:
             SurveyError, ValueError: as ``table``.
@@ -187,7 +187,7 @@ class Estimate(Answers):
     def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
         """The mean over the respondents of a weight that depends on some attributes.
 
-        One weight for all is its own mean, whatever they answered.
+        A constant weight is its own mean.
 
         Args:
             names: the attributes.

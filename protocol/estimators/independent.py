@@ -81,7 +81,7 @@ class ProductEstimate(Estimate):
 
     Args:
         joint: the estimate whose tables are multiplied.
-        groups: a partition of the survey's attributes into those that are taken to be independent.
+        groups: a partition of the survey's attributes into groups that are taken to be independent.
             By default its blocks; attributes that were randomized together share a group, so that
             the groups' reports are independent of each other given the data.
 
@@ -118,15 +118,14 @@ class ProductEstimate(Estimate):
     def cells(self, names: tuple[str, ...]) -> Cells:
         """The product of the tables of the groups concerned.
 
-        Errors are of first order (delta method). A report y enters cell v by
-        ``h_y = sum_g prod_{k != g} pi_k(v_k) Q_g[y_g, v_g]``, with Q_g the inverse of group g's
-        randomization matrix. Given the data the groups' reports are independent, so the variance is
-        the sum of the groups' own, each times ``prod_{k != g} pi_k(v_k)**2``. With respondents
-        sampled from a population it is the variance of h_y over n, in which two groups g and k have
-        the covariance ``pi_gk(v_g, v_k) - pi_g(v_g) pi_k(v_k)``, taken from the joint estimate.
-        What is left out is of order 1/n**2. An error is unknown where one of the joint estimate's
-        is that it takes, or where what is left out is the larger part: two groups' own variances
-        multiplied with each other.
+        Errors are of first order (delta method). A report y enters cell v by ``h_y = sum_g prod_{k
+        != g} pi_k(v_k) Q_g[y_g, v_g]``, with Q_g the inverse of group g's randomization matrix.
+        Given the data the groups' reports are independent, so the variance is the sum of the
+        groups' own, each times ``prod_{k != g} pi_k(v_k)**2``. With respondents sampled from a
+        population it is the variance of h_y over n, in which two groups g and k have the covariance
+        ``pi_gk(v_g, v_k) - pi_g(v_g) pi_k(v_k)``, taken from the joint estimate. The omitted part
+        is of order 1/n**2. An error is unknown if it uses an unknown one of the joint estimate, or
+        if the omitted part is larger: the product of two groups' own variances.
         """
         sizes = self.survey.sizes_of(names)
         if math.prod(sizes) > MAX_TABLE_CELLS:
@@ -181,10 +180,10 @@ class ProductEstimate(Estimate):
         """The mean of a weight that depends on some attributes, if the groups were independent.
 
         The error is of first order, given the data, around what the true margins would give: every
-        group's tables are weighted with the derivative, for group g
-        ``sum_{v without v_g} w_v prod_{k != g} pi_k(v_k)``, and the groups' variances add up. Who
-        is sampled from a population adds the variance of the sum of the groups' derivatives, which
-        is that of a weight of their joint table.
+        group's tables are weighted with the derivative, for group g ``sum_{v without v_g} w_v
+        prod_{k != g} pi_k(v_k)``, and the groups' variances add up. Sampling from a population adds
+        the variance of the sum of the groups' derivatives, which is that of a weight of their joint
+        table.
         """
         margins = self.margins(names)
         value = float(np.sum(weights * product(margins.shares)))
@@ -252,8 +251,8 @@ class ProductEstimate(Estimate):
 class ProductLaw(ErrorLaw):
     """The law of products of groups' shares, around the products of the groups' true shares.
 
-    It does not say how far the groups are from independent: the true share of a cell may be
-    another than the product, however many reports there are (``ProductError``).
+    It does not include the distance from independence: the true share of a cell may differ from the
+    product, however many reports there are (``ProductError``).
     """
 
     estimate: ProductEstimate

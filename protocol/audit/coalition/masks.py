@@ -159,11 +159,11 @@ class Eyes(NamedTuple):
     """Members of a coalition, by place among the parties of a roster.
 
     Args:
-        members: (n,) whose values it knows, for they are its own.
-        insiders: (n,) members, and those whose keys it has.
-        up: (n,) of whom it sees what they send the aggregator.
-        down: (n,) of whom it sees what the aggregator sends them when it does.
-        unmasks: whether it can open what is sealed for the aggregator.
+        members: (n,) its own parties, with known values.
+        insiders: (n,) members, and parties with known keys.
+        up: (n,) parties whose messages to the aggregator it sees.
+        down: (n,) parties for which it sees the aggregator's messages as they are sent.
+        unmasks: whether it can open boxes for the aggregator.
     """
 
     members: Flags
@@ -183,8 +183,8 @@ class Seen(NamedTuple):
     """View of a coalition on one sum.
 
     Args:
-        deals, dealt: (n,) whose shares for others, and whose shares from others, it sees sealed.
-        contributions, unmasked: (n,) whose contributions, and whose opened shares, it sees.
+        deals, dealt: (n,) parties whose sealed shares for others, and from others, it sees.
+        contributions, unmasked: (n,) parties whose contributions, and opened shares, it sees.
         total_at: the number of the first entry that tells it the total; None if none does.
     """
 
@@ -199,18 +199,18 @@ class Known(NamedTuple):
     """Knowledge of a coalition on one sum.
 
     Args:
-        seen: (n,) honest parties whose contribution it sees.
+        seen: (n,) honest parties with a contribution that it sees.
         total_at: the number of the first entry that tells it the total; None if none does.
-        totals: (n,) honest parties in the total, for each that it may be; none if it is not known.
-        opened: (n,) honest parties whose masks follow from shares, all of them.
-        keys: (n,) whose masks with everybody are known.
-        key_shares: (n, k) whose shares of the key to each party's seeds are known, by row.
+        totals: (n,) honest parties in the total, one mask for each possible total; empty if it is
+            unknown.
+        opened: (n,) honest parties with all masks known from shares.
+        keys: (n,) parties with known masks with everybody.
+        key_shares: (n, k) known shares of the key to each party's seeds, by row.
         unknown: (n, k) the unknown masks of those that are seen, by row.
-        under_own: (n,) who is seen and has an own mask that is not known.
-        covered: (n,) who is seen and has an unknown mask that no other contribution takes off.
+        under_own: (n,) seen parties with an unknown mask of their own.
+        covered: (n,) seen parties with an unknown mask that no other contribution removes.
         links: (e, 2) honest parties with an unknown mask that both contributions have.
-        components: the places of those that are seen, as such masks link them; in the order of
-            their first.
+        components: the places of seen parties, connected by such masks, in the order of the first.
     """
 
     seen: Flags
@@ -232,7 +232,7 @@ class Known(NamedTuple):
 
     @property
     def sets(self) -> list[Places]:
-        """The sets whose sums follow at once: such components, and what the total is made of."""
+        """The sets with sums that follow at once: such components, and the parties of the total."""
         opened = [part for part in self.components if self.is_open(part)]
         return opened + [np.flatnonzero(total) for total in self.totals]
 
@@ -241,8 +241,8 @@ def coalition_knowledge(record: SumRecord, sight: Seen, eyes: Eyes, threshold: i
     """Knowledge of a coalition.
 
     Args:
-        sight: what it sees, as ``record.seen`` says.
-        threshold: how many shares give a secret.
+        sight: its view, by ``record.seen``.
+        threshold: the number of shares that give a secret.
     """
     n = record.parties
     members, insiders = eyes.members, eyes.insiders

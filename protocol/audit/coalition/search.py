@@ -1,15 +1,15 @@
-"""Looks for the parties that do the most damage to a secure sum, together with the aggregator.
+"""Search for the parties that, with the aggregator, do the most damage to a secure sum.
 
-Damage is the smallest set of honest parties whose exact sum follows; of equally small ones, how
-many parties are exposed. The first of the searches that applies is taken:
+Damage is the size of the smallest set of honest parties with an exact sum that follows; for equal
+sizes, the number of exposed parties. The first search that applies is taken:
 
-- every coalition is tried, where there are few;
+- every coalition is tried, if there are few;
 - a party is exposed by t neighbours that hold its shares, or by all that it has masks with, or as
-  the last of a set whose sum follows anyway;
-- no fewer can then open anybody's key, so what is left is to cut the graph. Nothing cuts a complete
-  one. In a Harary graph, in which everybody has masks with the nearest h on either side around a
-  circle, parties that stay hang together unless two runs of h places are all gone: of all pairs of
-  runs the one is taken that encloses the fewest.
+  the last of a set with a sum that follows anyway;
+- fewer cannot open any key, so only cutting the graph is left. Nothing cuts a complete graph. In a
+  Harary graph, in which each party has masks with the nearest h on either side of a circle, the
+  remaining parties stay connected unless two runs of h places are gone. The pair of runs that
+  encloses the fewest is taken.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ TRIED = 50_000
 
 
 class Choice(NamedTuple):
-    """The parties that were chosen.
+    """Chosen parties.
 
     Args:
-        places: of the roster's parties.
-        exact: no others bring a smaller set to light.
-        words: how they were found.
+        places: their places among the parties of the roster.
+        exact: whether no other choice reveals a smaller set.
+        words: the search that found them.
     """
 
     places: tuple[int, ...]
@@ -108,9 +108,9 @@ def search(records: Sequence[SumRecord], *, threshold: int, parties: int, size: 
     """The most damaging ``size`` parties that are found.
 
     Args:
-        records: what is on record of every sum, as the aggregator sees it.
-        threshold: how many shares give a secret.
-        parties: how many the roster has.
+        records: the record of every sum, as the aggregator sees it.
+        threshold: the number of shares that give a secret.
+        parties: the number of parties of the roster.
     """
     task = _Search(records, threshold=threshold, parties=parties, size=size)
     if not task.records:

@@ -92,19 +92,19 @@ class _UnderWay(NamedTuple):
 
 
 class SumReader:
-    """Collects what is on record of secure sums, in one pass.
+    """Collects the record of secure sums, in one pass.
 
-    A party that joins again begins the next sum: all its messages belong to the latest. Of several
-    instructions of one kind the first that is delivered counts, for a party never looks at another;
-    if none is delivered, the first that is sent. What is kept is a few numbers per party and
-    neighbour, and of an instruction under way what it says.
+    A party that joins again begins the next sum, and all its later messages belong to it. Of
+    several instructions of one kind the first delivered one counts, as a party ignores others; if
+    none is delivered, the first sent. Memory is a few numbers per party and neighbour, and
+    instructions under way.
 
     Args:
         charter: the survey.
 
     Attributes:
-        records: what is on record of each sum.
-        misplaced: whether there is a contribution that belongs to none of them.
+        records: the record of each sum.
+        misplaced: whether a contribution belongs to none of them.
     """
 
     def __init__(self, charter: Charter) -> None:
@@ -149,7 +149,7 @@ class SumReader:
 
     @property
     def threshold(self) -> int:
-        """Number of shares that give a secret; if nobody says, the fewest that a sum allows for."""
+        """Number of shares that give a secret; if unknown, the fewest that a sum can have."""
         if self._threshold is not None:
             return self._threshold
         # Of k neighbours it takes more than half.

@@ -1,4 +1,4 @@
-"""Receipts from a transcript: they show what became of parties' reports."""
+"""Receipts from a transcript: proofs that parties' reports were counted or late."""
 
 from __future__ import annotations
 
@@ -71,22 +71,19 @@ def prove(
     party: PartyId,
     checkpoint: SignedCheckpoint | None = None,
 ) -> tuple[Receipt, SignedCheckpoint]:
-    """A receipt for a party's reports, and the checkpoint that it is to be checked with.
+    """A receipt for a party's reports, and the checkpoint to check it with.
 
-    It shows those that were counted, and beside them those that came too late.
-
-    The record may still be growing, or end early.
+    It shows the counted reports and the late ones. The record may still be growing, or end early.
 
     Args:
         chunks: opens the transcript; it is read twice.
-        variant: the variant's class, chosen by who asks and never by the transcript.
-        party: whose receipt.
-        checkpoint: of the record; by default the last one in it.
+        variant: the variant's class, chosen by the caller and never by the transcript.
+        party: the party.
+        checkpoint: a checkpoint of the record; by default its last one.
 
     Raises:
         NotCountedError: no report of the party was counted by then, or the record proves nothing.
         SurveyError: no readable header, one of another variant, or no such party.
-        TooMuchError: what the party was told takes more than a file of this length may.
     """
     [(_, found)], covering = prove_each(chunks, variant, [party], checkpoint)
     if isinstance(found, NotCountedError):

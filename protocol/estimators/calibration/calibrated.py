@@ -46,10 +46,10 @@ class FarShare(NamedTuple):
     """A known share that the reports contradict.
 
     Attributes:
-        names: of the margin's attributes.
+        names: the attributes of the margin.
         cell: the combination of their categories.
-        share: as known.
-        low, high: between which it is by the reports.
+        share: the known share.
+        low, high: its interval by the reports.
     """
 
     names: tuple[str, ...]

@@ -35,14 +35,14 @@ _ROUNDING = 1e-9
 
 
 class Regression(NamedTuple):
-    """Regression of what is estimated on known margins.
+    """Regression of estimates on known margins.
 
     Attributes:
         inverse: the pseudo-inverse of n times the covariance of the margins' cells, shape (d, d).
-        change: this times the known margins less the estimated ones, shape (d,): what covariances
-            with the margins are multiplied with.
+        change: this times the known margins less the estimated ones, shape (d,); covariances with
+            the margins are multiplied by it.
         weights: of all occurrences of every distinct report together, shape (u,), with a total of
-            1, some perhaps negative; None where there are no reports of single respondents.
+            1, some perhaps negative; None without reports of single respondents.
     """
 
     inverse: Floats
@@ -52,27 +52,27 @@ class Regression(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class LinearCalibration(Residual):
-    """Estimates for a population whose margins are known.
+    """Estimates for a population with known margins.
 
-    Every table t becomes ``t + C V^-1 (M - m)``: m are the margins as they are estimated and V
-    their covariance, C is that of the table with them, and M is what is known. Of reports it is the
-    linear calibration of Deville and Sarndal (Calibration Estimators in Survey Sampling, JASA 87,
-    1992, section 1) with unmixed reports for auxiliary variables: report y has the weight
+    Every table t becomes ``t + C V^-1 (M - m)``: m are the estimated margins and V their
+    covariance, C is the covariance of the table with them, and M are the known margins. For reports
+    it is the linear calibration of Deville and Sarndal (Calibration Estimators in Survey Sampling,
+    JASA 87, 1992, section 1) with unmixed reports for auxiliary variables: report y has the weight
     ``(1 + (M - m)' V^-1 (h(y) - m)) / n`` with h(y) its scores of the margins' cells. All tables
     agree with the margins and with each other, and are signed.
 
     The variance about the population is that of the residuals of scores, times n/(n - rank of V).
-    About the respondents errors are unknown: their own margins are. They are unknown too with fewer
-    than ``ENOUGH`` reports for each free cell of the margins, and of a table that no release has
-    together with each of the margins: its covariances are guessed then.
+    Errors about the respondents are unknown, as their own margins are. Errors are unknown too with
+    fewer than ``ENOUGH`` reports for each free cell of the margins, and for a table that no release
+    has together with each of the margins, since its covariances are guessed.
 
-    All errors are unknown where the reports contradict the margins (``far_shares``): the
-    respondents are then no random sample of the population, and calibration corrects a part of the
-    bias only. ``PostStratification`` is right there.
+    All errors are unknown if the reports contradict the margins (``far_shares``). The respondents
+    are then not a random sample of the population, and calibration corrects only a part of the
+    bias. ``PostStratification`` is right then.
 
     Args:
         survey: what was asked.
-        before: what is calibrated.
+        before: the estimate to calibrate.
         known: the margins.
         regression: ``of`` makes it.
         far: the known shares that the reports contradict.
@@ -124,7 +124,7 @@ class LinearCalibration(Residual):
 
     @property
     def clear(self) -> bool:
-        """True if errors are known: enough reports, none of which contradict the margins."""
+        """True if errors are known: enough reports, which do not contradict the margins."""
         return bool(np.isfinite(self._factor)) and not self.far
 
     @property

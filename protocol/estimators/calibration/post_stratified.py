@@ -35,15 +35,14 @@ class PostStratification(Residual):
     """Estimates within strata, weighted by the known sizes of these: ``sum_a M_a pi_va / pi_a``.
 
     ``pi_va`` and ``pi_a`` are unbiased estimates from randomized reports, so it is signed. It is
-    right where strata respond differently, as long as those who respond in a stratum are like the
-    rest of it. The variance about the population is that of the linearized scores
-    ``sum_a M_a / pi_a (h_va(y) - pi_va / pi_a h_a(y))``, times n/(n - strata) (Sarndal, Swensson
-    and Wretman, Model Assisted Survey Sampling, 1992, section 7.6). About the respondents errors
-    are unknown.
+    unbiased even if response differs between strata, as long as respondents in a stratum are like
+    the rest of it. The variance about the population is that of the linearized scores ``sum_a M_a /
+    pi_a (h_va(y) - pi_va / pi_a h_a(y))``, times n/(n - strata) (Sarndal, Swensson and Wretman,
+    Model Assisted Survey Sampling, 1992, section 7.6). About the respondents errors are unknown.
 
     Args:
         survey: what was asked.
-        before: what is calibrated.
+        before: the estimate to calibrate.
         known: the sizes of the strata.
         factors: ``M_a / pi_a`` of each, of the shape of its shares; ``of`` makes them.
     """
@@ -90,7 +89,7 @@ class PostStratification(Residual):
 
     @property
     def clear(self) -> bool:
-        """True if every stratum is estimated well enough to tell errors (``CLEAR``)."""
+        """True if every stratum is estimated well enough for errors (``CLEAR``)."""
         found = self.before.cells(self.known.names)
         needed = self.known.shares.ravel() > 0
         return bool((found.values >= CLEAR * np.sqrt(found.variances / self.n))[needed].all())

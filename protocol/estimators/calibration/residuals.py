@@ -16,15 +16,14 @@ from protocol.randomizers.exact import Floats
 
 
 class Residual(Source):
-    """Calibrated shares, with errors about the population alone.
+    """Calibrated shares, with errors about the population only.
 
-    Before calibration the variance and skewness of a share depend on the true one in a known way
-    (``Varying.skewed``). The part of the variance that is left is taken for the same whatever the
-    share is, as if all errors had become so much smaller. Errors are NaN where the reports are too
-    few to tell.
+    Before calibration the variance and skewness of a share depend on the true share in a known way
+    (``Varying.skewed``). Calibration leaves a part of the variance, which is taken to be the same
+    for every share, as if all errors shrank alike. Errors are NaN with too few reports.
 
     Attributes:
-        before: what is calibrated.
+        before: the estimate that was calibrated.
     """
 
     __slots__ = ()
@@ -47,7 +46,7 @@ class Residual(Source):
 
     @property
     def clusters(self) -> Sequence[tuple[str, ...]]:
-        """Those of what was calibrated."""
+        """The clusters of the estimate that was calibrated."""
         return self.before.source.clusters
 
     def cells(self, names: tuple[str, ...]) -> Cells:

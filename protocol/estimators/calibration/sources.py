@@ -1,7 +1,7 @@
-"""Input of calibration: cells and sums of an estimate, and how they vary about a population.
+"""Input of calibration: cells and sums of an estimate, and their variances about a population.
 
-All variances and covariances are n times those of the estimates: of reports they are those of the
-scores of one respondent.
+All variances and covariances are n times those of the estimates: for reports, those of the scores
+of one respondent.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Sums(NamedTuple):
     Attributes:
         values: the estimates, shape (s,).
         variances: about the population.
-        scales: the size of what these are the differences of; below a small part they are 0.
+        scales: the size of the terms that the variances are differences of; variances below a small
+            part of it are 0.
     """
 
     values: Floats
@@ -237,7 +238,7 @@ class VaryingReleases(Varying):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class VaryingTable(Varying):
-    """One table, of which all others are margins."""
+    """One table, with all others as its margins."""
 
     source: Source
     margins: tuple[Margin, ...]
@@ -310,15 +311,15 @@ def varying(estimate: Estimate, margins: Sequence[Margin] = ()) -> Varying:
 def far_shares(
     estimate: Estimate, margins: Sequence[Margin], *, level: float = FAR
 ) -> list[FarShare]:
-    """Known shares outside of the intervals of an estimate that is not calibrated yet.
+    """Known shares outside the intervals of an estimate that is not calibrated yet.
 
-    If the respondents are a random sample of the population that the margins are of, there are none
-    with probability ``level``: the intervals hold all shares at once (Bonferroni).
+    If the respondents are a random sample of the margins' population, there are none with
+    probability ``level``: the intervals cover all shares at once (Bonferroni).
 
     Args:
         estimate: before.
-        margins: of attributes that it gives tables of.
-        level: of all intervals together.
+        margins: margins of attributes that it has tables of.
+        level: the level of all intervals together.
     """
     each = 1 - (1 - level) / max(sum(margin.shares.size for margin in margins), 1)
     found = []

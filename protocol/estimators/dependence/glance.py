@@ -1,8 +1,8 @@
-"""All pairs of attributes of a result at a glance: which depend on each other, and how strongly.
+"""All pairs of attributes of a result at a glance: their dependences and tests of these.
 
-For any result that has tables of pairs with covariances, whatever made it. The strength is Cramer's
-V without what noise adds to it; whether there is any is tested as the result tests it
-(``Estimate.independence``), corrected for the number of pairs.
+It works for any result with tables of pairs and covariances. The strength is Cramer's V without the
+effect of noise. The test of each pair is that of the result (``Estimate.independence``), corrected
+for the number of pairs.
 """
 
 from __future__ import annotations
@@ -44,17 +44,18 @@ CELLS = 400
 
 
 class Pair(NamedTuple):
-    """Two attributes, and what their reports say of their dependence.
+    """Two attributes, and their dependence by the reports.
 
     Args:
         first, second: the attributes.
-        strength: Cramer's V without what noise adds to its square, from 0 to 1; NaN if unknown.
-        least: the least V that would be found with a probability of ``POWER``; infinite if there is
+        strength: Cramer's V with the effect of noise subtracted from its square, from 0 to 1; NaN
+            if unknown.
+        least: the least V that the test finds with a probability of ``POWER``; infinite if there is
             none.
         p_value: of the test of independence, corrected for the number of tests (Holm); NaN if there
             are too few reports for it.
         information: the mutual information of the nearest table of shares, in nats.
-        judged: what can be said of the two.
+        judged: the conclusion about the two.
     """
 
     first: str

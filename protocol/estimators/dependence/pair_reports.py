@@ -47,7 +47,7 @@ class PairReports:
         excess: the estimated d, shape (..., r_1, r_2).
         null: the law that the reports would have without dependence: a mixture of laws by which the
             two parts of a report are independent, each with its weight, (..., R_1) and (..., R_2).
-        design: what other shares of so many reports, randomized alike, would say.
+        design: makes the same from other shares of as many reports.
         noise: the covariance of what was added to the shares beside what the reports vary by, by
             component (``releases.components``), shape (2, 2); None if nothing was.
     """
@@ -67,7 +67,7 @@ class PairReports:
         Args:
             shares: of the reports, shape (..., R_1, R_2).
             n: how many there are.
-            first, second: the inverse Q of what randomized each attribute, shape (R, r).
+            first, second: the inverse Q of each attribute's randomizer, shape (R, r).
         """
         laws = shares.sum(axis=-1), shares.sum(axis=-2)
         sides = []
@@ -121,7 +121,7 @@ class PairReports:
 
     @classmethod
     def exact(cls, shares: Floats, n: int, *, noise: Floats | None = None) -> PairReports:
-        """Answers that were not randomized, or are estimated to have these shares.
+        """Unrandomized answers, or estimates of their shares.
 
         Args:
             shares: of the answers, with noise if there is any, shape (..., r_1, r_2).
@@ -150,7 +150,7 @@ class PairReports:
 
     @property
     def added(self) -> list[tuple[float, Floats, Floats]]:
-        """The covariance of what the noise adds to the excess: Kronecker products, added up.
+        """Covariance that the noise adds to the excess, as a sum of Kronecker products.
 
         Each has a weight and two matrices, of shapes (..., r_1, r_1) and (..., r_2, r_2).
         """
@@ -179,14 +179,14 @@ class PairReports:
         return found
 
     def margin_noise(self, place: int) -> float:
-        """The variance of what is added to each share of the margin of one attribute."""
+        """The variance of the noise in each share of the margin of one attribute."""
         if self.noise is None:
             return 0.0
         own, other = self.shares.shape[-2 + place], self.shares.shape[-1 - place]
         return float(self.noise[1 - place, place]) * float(other) * (1 - 1 / float(own))
 
     def score_noise(self, scores: Floats) -> Floats:
-        """The variance of what is added to the mean over the reports of a score, shape (...).
+        """The variance that noise adds to the mean score of the reports, shape (...).
 
         Args:
             scores: of the reports, shape (..., R_1, R_2).
@@ -201,9 +201,10 @@ class PairReports:
 
     @property
     def answers(self) -> PairReports:
-        """Answers of as many respondents with the estimated shares, not randomized.
+        """Unrandomized answers of as many respondents with the estimated shares.
 
-        What they vary by is the sampling of the respondents; the rest is randomization.
+        They vary only by the sampling of the respondents; the rest of the variance is
+        randomization.
         """
         first, second = self.sides
         return PairReports.exact(self.excess + outer(first.margin, second.margin), self.n)

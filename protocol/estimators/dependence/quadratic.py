@@ -1,12 +1,12 @@
 """The law of an estimated square: intervals, and tests of whether it is 0.
 
-The square of a measure of dependence is a quadratic form ``t = |delta|**2``, and what an estimate
-sees is ``X = |delta + e|**2``, with errors e that are nearly normal: X is distributed like a sum of
-weighted noncentral chi-squared variables. Its first four cumulants are known, and by them it is
-taken for a shifted and scaled noncentral chi-squared variable (Liu, Tang and Zhang, A New
-Chi-Square Approximation to the Distribution of Non-Negative Definite Quadratic Forms in
-Non-Central Normal Variables, Computational Statistics and Data Analysis 53, 2009). That is exact
-where all weights are equal, as for two attributes of two categories.
+The square of a measure of dependence is a quadratic form ``t = |delta|**2``. An estimate observes
+``X = |delta + e|**2``, with errors e that are nearly normal. So X has the law of a sum of weighted
+noncentral chi-squared variables. It is approximated by a shifted and scaled noncentral chi-squared
+variable with the same first four cumulants (Liu, Tang and Zhang, A New Chi-Square Approximation to
+the Distribution of Non-Negative Definite Quadratic Forms in Non-Central Normal Variables,
+Computational Statistics and Data Analysis 53, 2009). That is exact if all weights are equal, as for
+two attributes of two categories.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _LEAST_DEGREES = 1e-3
 class QuadraticLaw:
     """The law of the unbiased estimates of some squares t, as a function of t.
 
-    All fields are arrays of one shape, NaN where nothing is known. A is the covariance of the
-    errors e, in the units in which X is ``|delta + e|**2``.
+    All fields are arrays of one shape, NaN if unknown. A is the covariance of the errors e, in the
+    units in which X is ``|delta + e|**2``.
 
     Attributes:
         estimate: of t, unbiased to first order: X less the mean of ``|e|**2``; maybe negative.
@@ -45,8 +45,8 @@ class QuadraticLaw:
         ratio: the variance of the part of X that is linear in e, over ``4 t``.
         scale: the measure is ``sqrt(t / scale)``.
         most: the largest t there can be.
-        seen: the share of t that X shows if rare categories, which it shows less of, depend as
-            much as the others.
+        seen: the share of t that X shows if rare categories, which it underweights, depend as much
+            as the others.
     """
 
     estimate: Floats
@@ -72,7 +72,7 @@ class QuadraticLaw:
         most: float,
         seen: ArrayLike,
     ) -> QuadraticLaw:
-        """The law of an estimate from what X is made of.
+        """The law of an estimate, from the moments of X.
 
         Args:
             form: X.
@@ -158,10 +158,10 @@ class QuadraticLaw:
         return found
 
     def interval(self, level: float = LEVEL) -> Interval:
-        """The measures that the estimate does not contradict, each of them being that of its t.
+        """Confidence interval of the measure.
 
-        Both ends leave out as much. The upper one is at least what an estimate of 0 has, so that no
-        interval is empty, and it allows for the categories that X does not show.
+        Both ends leave out equal tails. The upper end is at least that of an estimate of 0, so that
+        no interval is empty, and it allows for the categories that X does not show.
 
         Raises:
             ValueError: the level is not above 0 and below 1.

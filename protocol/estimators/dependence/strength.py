@@ -1,8 +1,8 @@
 """Strength of the dependence of two attributes: unbiased squares of measures, with their laws.
 
-Noise adds to every square, so the square of an estimate is too large by the variance of what is
-squared. That is known from the design, and it is taken off. About the respondents the variance is
-that of randomization alone: that of reports less that of answers with the estimated shares.
+Noise adds to every square: the square of an estimate is too large by its variance. That is known
+from the design and subtracted. About the respondents it is the variance of randomization alone,
+which is that of reports less that of answers with the estimated shares.
 """
 
 from __future__ import annotations

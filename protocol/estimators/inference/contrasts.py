@@ -1,11 +1,11 @@
-"""Contrasts of the cells of one table, and tests of what a share may be.
+"""Contrasts of the cells of one table, and tests of a share.
 
-Cells of one table are estimated from the same reports, so their errors are correlated: a contrast
-takes the covariance of the whole table, which holds the noise of randomization, and about a
-population that of sampling. Errors are normal here, with the variance at the estimate and what one
-report more would add to it for each number compared: from a few reports a variance is itself badly
-estimated (Bonett and Price, Adjusted Wald Confidence Interval for a Difference of Binomial
-Proportions Based on Paired Data, Journal of Educational and Behavioral Statistics 37, 2012).
+Cells of one table are estimated from the same reports, so their errors are correlated. A contrast
+uses the covariance of the whole table, with the noise of randomization and, about a population, of
+sampling. Errors are taken to be normal, with the variance at the estimate plus what one more report
+would add to it for each number compared, since few reports give a poor estimate of a variance
+(Bonett and Price, Adjusted Wald Confidence Interval for a Difference of Binomial Proportions Based
+on Paired Data, Journal of Educational and Behavioral Statistics 37, 2012).
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Contrast(NamedTuple):
     Attributes:
         value: the estimate.
         low, high: the ends of its interval.
-        p_value: of the hypothesis that the two shares are the same, or for an odds ratio that the
-            attributes are independent in these cells; two-sided. Of exact shares it is 0 or 1.
+        p_value: the two-sided p-value of equal shares or, for an odds ratio, of independence in
+            these cells. For exact shares it is 0 or 1.
     """
 
     value: float
@@ -53,7 +53,7 @@ def difference(
     level: float = LEVEL,
     about: About = "respondents",
 ) -> Contrast:
-    """Difference of the share of one set of cells from that of another.
+    """Difference of the shares of two sets of cells.
 
     Args:
         table: raw.
