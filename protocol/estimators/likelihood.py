@@ -36,11 +36,11 @@ _LONGER = 4.0
 
 
 class Reported(NamedTuple):
-    """Counts of reports on some attributes, with the law they were drawn by.
+    """Counts of reports on some attributes, with their law.
 
     Args:
-        groups: for each axis of the counts, the attributes whose combinations its reports are of.
-        counts: at least 0, one axis per group; of weighted reports they need not be whole.
+        groups: for each axis of the counts, the attributes of its combinations.
+        counts: at least 0, one axis per group; for weighted reports they need not be whole.
         mixings: of the groups' reports, which are independent given the answers.
     """
 
@@ -53,13 +53,12 @@ class Fit(NamedTuple):
     """End of EM: where it stopped.
 
     Args:
-        log_likelihood: of the reports, in nats, but for a constant; with the logarithm of the prior
+        log_likelihood: of the reports, in nats, up to a constant; with the logarithm of the prior
             if there is one.
-        gap: what it may at most lack of its largest value. It is concave, so the largest slope
-            towards a single category, less the slope towards the shares themselves, bounds it
-            (Lindsay 1983).
-        steps: how often the likelihood and a step of EM were computed.
-        converged: whether the gap is as small as was asked for.
+        gap: a bound on its distance to the maximum. It is concave, so the largest slope towards a
+            single category, less the slope towards the shares themselves, bounds it (Lindsay 1983).
+        steps: the number of steps of EM, each with the likelihood.
+        converged: whether the gap is as small as required.
     """
 
     log_likelihood: float
@@ -79,21 +78,21 @@ def likeliest(
 ) -> tuple[Floats, Fit]:
     """The shares that maximize the likelihood, or with a prior the posterior density.
 
-    Respondents count as drawn from a population with these shares. Several sets of reports
-    multiply: exactly, if they are of different respondents; of the same ones it is a composite
-    likelihood, which has its maximum at the truth too but does not say how sharp it is. EM begins
-    with equal shares.
+    Respondents count as drawn from a population with these shares. Likelihoods of several sets of
+    reports are multiplied. That is exact for different respondents. For the same ones it is a
+    composite likelihood, which also has its maximum at the truth, but not the right curvature. EM
+    begins with equal shares.
 
-    **What it is not.** The shares are biased: none is negative, so what is rare comes out too large
-    on average and what is common too small; at a low keep probability many cells come out as 0.
-    Tables that overlap are fitted by themselves and need not agree. There are no standard errors.
+    **Limits.** The shares are biased: none is negative, so rare cells are too large on average and
+    common ones too small. At a low keep probability many cells are 0. Overlapping tables are fitted
+    separately and need not agree. There are no standard errors.
 
     Args:
         reported: at least one, with at least one report in all; their attributes are in ``asked``
             or in ``extra``.
-        asked: the attributes of the table, and how many categories each has.
-        extra: further ones that were randomized together with these; they are summed over at the
-            end.
+        asked: the attributes of the table, with their numbers of categories.
+        extra: further attributes that were randomized together with these; they are summed over at
+            the end.
         prior: the parameter of a Dirichlet distribution of the shares, the same for every cell of
             the table, at least 1. At 1 it is uniform, and the likelihood alone counts; above, it
             counts like ``prior - 1`` further respondents in each cell, with known answers.

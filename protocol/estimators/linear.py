@@ -1,4 +1,4 @@
-"""The estimate that is linear in what was counted, and what it is made from."""
+"""The estimate that is linear in the counts, and its source."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class Source(Answers):
-    """Unbiased estimates of shares, linear in what was counted, with errors in closed form.
+    """Unbiased estimates of shares, linear in the counts, with errors in closed form.
 
-    It is what a ``LinearEstimate`` is made from: the counts of a protocol, or another estimate
-    that is changed linearly.
+    It is the source of a ``LinearEstimate``: the counts of a protocol, or another estimate that is
+    changed linearly.
     """
 
     __slots__ = ()
@@ -52,10 +52,10 @@ S = TypeVar("S", bound=Source, covariant=True)
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class LinearEstimate(Estimate, Generic[S]):
-    """Unbiased tables, means and counts of what was asked.
+    """Unbiased tables, means and counts.
 
     Args:
-        source: what it is made from.
+        source: the source of its cells and errors.
     """
 
     source: S

@@ -283,7 +283,7 @@ def varying(estimate: Estimate, margins: Sequence[Margin] = ()) -> Varying:
     """Cells and sums of an estimate, as calibration takes them.
 
     Args:
-        estimate: before.
+        estimate: the estimate.
         margins: that covariances are asked for with.
 
     Raises:
@@ -317,7 +317,7 @@ def far_shares(
     probability ``level``: the intervals cover all shares at once (Bonferroni).
 
     Args:
-        estimate: before.
+        estimate: the estimate.
         margins: margins of attributes that it has tables of.
         level: the level of all intervals together.
     """

@@ -84,9 +84,9 @@ def ratio(
 ) -> Contrast:
     """Ratio of the share of one set of cells to that of another.
 
-    The interval holds every ratio r for which ``first - r second`` is not told from 0 (Fieller,
-    Some Problems in Interval Estimation, JRSS B 16, 1954), from 0 on. Where the second share is not
-    told from 0 it has no upper end.
+    The interval contains every ratio r of at least 0 for which ``first - r second`` is not
+    significantly different from 0 (Fieller, Some Problems in Interval Estimation, JRSS B 16, 1954).
+    It has no upper end if the second share is not significantly different from 0.
 
     Args:
         table, first, second, level, about: as ``difference``.
@@ -156,13 +156,13 @@ def odds_ratio(
 def p_value(found: Estimated, truth: float, *, about: About = "respondents") -> float:
     """The two-sided p-value of the hypothesis that the true number is this.
 
-    It is 1 less the level of the narrowest interval that holds the hypothesis, so a test and an
-    interval never disagree. NaN where the interval is unknown; at least 1.3e-15.
+    It is 1 less the level of the narrowest interval that contains the hypothesis, so tests and
+    intervals agree. NaN if the interval is unknown; at least 1.3e-15.
 
     Args:
-        found: the answer to a query or a count; of a cell, the query that is 1 there.
-        truth: within the range of what is estimated.
-        about: whose number.
+        found: the answer to a query or a count; for a cell, the query that is 1 there.
+        truth: the hypothesis, in the range of the number.
+        about: the respondents or the population.
 
     Raises:
         ValueError: an unknown ``about``.

@@ -1,9 +1,9 @@
 """Errors of counts and other sums of reports, by their first three cumulants.
 
-The tails of a sum are those of the binomial distribution that has its mean, its variance and its
-third cumulant, and steps as long as its own. For a count of independent reports that is exact. For
-what respondents with given answers report, a sum of two binomials, and for samples of them, it is
-within a thousandth or so of the exact tails from some ten reports on.
+The tails of a sum are those of the binomial distribution with the same mean, variance, third
+cumulant and steps. For a count of independent reports that is exact. For reports of respondents
+with given answers, a sum of two binomials, and for samples of them, it is within about a thousandth
+of the exact tails from some ten reports on.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Cumulants(NamedTuple):
 
 
 class Offsets(NamedTuple):
-    """Probabilities that reports count whose respondent is not in the set.
+    """Probabilities of reports to count if their respondent is not in the set.
 
     Attributes:
         first, second, third: the sums of these probabilities, of their squares and their cubes.
@@ -78,7 +78,7 @@ class Offsets(NamedTuple):
         return cls(reports * each, reports * each**2, reports * each**3)
 
     def moved(self, n: ArrayLike, gain: ArrayLike) -> Offsets:
-        """Offsets of respondents who are in the set: each probability is larger by the gain."""
+        """Offsets of respondents in the set: each probability is larger by the gain."""
         n, g = np.asarray(n, np.float64), np.asarray(gain, np.float64)
         return Offsets(
             self.first + n * g,
@@ -117,20 +117,20 @@ def count_cumulants(
     of: ArrayLike,
     together: ArrayLike | None = None,
 ) -> Cumulants:
-    """The cumulants of how many of n reports count for a set, by the share of those who are in it.
+    """The cumulants of the number of n reports that count for a set, by the set's share.
 
-    A report counts with the probability of its offset, and with ``gain`` more if its respondent is
-    in the set.
+    A report counts with the probability of its offset, plus ``gain`` if its respondent is in the
+    set.
 
     Args:
         n: the number of reports.
-        offsets: theirs.
+        offsets: their offsets.
         gain: the same for all.
-        about: whose share it is: that of all respondents, of whom those who report are a simple
-            random sample, or that of a population of which they are a sample.
+        about: all respondents, of whom reporters are a simple random sample, or a population of
+            which these are a sample.
         of: the number of all respondents, at least n.
-        together: the number of all reports of which these are a part, where the cumulants of the
-            parts are to be added up: they are then a random sample together.
+        together: the number of all reports that these are a part of, if the cumulants of the parts
+            are to be added up. All parts together are then a random sample.
     """
     n, g = np.asarray(n, np.float64), np.asarray(gain, np.float64)
     sampled = n if together is None else np.asarray(together, np.float64)
@@ -156,12 +156,12 @@ class CumulantLaw(ErrorLaw):
 
     Attributes:
         values: the unbiased estimates.
-        cumulants: theirs, about whom they are known.
-        steps: by how much an estimate can change at least; of a sum of reports with many different
-            scores, the most that one report can change it by.
-        least, most: between which the truth is.
-        covariances: how they follow from whom they are about, if they are known.
-        most_by_one: by how much one respondent can change an estimate; by ``steps`` if None.
+        cumulants: their cumulants, by what they are about, if known.
+        steps: the least change of an estimate; for a sum of many different scores, the largest
+            change by one report.
+        least, most: the range of the truth.
+        covariances: the covariances, by what they are about, if known.
+        most_by_one: the largest change of an estimate by one respondent; ``steps`` if None.
     """
 
     values: Floats
@@ -207,11 +207,11 @@ class CumulantLaw(ErrorLaw):
         )
 
     def of_sample(self, n: int, of: int) -> CumulantLaw:
-        """The law of the same estimates about ``of`` respondents, of whom those n who report are
-        a simple random sample.
+        """The law of the same estimates about ``of`` respondents, if the n reporters are a simple
+        random sample of these.
 
-        What the sampling adds to the variance is a part of what a population adds. So much of the
-        third cumulant is taken too, which is an approximation.
+        Sampling adds to the variance a part of what a population adds. The same part of the third
+        cumulant is added, which is an approximation.
         """
         left = float(left_by_sampling(n, of)[0])
         if not left or len(self.cumulants) < 2:
@@ -223,11 +223,11 @@ class CumulantLaw(ErrorLaw):
         return replace(self, cumulants={**self.cumulants, "respondents": known})
 
     def interval(self, level: float, about: About) -> Interval:
-        """The truths that the estimate is not in the tails of, cut to the range of the truth.
+        """The truths that do not have the estimate in a tail, cut to the range of the truth.
 
-        A tail is what lies beyond the estimate and a part of the probability of the estimate
-        itself: half of it (the mid-p value), and more, up to all, where the sum has few steps in a
-        standard error.
+        A tail contains the values beyond the estimate and a part of the probability of the estimate
+        itself: half of it (the mid-p value), and up to all if the sum has few steps per standard
+        error.
         """
         known = self.cumulants.get(checked(about))
         if known is None:
@@ -371,16 +371,16 @@ def crossing(
     """Points at which falling functions become negative.
 
     Chandrupatla, A New Hybrid Quadratic/Bisection Algorithm, Advances in Engineering Software 28,
-    1997: it takes a parabola through the last three points where that is safe, and else bisects.
+    1997: it uses a parabola through the last three points if that is safe, and bisects otherwise.
 
     Args:
         excess: the functions, of arguments of the shape of ``start``.
-        start, stop: between which arguments they are searched.
-        fine: how closely the argument is found.
-        guesses: what is tried first; it may be outside.
+        start, stop: the range of arguments to search.
+        fine: the precision of the argument.
+        guesses: the first arguments to try; may be outside of the range.
 
     Returns:
-        NaN where a function is negative at the start, and the stop where it is not negative there.
+        NaN where a function is negative at the start; the stop where it is not negative there.
     """
     a, b = start, stop
     at_a, at_b = excess(a), excess(b)

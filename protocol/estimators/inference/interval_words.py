@@ -1,4 +1,4 @@
-"""Intervals in words: an interval, and what a reader has to know of several."""
+"""Intervals in words, and the sentences that a reader of several needs."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def sentences(
 
     Args:
         intervals: their level, and what they are about.
-        figures: all that are shown.
-        projection: what was done to the shares.
-        fits: of the tables that are shown, where EM was to fit them.
+        figures: all figures shown.
+        projection: the projection of the shares.
+        fits: the fits of the tables shown, if EM fitted them.
     """
     known = [figure for figure in figures if not math.isnan(figure.low + figure.high)]
     if known and all(figure.exact for figure in figures):

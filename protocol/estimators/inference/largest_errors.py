@@ -64,7 +64,7 @@ def reported_errors(reported: ArrayLike, n: int, *, level: float = LEVEL) -> Lar
     Args:
         reported: the probabilities of all r different reports.
         n: the number of reports.
-        level: at which all hold at once.
+        level: the level at which all bounds hold at once.
 
     Raises:
         ValueError: not a probability distribution, no report, or a level out of range.
@@ -86,29 +86,27 @@ def largest_errors(
 ) -> LargestErrors:
     """Bound on the errors of the raw shares of all cells at once.
 
-    Errors are taken for normal. The bound is the least one beyond which the tails of all cells
-    together are at most ``1 - level``: ``sum_v 2 Phi(-bound / error_v) <= 1 - level``. It is
-    never more than Expression (5) gives with the same variances, whose B shares ``1 - level`` out
-    among the cells equally, also to those whose errors are small.
+    Errors are taken to be normal. The bound is the least one for which the tails of all cells
+    together are at most ``1 - level``: ``sum_v 2 Phi(-bound / error_v) <= 1 - level``. It is never
+    more than by Expression (5) with the same variances, whose B divides ``1 - level`` equally among
+    the cells, even those with small errors.
 
-    Where the shares are not known it holds whatever they are (Thompson, Sample Size for Estimating
-    Multinomial Proportions, The American Statistician 41, 1987): the worst of them is found by
-    Lagrange duality, so that the bound may be a percent or two too large, and never too small.
+    Without shares the bound holds for any (Thompson, Sample Size for Estimating Multinomial
+    Proportions, The American Statistician 41, 1987): the worst ones are found by Lagrange duality,
+    so the bound may be a percent or two too large, but never too small.
 
     Args:
-        randomizers: of the blocks that a table shows, one for each of its axes; more than one only
-            if their reports are codes.
+        randomizers: those of a table's blocks, one for each axis; more than one only if their
+            reports are codes.
         n: the number of reports.
-        shares: of the answers, one axis for each randomizer, as far as they are known or guessed;
-            None if they may be any.
-        level: at which the bounds hold.
-        about: whose shares: those of a population of which the respondents are a random sample, or
-            those of the respondents.
+        shares: known or guessed shares of the answers, one axis for each randomizer; None for any.
+        level: the level at which the bounds hold.
+        about: a population of which the respondents are a random sample, or the respondents.
 
     Raises:
         ValueError: no randomizer or report, shares of another shape or that are not a probability
             distribution, a level out of range, or an unknown ``about``.
-        UnsupportedEventError: a randomizer does not say how its reports become shares.
+        UnsupportedEventError: a randomizer has no estimates of shares.
     """
     if not randomizers:
         raise ValueError("expected at least one randomizer")

@@ -1,8 +1,7 @@
-"""Laws of errors: how far an estimate may be from the truth, whatever the truth is.
+"""Laws of errors: the error of an estimate as a function of the truth.
 
-A standard error is that of one truth, the estimated one. An interval holds every truth that the
-estimate does not contradict, and each of these has its own error: so a law says the error as a
-function of the truth.
+A standard error is that of one truth, the estimated one. An interval contains every truth that the
+estimate does not contradict, and each of these has its own error.
 """
 
 from __future__ import annotations
@@ -111,11 +110,12 @@ class OneLaw(ErrorLaw):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DeferredLaw(ErrorLaw):
-    """A law that is worked out when it is asked for something.
+    """A law that is computed at its first use.
 
     Attributes:
-        made: the law.
-        covariances: how the covariances follow from whom they are about; as the law says if None.
+        made: makes the law.
+        covariances: the covariances about the respondents or the population; None for those of the
+            law.
     """
 
     made: Callable[[], ErrorLaw]
@@ -135,12 +135,12 @@ class DeferredLaw(ErrorLaw):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class NormalLaw(ErrorLaw):
-    """Normal errors whose variance depends on the truth.
+    """Normal errors with a variance that depends on the truth.
 
     Attributes:
         values: the unbiased estimates.
-        variances: the variance about whom is known.
-        least, most: between which the truth is.
+        variances: the variances, by what they are about.
+        least, most: the range of the truth.
     """
 
     values: Floats
@@ -158,7 +158,7 @@ class NormalLaw(ErrorLaw):
         least: float = 0.0,
         most: float = 1.0,
     ) -> NormalLaw:
-        """Standard errors that are the same whatever the truth is; None where they are unknown."""
+        """Standard errors that are the same for every truth; None if unknown."""
         errors: dict[About, ArrayLike | None] = {
             "respondents": respondents,
             "population": population,

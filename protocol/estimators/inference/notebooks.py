@@ -28,13 +28,13 @@ def html_table(
     """The first rows of estimates as an HTML table, with every text escaped.
 
     Args:
-        caption: what it is of.
-        heads: of the columns before the estimate.
-        rows: what stands in these columns, and the estimate with its usual interval; at most
-            ``ROWS`` are taken.
-        total: how many rows there are.
-        projection: what was done to shares.
-        fits: of the tables, where EM was to fit them.
+        caption: the caption.
+        heads: the heads of the columns before the estimate.
+        rows: the text of these columns, and the estimate with its usual interval; at most ``ROWS``
+            are shown.
+        total: the number of all rows.
+        projection: the projection of the shares.
+        fits: the fits of the tables, if EM fitted them.
         figure: the format of a number.
     """
     first = list(islice(rows, ROWS))

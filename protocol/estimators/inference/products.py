@@ -19,14 +19,13 @@ def product_interval(
 ) -> Interval:
     """The products of all shares that independent estimates do not contradict together.
 
-    Truths that are z_g standard errors from the estimates, each by its own law, are not
-    contradicted where the sum of ``z_g**2`` is at most the square of the critical value. The
-    smallest and the largest of their products are found with that square shared out in eighths.
-    Where an estimate has few reports its truths reach farther to one side, and so do the products,
-    which the first-order error of a product does not show.
+    Truths at z_g standard errors from the estimates, each by its own law, are not contradicted if
+    the sum of ``z_g**2`` is at most the square of the critical value. The smallest and the largest
+    of their products are found with that square divided in eighths. The interval of an estimate
+    from few reports is skewed, and so is that of the product, unlike its first-order error.
 
     Args:
-        shares: the estimates, which are cut to 0 and 1, of shapes that are spread over each other.
+        shares: the estimates, cut to 0 and 1, of shapes that broadcast.
         intervals: of each, by the level, of the same shapes.
         level: the confidence level.
     """

@@ -30,21 +30,21 @@ class CombinedReleases(Source):
     """Tables from all releases of the same respondents' answers, by least squares.
 
     Every table is the sum of its components (``components``), and every component is the weighted
-    mean of what the releases that know it say of it. The weights are inverse to the releases'
-    variances by design: for a component that meets the groups B of a release of n reports,
-    ``prod_B 1/a_B**2 / n - 1/N``, with N the number of respondents, and what coins add of counts
-    that have them. If all releases have as many reports, this is exact for the mean over the
-    component's cells, whatever the answers are: no weight depends on an estimate, and no table has
-    a larger mean squared error than from any one release. Exact counts have a variance of 0 and
-    stand as they are. Tables agree on what they have in common.
+    mean of its estimates from the releases that have it. The weights are inverse to the releases'
+    variances by design: for a component that meets the groups B of a release of n reports, ``prod_B
+    1/a_B**2 / n - 1/N``, with N the number of respondents, plus the variance of coins for noisy
+    counts. If all releases have equally many reports, this is exact for the mean over the
+    component's cells, for any answers. No weight depends on an estimate, and no table has a larger
+    mean squared error than from any one release. Exact counts have a variance of 0 and stay as they
+    are. Tables agree on common attributes.
 
     **Who the respondents are.** The largest release has one report of each. Others may have fewer,
-    all of the same ones: who left in between is taken to be a random part of the respondents, and
-    errors about the respondents hold the error of that too.
+    all from the same respondents. Those that left in between are taken to be a random part, and
+    errors about the respondents include the error of that.
 
     Args:
         survey: what was asked.
-        releases: whose randomness is independent given the answers; counts with coins are one.
+        releases: independent given the answers; noisy counts are one of them.
         final: the whole records among them; None if there are none.
 
     Raises:
@@ -82,10 +82,10 @@ class CombinedReleases(Source):
     def cells(self, names: tuple[str, ...]) -> Cells:
         """The estimated joint distribution of some attributes.
 
-        Given the answers the variance of a cell is the sum over the releases of
-        ``(E h**2 - E g**2) / n``, with h what a report counts for the cell, whose mean given the
-        answer is g, and about a population ``pi (1 - pi) / N`` more. Both expectations are weighted
-        sums of the table's components, and are estimated from the table.
+        Given the answers the variance of a cell is the sum over the releases of ``(E h**2 - E g**2)
+        / n``, with h the score of a report for the cell and g its mean given the answer. About a
+        population, ``pi (1 - pi) / N`` is added. Both expectations are weighted sums of the table's
+        components, and are estimated from the table.
         """
         found = self.combination(names)
         values = found.values
@@ -105,8 +105,7 @@ class CombinedReleases(Source):
     def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The mean over the respondents of a weight that depends on some attributes.
 
-        Its variance is that of ``table`` with h the sum of the weights times what a report counts
-        for each cell.
+        Its variance is that of ``table`` with h the weighted sum of the scores of a report.
         """
         found = self.combination(names)
         value = float(np.sum(found.values * weights))
@@ -153,7 +152,7 @@ class CombinedReleases(Source):
         return known
 
     def knows(self, names: Collection[str]) -> bool:
-        """Check whether the releases say something of some attributes together."""
+        """Check whether the releases determine a table of some attributes."""
         return any(release.known(tuple(names)).all() for release in self.releases)
 
     def combination(self, names: Sequence[str], *, guessed: bool = False) -> Combination:

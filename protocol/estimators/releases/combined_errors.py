@@ -1,9 +1,9 @@
-"""Errors of tables that several releases are combined to.
+"""Errors of tables that combine several releases.
 
-Each release counts every report of its own by some scores, ``h``, whose mean given the answer is
-``g``; over all releases the ``g`` of a cell add up to 1 in it and 0 outside. Given the answers the
-releases are independent, so their cumulants add up, each a sum of a table's components with factors
-that follow from the design alone.
+Each release gives its reports scores ``h`` for a cell, with the mean ``g`` given the answer; over
+all releases the ``g`` of a cell add up to 1 in it and 0 outside. Given the answers the releases are
+independent, so their cumulants add up. Each is a sum of a table's components with factors that
+follow from the design alone.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class Combination:
     Attributes:
         values: the table.
         n: the number of respondents.
-        numbers: of reports in each release, (R,); those who are missing are the same ones in all,
-            and a random part of the respondents.
+        numbers: of reports in each release, (R,); the same respondents are missing in all, a random
+            part.
         weights: of each release's unbiased estimate, by component, ``(R, *(2,) * k)``.
-        keeps: by which factor randomization shrinks each component, of that shape.
-        noise: what coins add, whose law is known without the data.
+        keeps: the factor by which randomization shrinks each component, of that shape.
+        noise: the noise of coins, with a law that is known without the data.
     """
 
     values: Floats
@@ -79,9 +79,9 @@ class Combination:
         return 1 / float(self.numbers.min()) - 1 / self.n
 
     def variances(self) -> tuple[Floats, Floats]:
-        """The variances of the cells about the respondents, as estimated, and their scale.
+        """The estimated variances of the cells about the respondents, and their scale.
 
-        The scale is the size of what they are the differences of.
+        The scale is the size of the terms that they are differences of.
         """
         sizes = self.values.shape
         squares = (
@@ -107,8 +107,8 @@ class Combination:
     def changes_by_one(self) -> tuple[float, float]:
         """The most that one report adds to a cell's variance about the respondents, and to a cell.
 
-        A report changes a cell by a range of scores. The variance then changes by what that many
-        respondents more in the cell, or in a part of it, add to it.
+        A report changes a cell by a range of scores. The variance then changes as if that many more
+        respondents were in the cell, or in a part of it.
         """
         sizes = self.values.shape
         variance = self._over_all(
@@ -150,8 +150,8 @@ class Combination:
     def law(self) -> CumulantLaw:
         """The law of the errors of the cells.
 
-        Cumulants are sums over the sets of attributes, of the share of those who are in the cell as
-        far as these go. The set of all gives the slope, and the others are taken as estimated.
+        Cumulants are sums over the sets of attributes, of the share of respondents in the cell on
+        these. The set of all gives the slope, and the others are taken as estimated.
         """
         sizes = self.values.shape
         scored = self._scored
@@ -285,8 +285,8 @@ class Combination:
     def sum_law(self, given: Floats) -> CumulantLaw:
         """The law of the mean of a weight, by cumulants.
 
-        They are those if the shares were the estimated ones without what is negative; by these the
-        variance changes with the truth as if the answers were tilted exponentially.
+        The cumulants are those of the estimated shares, with negative ones clipped. The variance
+        changes with the truth as if the answers were tilted exponentially.
         """
         shares = np.maximum(self.values, 0.0)
         shares /= shares.sum()

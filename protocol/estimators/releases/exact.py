@@ -14,7 +14,7 @@ from protocol.surveys.survey import Survey
 class ExactTables(NoisyTables):
     """Exact counts of some tables: no error but that of sampling from a population.
 
-    That one is unknown where nobody or everybody is in a cell.
+    The error of sampling is unknown for a cell with nobody or everybody in it.
 
     Args:
         survey: what was asked.

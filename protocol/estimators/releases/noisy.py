@@ -47,24 +47,24 @@ from protocol.surveys.survey import Survey
 class NoisyTables(Source):
     """Counts of some tables of the same respondents, with the sum of many coins in every cell.
 
-    A raw count is the true one and a binomial number of coins beside it, independent in every cell
-    of every table. Less their mean, the counts are made to agree by least squares: all tables have
+    A raw count is the true one plus a binomial number of coins, independent in every cell of every
+    table. The counts less the mean of the coins are made to agree by least squares: all tables have
     the known total, and those that share attributes have the same margins of them. All cells have
     noise of one variance, so the fit is made component by component (``components``): each is the
     mean over the tables that have it, weighted by the inverse of their numbers of cells. It is
     exact, no table depends on the order of others, and the variance of every cell is known without
     the data. Nothing is clipped: estimates are unbiased, and rare cells may be negative.
 
-    Without coins counts are exact, and have no error but that of sampling from a population. That
-    one is unknown where nobody or everybody is in a cell.
+    Without coins counts are exact, with no error but that of sampling from a population. That error
+    is unknown for a cell with nobody or everybody in it.
 
     Args:
         survey: what was asked.
         counts: the raw counts, by the names of their attributes.
-        respondents: how many were counted, which is exact.
-        trials: how many coins there are in each cell, of all who counted together; 0 for none.
-        chance: of each coin to count, in units of ``2**-16``; above 0 and below ``2**16`` if there
-            are coins.
+        respondents: the exact number of respondents.
+        trials: the number of coins in each cell, of all parties together; 0 for none.
+        chance: the chance of each coin to count, in units of ``2**-16``; above 0 and below
+            ``2**16`` if there are coins.
 
     Raises:
         ValueError: no table, one of another shape than its attributes', a number out of range, a
@@ -165,8 +165,8 @@ class NoisyTables(Source):
     def independence(self, first: str, second: str) -> TestResult:
         """Pearson's test of exact counts; else Wald's, by the covariance under independence.
 
-        That is the covariance of a sample with the product of the fitted margins for its shares,
-        without what is negative of them, and of the noise.
+        That is the covariance of a sample with the product of the fitted margins, clipped at 0, as
+        its shares, plus that of the noise.
 
         Raises:
             SurveyError, ValueError: as ``cells``; a table too large for its covariance.
@@ -419,10 +419,10 @@ class NoisyTables(Source):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AddedNoise:
-    """The noise that counts with coins bring into a table, whose components they are a part of.
+    """The noise that noisy counts add to a combined table.
 
     Args:
-        counts: that have it.
+        counts: the noisy counts.
         names: the attributes of the table.
         by: what each component of the counts' own table is multiplied by, shape ``(2,) * k``.
     """

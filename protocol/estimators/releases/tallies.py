@@ -46,16 +46,16 @@ class Tallies(Source):
     Args:
         survey: what was asked.
         names: the attributes; the randomizer's inputs are their combinations, in row-major order.
-        randomizer: by which every respondent reported.
-        totals: of ``Randomizer.tally``, over all reports.
-        reports: how many there are.
-        of: the number of respondents of whom those who reported are a simple random sample, and
-            whom errors about the respondents are about; all reported if None.
+        randomizer: the randomizer of every report.
+        totals: the ``Randomizer.tally`` of all reports.
+        reports: the number of reports.
+        of: the number of respondents, of whom the reporters are a simple random sample; None if all
+            reported. Errors about the respondents are about these.
 
     Raises:
         SurveyError: an unknown or repeated name.
         ValueError: the randomizer is of another size, or ``reports`` is less than 1.
-        UnsupportedEventError: the randomizer does not say how counts become shares.
+        UnsupportedEventError: the randomizer has no estimates of shares.
     """
 
     survey: Survey

@@ -26,8 +26,8 @@ class Stratum(NamedTuple):
     """Respondents with the same design weight.
 
     Args:
-        weight: of each of them.
-        source: what they reported.
+        weight: the weight of each.
+        source: their reports.
     """
 
     weight: float
@@ -41,11 +41,11 @@ class Weighted(Source):
     They are Hajek's estimates from unmixed reports. Strata answer independently, so the variance
     about the respondents is ``sum_h W_h**2 v_h``, with ``W_h`` the part of a stratum in the sum of
     all weights. About the population, of which the respondents are independent draws, it has
-    ``W_h**2 (p_h - p)**2 / n_h`` in addition, for how many are drawn in each stratum is random too.
+    ``W_h**2 (p_h - p)**2 / n_h`` in addition, since the number drawn in each stratum is random too.
 
-    How an error depends on the true share t is known within a stratum. It is taken as if t were the
-    share of every stratum, which gives the variance of ``weighted_n`` reports where strata are
-    asked alike. Laws are scaled to the variance above, where it is known and larger.
+    The error as a function of the true share t is known within a stratum. It is computed as if t
+    were the share of every stratum, which gives the variance of ``weighted_n`` reports if strata
+    are asked alike. Laws are scaled to the variance above if that is known and larger.
 
     Args:
         survey: what was asked.
