@@ -85,7 +85,7 @@ class Boxed(Message, frozen=True):
     box: bytes
 
     def blank(self) -> Message:
-        """A message of the kind that has the round and nothing else: what it says is unknown."""
+        """A message of the kind with the round alone, and unknown content."""
         found = _blank(self.content)()
         if hasattr(self, "round"):
             msgspec.structs.force_setattr(found, "round", self.round)
@@ -221,10 +221,10 @@ class Wait(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     """A wait of a party's role that has returned, as its head lists it.
 
     Args:
-        said: how many envelopes the party had sent by then.
-        kind: of the messages that it waited for.
-        round: of them; ``NO_ROUND`` for a kind without rounds.
-        heard: (place of the sender on the roster, seq) of what it returned, by rising place.
+        said: the number of envelopes that the party had sent by then.
+        kind: the kind of the awaited messages.
+        round: their round; ``NO_ROUND`` for a kind without rounds.
+        heard: (place of the sender on the roster, seq) of each answer, by rising place.
     """
 
     said: Count

@@ -114,7 +114,7 @@ class Counts:
     def weighted_table(
         self, axes: Sequence[int], weights: NDArray[np.number]
     ) -> NDArray[np.float64]:
-        """The same table of weights of the distinct records, shape (u,), in place of their counts."""
+        """The same table from weights of the distinct records, shape (u,), instead of counts."""
         places = list(axes)
         if not places or len(set(places)) < len(places):
             raise ValueError(f"axes {tuple(places)}: expected at least one, and none repeated")

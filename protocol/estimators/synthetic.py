@@ -79,8 +79,8 @@ def synthesize_weighted(
 ) -> Records:
     """Draw whole records with given weights, with replacement: for reports after RR-Adjustment.
 
-    A drawn record is one that somebody reported, with all its attributes. Randomized reports may
-    be drawn from as often as one likes, true answers may not.
+    A drawn record is a reported one, with all its attributes. Drawing from randomized reports costs
+    no privacy, but drawing from true answers does.
 
     Args:
         codes: shape (u, m), one record per weight, columns in the survey's order.

@@ -36,18 +36,18 @@ FEWEST = 2
 def standard_errors(
     variances: NDArray[np.float64], scale: NDArray[np.float64], each: ArrayLike
 ) -> NDArray[np.float64]:
-    """The roots of estimated variances, NaN where too few reports tell of them.
+    """The roots of estimated variances, NaN with too few reports.
 
-    The variance of a rare cell is estimated from the reports that count for it. Where none came in,
-    the estimate is that of an empty cell, many times smaller than that of a cell with one expected
-    report. So a variance is unknown if it is less than ``FEWEST`` times what one report adds to it.
-    It is unknown too where it is estimated at 0 or below: whatever was randomized or sampled has an
-    error.
+    The variance of a rare cell is estimated from the reports that count for it. Without any, the
+    estimate is that of an empty cell, many times smaller than that of a cell with one expected
+    report. So a variance is unknown if it is less than ``FEWEST`` times the increase by one report.
+    It is unknown too if it is estimated at 0 or below, since all randomized or sampled values have
+    an error.
 
     Args:
         variances: as estimated.
-        scale: the size of what they are the differences of, of the same shape.
-        each: by how much one report can change them (``change_by_one``), spread over that shape.
+        scale: the size of the terms that they are differences of, of the same shape.
+        each: the largest change by one report (``change_by_one``), broadcast to that shape.
     """
     least = np.maximum(_ROUNDING * scale, (FEWEST - _SLACK) * np.asarray(each))
     errors = np.full(variances.shape, np.nan)
@@ -102,9 +102,9 @@ class Estimated:
     Attributes:
         value: the estimate.
         standard_error: from randomization alone.
-        law: of its error. By default a normal one with this standard error, about the respondents
-            alone, of a number that may be anything.
-        span: how far apart two truths can be; infinite where the number may be anything.
+        law: the law of its error. By default a normal one with this standard error, about the
+            respondents alone, for an unbounded number.
+        span: the largest distance of two truths; infinite for an unbounded number.
     """
 
     value: float
@@ -164,15 +164,15 @@ class Table:
         categories: the categories of each.
         values: proportions; raw and signed unless ``projection`` says otherwise.
         standard_errors: of the raw values given the data, so from randomization alone; None where
-            no formula is known. NaN where the reports are too few or too much alike to tell: an
-            error of 0 is that of an exact value.
+            no formula is known. NaN if the reports are too few or too similar; 0 for an exact
+            value.
         population_errors: of the raw values when the respondents are themselves a random sample
             of a population, so from sampling and randomization; None and NaN likewise.
         n: the number of reports.
-        projection: what was done to the values last. A projection makes them biased and mostly
-            more accurate; both kinds of errors stay those of the raw values.
-        law: of the errors of the raw values. By default a normal one with the errors above, as if
-            they were the same whatever the true shares are.
+        projection: the projection of the values. It makes them biased and mostly more accurate;
+            both kinds of errors stay those of the raw values.
+        law: the law of the errors of the raw values. By default a normal one with the errors above,
+            for any true shares.
         fit: where EM stopped, if the values are fitted by it; else None.
     """
 
@@ -237,20 +237,20 @@ class Table:
         *,
         simultaneous: bool = False,
     ) -> Interval:
-        """Shares of every cell that its raw estimate does not contradict, within 0 and 1.
+        """Confidence intervals of every cell's share, within 0 and 1, from the raw estimate.
 
-        Each holds its true share with probability ``level``. A projection moves no interval, and a
-        projected value may lie outside.
+        Each covers its true share with probability ``level``. A projection does not change the
+        intervals, and a projected value may lie outside.
 
         Args:
             level: the confidence level, above 0 and below 1.
-            about: whose shares: the respondents', or a population's.
-            simultaneous: whether all cells hold their shares at once with this probability. Each
-                is then at the level ``1 - (1 - level) / cells`` (Bonferroni), which needs nothing
-                of how the cells depend on each other.
+            about: the respondents or a population.
+            simultaneous: whether all intervals cover their shares at once with this probability.
+                Each then has the level ``1 - (1 - level) / cells`` (Bonferroni), which holds for
+                any dependence of the cells.
 
         Returns:
-            Arrays of the table's shape; NaN where nothing is known.
+            Arrays of the table's shape; NaN if unknown.
 
         Raises:
             ValueError: the level is not above 0 and below 1, or an unknown ``about``.

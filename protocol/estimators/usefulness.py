@@ -1,8 +1,8 @@
-"""Usefulness: the margin of error of a table, and the scale that it is judged by.
+"""Usefulness: the margin of error of a table, and its scale.
 
-The margin of error of a table is by how much any of its shares may be off: the distance of a value
-from the farther end of its interval, for the cell where that is largest. The intervals of all cells
-hold at once (Bonferroni), so shares that are ranked by their values are ranked as a whole.
+The margin of error of a table is the largest distance of a value from an end of its interval, over
+all cells. The intervals of all cells hold at once (Bonferroni), so a ranking of shares by their
+values holds as a whole.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Grade(NamedTuple):
     """A step of the scale of usefulness.
 
     Args:
-        name: what it is called.
+        name: its name.
         points: the largest margin of error, as a share.
         average: the same as a multiple of the average share of a cell, ``1 / cells``.
     """
@@ -41,7 +41,7 @@ class Grade(NamedTuple):
     average: float
 
     def edge(self, cells: int) -> float:
-        """The largest margin of error of a table of so many cells, as a share."""
+        """The largest margin of error of a table with this many cells, as a share."""
         return min(self.points, self.average / cells)
 
 
@@ -70,10 +70,9 @@ class MarginOfError(NamedTuple):
 
     Args:
         names: the attributes.
-        cells: how many shares it has; 2 of a number, which lies between the ends of its range.
-        margin: by how much any of them may be off, as a share; NaN where that is unknown. Above 1
-            the estimate says nothing.
-        of: what may be off.
+        cells: the number of shares; 2 for a number, between the ends of its range.
+        margin: the margin, as a share; NaN if unknown. Above 1 the estimate is useless.
+        of: the subject of the margin.
     """
 
     names: tuple[str, ...]
@@ -103,18 +102,18 @@ class MarginOfError(NamedTuple):
 
 
 def least_exact(of: Iterable[MarginOfError]) -> MarginOfError:
-    """The least useful of some, and of these the one that is farthest beyond what is good."""
+    """The least useful margin; of several, the one that is farthest beyond the scale."""
     return max(of, key=lambda one: (ORDER.index(one.word), one.excess))
 
 
 def even_guess(cells: int) -> float:
-    """The margin of error of who asks nobody and takes all shares to be equal.
+    """The margin of error of a guess that all shares are equal, without asking anybody.
 
-    All shares are within it with probability ``LEVEL`` if every table is as likely as any other: a
-    share is then above ``t`` with probability ``(1 - t)**(cells - 1)``.
+    All shares are within it with probability ``LEVEL`` if every table is equally likely: a share is
+    then above ``t`` with probability ``(1 - t)**(cells - 1)``.
 
     Args:
-        cells: how many there are, at least 2.
+        cells: the number of cells, at least 2.
     """
     highest: float = 1 - ((1 - LEVEL) / cells) ** (1 / (cells - 1))
     return highest - 1 / cells
@@ -128,11 +127,11 @@ def level_of_each(cells: int) -> float:
 def margin_of_error(table: Table, about: About = "respondents") -> MarginOfError:
     """The margin of error of a table's values, projected or not.
 
-    Of values that the result does not say it is infinite, and NaN where only the error is unknown.
+    Infinite for values that the result does not have; NaN if only the error is unknown.
 
     Args:
-        table: of shares.
-        about: whose shares.
+        table: a table of shares.
+        about: the respondents or the population.
     """
     if np.isnan(table.values).any():
         return MarginOfError(table.names, table.values.size, math.inf)
@@ -148,7 +147,7 @@ def margin_of_number(
     Args:
         names: the attributes that it is about.
         found: the estimate.
-        about: whose number.
+        about: the respondents or the population.
         of: a mean or a count.
     """
     if math.isnan(found.value):
@@ -164,14 +163,14 @@ def margins_of_error(
     projection: Projection = "none",
     tables: Iterable[Sequence[str]] = (),
 ) -> tuple[MarginOfError, ...]:
-    """The margins of error of every attribute, then of some tables, as far as there are such.
+    """The margins of error of every attribute, then of some tables, as far as they exist.
 
-    An attribute has shares, a mean, or both: the share of those who hold a key and the mean of its
-    values, whose range is from -1 to 1.
+    An attribute has shares, a mean, or both: the share of respondents with a key, and the mean of
+    its values, with a range from -1 to 1.
 
     Args:
         estimate: of shares, or of means that have a range.
-        about: whose.
+        about: the respondents or the population.
         projection: applied to the tables.
         tables: the attributes of each.
     """

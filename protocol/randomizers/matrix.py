@@ -58,7 +58,7 @@ class MatrixRandomizer(Randomizer, frozen=True, tag="matrix", dict=True):
     def from_probabilities(cls, rows: ArrayLike) -> Self:
         """The nearest matrix of multiples of 2**-64; zeros stay zero and all else stays positive.
 
-        What rounding leaves over goes to the largest entry of its row.
+        The rest of the rounding goes to the largest entry of its row.
 
         Args:
             rows: shape (r, r), row u the distribution of the report given category u.
@@ -81,7 +81,7 @@ class MatrixRandomizer(Randomizer, frozen=True, tag="matrix", dict=True):
 
     @property
     def epsilon(self) -> float:
-        """The largest log ratio of two entries of one column, infinite beside a zero."""
+        """The largest log ratio of two entries of one column; infinite if one of them is zero."""
         largest = 0.0
         for column in zip(*self.weights, strict=True):
             if min(column) == 0:

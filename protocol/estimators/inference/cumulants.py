@@ -207,11 +207,10 @@ class CumulantLaw(ErrorLaw):
         )
 
     def of_sample(self, n: int, of: int) -> CumulantLaw:
-        """The law of the same estimates about ``of`` respondents, if the n reporters are a simple
-        random sample of these.
+        """The law of the same estimates about ``of`` respondents, of whom n reported.
 
-        Sampling adds to the variance a part of what a population adds. The same part of the third
-        cumulant is added, which is an approximation.
+        The reporters are a simple random sample. Sampling adds to the variance a part of what a
+        population adds. The same part of the third cumulant is added, which is an approximation.
         """
         left = float(left_by_sampling(n, of)[0])
         if not left or len(self.cumulants) < 2:
