@@ -67,9 +67,7 @@ class Naming(Generic[C]):
         self._new: list[Topic] = []
 
     def say(self, envelope: Envelope, entered: Entered) -> None:
-        """Note a message of a party to the aggregator. Malformed ones are ignored, as nobody awaits
-        them.
-        """
+        """Note a message of a party to the aggregator; malformed ones are ignored."""
         kind = envelope.kind
         if kind in _KERNEL:
             return

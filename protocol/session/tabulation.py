@@ -113,8 +113,8 @@ class Respondents:
             kind: the kind of the answer.
 
         Raises:
-            CannotTabulateError: it waits for another member, or sends anything but one message of this
-                kind to the aggregator.
+            CannotTabulateError: it waits for another member, or sends anything but one message of
+                this kind to the aggregator.
             PrivacyError: it refuses.
         """
         awaited = self._waiting or self._run(None)[0]

@@ -53,13 +53,13 @@ from protocol.transcript.evidence import unmasked_statement
 
 
 class Sum(NamedTuple):
-    """A sum as the aggregator has it.
+    """A sum on the aggregator's side.
 
     Args:
         totals: (cells,), int64.
-        survivors: whose values are in it, in roster order.
-        respondents: for how many they speak.
-        accused: whose shares or words did not hold, by the account of others or by proof.
+        survivors: the parties with values in it, in roster order.
+        respondents: the number of their respondents.
+        accused: the parties with invalid shares or messages, by the account of others or by proof.
         hoods: everybody's neighbours, by place and row.
     """
 
@@ -71,13 +71,13 @@ class Sum(NamedTuple):
 
 
 class Summed(NamedTuple):
-    """A sum as a party has it.
+    """A sum on a party's side.
 
     Args:
         totals: (cells,), int64.
-        respondents: for how many they stand.
+        respondents: the number of respondents in it.
         hood: the neighbours that are in it.
-        digest: of what this party received, to be compared with other parties.
+        digest: the digest of what this party received, to compare with other parties.
     """
 
     totals: NDArray[np.int64]
@@ -123,14 +123,14 @@ async def contribute(
 
     Args:
         values: (cells,), this party's own counts.
-        respondents: for how many it speaks.
-        degree: how many neighbours everybody has, and how many of them can unmask.
+        respondents: the number of respondents that it speaks for.
+        degree: the number of neighbours of every party, and of those that can unmask.
         bits: of a cell under masks.
         least: with fewer parties, itself included, this party neither uploads nor unmasks.
         witnesses: who have to certify the survivors.
 
     Returns:
-        The neighbours; those are there that have uploaded.
+        The neighbours, with those there that have uploaded.
 
     Raises:
         PrivacyError: more parties are missing than agreed.
@@ -292,12 +292,12 @@ async def collect(
     """The aggregator's side, from the joins on.
 
     Args:
-        published: whether what opens the sum goes on record.
+        published: whether the opening of the sum goes on record.
         witnesses: who have to certify the survivors.
 
     Raises:
         QuorumError: too few are left.
-        ProtocolError: the sum cannot be unmasked, or does not add up; says who is to blame.
+        ProtocolError: the sum cannot be unmasked, or does not add up; names the party to blame.
     """
     meeting = await meet(me, joins, neighbours=degree.neighbours)
     context = meeting.context

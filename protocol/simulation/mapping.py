@@ -1,8 +1,8 @@
-"""The seam through which much work is spread: a kernel is carried out on each of many arguments.
+"""The seam for spreading work: a kernel is applied to each of many arguments.
 
-Whoever calls decides where: one after the other by default, by many workers if an engine is handed
-down. A kernel is a function at the top of a module, with its types stated, whose result follows
-from its argument alone, so that nothing depends on where it runs, when, or how often.
+The caller decides where: one after the other by default, or by many workers if an engine is passed
+down. A kernel is a function at the top of a module, with its types stated. Its result follows from
+its argument alone, so it does not matter where, when or how often it runs.
 """
 
 from __future__ import annotations
@@ -27,5 +27,5 @@ def one_by_one(kernel: Callable[[A], R], arguments: Sequence[A], /) -> list[R]:
 
 
 def chunks(count: int, size: int) -> list[slice]:
-    """Slices of at most this size over so many things, in order: one argument each."""
+    """Slices of at most this size over a number of things, in order: one argument each."""
     return [slice(start, min(start + size, count)) for start in range(0, count, size)]

@@ -41,18 +41,18 @@ class Rehearsal:
     """One recorded run.
 
     Args:
-        setting: who takes part, and with what.
-        fate: what becomes of envelopes.
-        exchange: what decides what passes.
-        budget: the most epsilon that each party spends; None for no limit of its own.
-        seeded: whether the record names the seed.
+        setting: the members, with their records and randomness.
+        fate: decides the fate of envelopes.
+        exchange: the exchange; by default a new one.
+        budget: the most epsilon that each party spends; None for no limit.
+        seeded: whether the record has the seed.
         signed: whether the aggregator signs checkpoints.
-        outside: as ``run_locally`` has it.
+        outside: as for ``run_locally``.
 
     Attributes:
-        result: what was published; None if the run failed (``published`` raises then).
+        result: the published result; None if the run failed (``published`` raises then).
         failure: why the aggregator's role failed, or None.
-        endings: of each party, as ``Run`` has them.
+        endings: of each party, as for ``Run``.
         digest: the canonical digest.
         content: the transcript.
         checkpoint: the last one; None if it signs none.
@@ -122,7 +122,7 @@ class Rehearsal:
 
     @property
     def serving(self) -> Coalition:
-        """All who hold no records, together."""
+        """The aggregator and all services, as a coalition."""
         return serving(self.charter.roster)
 
     @functools.cached_property
@@ -136,7 +136,7 @@ class Rehearsal:
         return tuple(steps(self.charter.codec, self.entries))
 
     def message(self, envelope: Envelope) -> Message:
-        """Decode an envelope, for whoever it is sealed for.
+        """Decode an envelope, also a sealed one.
 
         Raises:
             RemoteProtocolError: it is malformed.
@@ -167,7 +167,7 @@ class Rehearsal:
         )
 
     def heard_alike(self, other: Rehearsal, slot: Slot) -> bool:
-        """Check whether a sender had heard the same in both when it sent this in one of them."""
+        """Check whether a sender had received the same in both runs before it sent an envelope."""
         befores = [r.heard_before[slot] for r in (self, other) if slot in r.heard_before]
         heard, heard_other = (r.heard.get(slot[0], [])[: befores[0]] for r in (self, other))
         return heard == heard_other and len(set(befores)) == 1
@@ -184,7 +184,7 @@ class Rehearsal:
 
     @functools.cached_property
     def events(self) -> dict[Slot, PrivacyEvent]:
-        """Events of all envelopes, given what their senders had seen."""
+        """Events of all envelopes, given what their senders had received."""
         return self._histories[2]
 
     @functools.cached_property

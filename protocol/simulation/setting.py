@@ -25,10 +25,10 @@ from protocol.wire.arrays import Array, encode_message
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a simulation is made of.
+    """Setting of a simulation.
 
     Args:
-        seed: what everything below follows from.
+        seed: the seed that everything below follows from.
         charter: session, variant and roster.
         streams: everybody's randomness.
         identities: everybody's keys.
@@ -42,7 +42,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     holdings: Mapping[PartyId, Records]
 
     def message(self, envelope: Envelope) -> Message:
-        """Decode an envelope, for whoever it is sealed for.
+        """Decode an envelope, also a sealed one.
 
         Raises:
             RemoteProtocolError: it is malformed.
@@ -59,11 +59,11 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         """Decode an envelope for some members together, with the boxes in it that they open.
 
         Args:
-            readers: whose keys open what is sealed; None for everybody's.
+            readers: the members that open boxes; None for all.
 
         Returns:
-            By the field of the boxes, and under ``""`` the message itself. What boxes of one field
-            hold is one message, with the rows of all of them.
+            By the field of the boxes, and under ``""`` the message itself. The boxes of one field give
+            one message, with the rows of all of them.
 
         Raises:
             RemoteProtocolError: it is malformed.
@@ -150,13 +150,13 @@ def make_setting(
     Args:
         variant: the protocol; its ``max_records`` is set to the largest holding.
         records: the true answers.
-        seed: a simulation protects nobody: whoever knows the seed can undo every randomization.
-        parties: how many there are; by default one per respondent.
-        keys: what makes the public keys, if not this process. ``identities`` are then derived one
-            by one, each when it is asked for.
-        analysis: what is announced of it.
-        strata: the stratum of each respondent, where the variant has weights. Each party then
-            speaks for respondents of one stratum, with which its name begins.
+        seed: the seed, by which every randomization can be undone: a simulation protects nobody.
+        parties: the number of parties; by default one per respondent.
+        keys: makes the public keys, if not this process. ``identities`` are then derived one by
+            one, when they are looked up.
+        analysis: the announced analysis.
+        strata: the stratum of each respondent, if the variant has weights. Each party then speaks
+            for respondents of one stratum, and its name begins with the stratum's.
 
     Raises:
         SurveyError: the records are of another survey, or fewer than the parties; strata without
@@ -261,7 +261,7 @@ def simulated_identity(streams: Streams, name: PartyId, agreed: Agreed | None = 
     """A member's identity key, which follows from the seed of the simulation.
 
     Args:
-        agreed: of all members in this process: what two of them agree on is computed once.
+        agreed: the shared secrets of all members in this process, so that each is computed once.
     """
     return Identity(name, streams.stream(name, IDENTITY_STREAM).bytes(32), agreed)
 

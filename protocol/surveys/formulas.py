@@ -8,7 +8,7 @@ _FORMULA = re.compile(r"'*(?![+-][0-9]+(?:[.,][0-9]+)?\Z)[=+\-@\t\r]")
 
 
 def escape_formula(text: str) -> str:
-    """A text for a CSV file: an apostrophe stands before what a spreadsheet takes for a formula.
+    """A text for a CSV file, with an apostrophe before what a spreadsheet takes for a formula.
 
     Such a text begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return, and is not a
     number; or it is one with apostrophes before it.

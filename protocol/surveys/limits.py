@@ -1,9 +1,9 @@
-"""Caps on reading somebody else's file, which hold before anything is made of it.
+"""Caps on reading a file from anybody, checked before anything is computed from it.
 
 Two kinds of cost do not follow from the length of a file. A header of a few bytes can ask for
-tables of every pair of a thousand attributes; so what a survey takes is reckoned from its sizes,
-and refused, before it is laid out. And what is compressed can be a thousand times as long; so what
-a reader holds is counted, and may grow with the file alone.
+tables of every pair of a thousand attributes. So the workload of a survey is computed from its
+sizes, and refused, before anything is laid out. And compressed data can be a thousand times as
+long. So what a reader holds is counted, and may grow only with the file.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ NOTHING = Workload()
 
 
 def workload_of_groups(sizes: Sequence[int], k: int) -> Workload:
-    """One table for every k of the attributes, reckoned without listing them.
+    """One table for every k of the attributes, computed without listing them.
 
     Args:
         sizes: the number of categories of each attribute.
@@ -119,8 +119,8 @@ class Held:
     """Counts what a reader holds of a file's messages.
 
     Args:
-        stored: says how many bytes of the file have been read.
-        free: how much may be held of any file.
+        stored: returns the number of bytes of the file read so far.
+        free: the number of bytes that may be held of any file.
     """
 
     __slots__ = ("_bytes", "_free", "_stored")
@@ -131,11 +131,11 @@ class Held:
         self._bytes = 0
 
     def take(self, size: int, *, overhead: int = OVERHEAD) -> None:
-        """Count something more.
+        """Count more bytes as held.
 
         Args:
-            size: its length in bytes.
-            overhead: the bytes that it takes beside that.
+            size: their number.
+            overhead: further bytes of memory.
 
         Raises:
             TooMuchError: the total is above the cap.
@@ -150,7 +150,7 @@ class Held:
                 )
 
     def drop(self, size: int, *, overhead: int = OVERHEAD) -> None:
-        """Release what was taken."""
+        """Release held bytes."""
         self._bytes -= size + overhead
 
 

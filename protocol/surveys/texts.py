@@ -25,7 +25,7 @@ class Wording(
         attribute: the name of the attribute.
         ask: the question.
         help: what explains it.
-        labels: of the categories, in their order; without any, their names stand.
+        labels: the labels of the categories, in their order; by default their names.
     """
 
     attribute: str
@@ -39,8 +39,7 @@ class Group(
 ):
     """Attributes that are shown as check boxes under one heading.
 
-    Of the two categories of each, the first stands for a box that is not ticked, the second for one
-    that is.
+    Of the two categories of each, the first stands for an empty box, the second for a ticked one.
 
     Args:
         attributes: their names, at least two that follow each other in the survey.
@@ -61,10 +60,10 @@ class Texts(
     Args:
         language: its tag (BCP 47), such as ``en`` or ``pt-BR``.
         title: of the survey.
-        asks: who asks.
+        asks: the person or organisation that asks.
         consent: what respondents agree to.
-        contact: whom they can turn to.
-        questions: of attributes; where there is none, names stand.
+        contact: the contact for respondents.
+        questions: the questions of attributes; by default their names.
         groups: of attributes that are shown as check boxes.
     """
 
@@ -84,7 +83,7 @@ class Texts(
 
 
 def check_texts(texts: Sequence[Texts], sizes: Mapping[str, int]) -> None:
-    """Refuse words that are not those of a survey.
+    """Refuse words that do not fit a survey.
 
     Args:
         texts: of the survey.
@@ -93,7 +92,7 @@ def check_texts(texts: Sequence[Texts], sizes: Mapping[str, int]) -> None:
     Raises:
         SurveyError: a language that is malformed or occurs twice, words for a question that is not
             asked or for one twice, no question, another number of labels than categories, a label
-            twice, a group that cannot be check boxes, or characters that do not show.
+            twice, a group that cannot be check boxes, or invisible characters.
     """
     languages = set[str]()
     for each in texts:

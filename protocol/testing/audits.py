@@ -1,4 +1,4 @@
-"""Audits a run in every way there is, and reads what is said: text, JSON and page."""
+"""Audits a run in every way, and reads the statements in text, JSON and page."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Asked(NamedTuple):
 
 
 class Audited(Protocol):
-    """A run whose transcript can be audited."""
+    """A run with a transcript that can be audited."""
 
     def audit_reports(
         self,
@@ -63,13 +63,13 @@ def check_record(rehearsal: Rehearsal) -> None:
 
 
 def check_audits(run: Audited, rehearsal: Rehearsal, *, everything: bool) -> None:
-    """Audit a run and compare what is said with its rehearsal.
+    """Audit a run and compare the statements with its rehearsal.
 
     Args:
-        everything: in every way there is, not in one alone.
+        everything: in every way, not in one alone.
 
     Raises:
-        AssertionError: an audit fails, does not find the run sound, or says another epsilon than
+        AssertionError: an audit fails, does not find the run sound, or states another epsilon than
             the ledger of the rehearsal.
     """
     for words, asked, forms in _asked(rehearsal) if everything else [_Asked("", {}, ("json",))]:

@@ -1,4 +1,4 @@
-"""People by law in tests: a live run of the same people publishes what is counted of cohorts."""
+"""People by law in tests: a live run of the same people publishes the same counts."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ PEOPLE, COHORT = 250, 60
 
 
 def check_cohorts(variant: Variant, records: Records, *, seed: int = 1) -> None:
-    """Count people in cohorts, then let each cohort be a live party: the results must be the same.
+    """Count people in cohorts, then run each cohort as a live party: the results must be equal.
 
-    Nothing is checked of a variant that cannot be tabulated, nor of one that asks other people
-    later: it has blocks of parties in a live run, and blocks of respondents by law.
+    Variants that cannot be tabulated are not checked. Nor are those that ask other people later,
+    since a live run has blocks of parties, and a run by law blocks of respondents.
 
     Args:
         variant: the variant, with its parameters.
-        records: that people are drawn from.
+        records: the records that people are drawn from.
         seed: of both.
 
     Raises:
-        AssertionError: says which field of the result differs.
+        AssertionError: names the field of the result that differs.
     """
     job = Job(variant, Resampled(records), seed)
     try:
@@ -97,9 +97,9 @@ def published_live(job: Job, stages: tuple[Stage, ...], *, cohort: int) -> Messa
     """Message that the aggregator publishes if every part of every cohort is a live party.
 
     Args:
-        job: what was tabulated.
+        job: the tabulation.
         stages: as they were asked.
-        cohort: of how many people a cohort is.
+        cohort: the number of people in a cohort.
 
     Raises:
         ProtocolError: the live run fails.

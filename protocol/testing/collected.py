@@ -1,4 +1,4 @@
-"""Checks as test functions, for pytest to collect."""
+"""Checks as test functions, which pytest collects."""
 
 from __future__ import annotations
 

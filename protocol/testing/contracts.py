@@ -6,10 +6,10 @@
 
 What the contract checks, on one seeded run and on reruns of it:
 
-1. parameters: the variant comes back from its transcript header as it was.
-2. run: everybody comes to the end of its role.
-3. codec: every message keeps its bytes; mutilated bytes and foreign kinds are refused.
-4. reveals: every message has an event that the accountant knows; that of a sealed kind follows
+1. parameters: the variant is the same after a round trip through the transcript's header. 2. run:
+every member reaches the end of its role. 3. codec: every message keeps its bytes; mutilated bytes
+and foreign kinds are refused. 4. reveals: every message has an event that the accountant knows;
+that of a sealed kind follows
    from what everybody sees of it. A box is in a sealed kind, in a field that says what it holds.
    What merges is the same, or in another order, where two parties have exchanged what they sent.
    No member learns by itself what masks are said to hide.
@@ -94,15 +94,15 @@ def check_variant(
         variant: the variant, with its parameters.
         records: some ten records; more only take longer.
         executors: by name; ``scenarios.EXECUTORS`` are the project's own.
-        parties: over how many the records are spread; by default one each.
+        parties: the number of parties that the records are spread over; by default one each.
         rare: kinds that do not occur in a run without faults.
         seed: of the runs.
 
     Returns:
-        What the tenth part could not look at, and why.
+        What the tenth part could not check, and why.
 
     Raises:
-        AssertionError: says which part is broken, and where.
+        AssertionError: names the broken part, and where.
     """
     _check_parameters(variant)
     setting = make_setting(variant, records, seed=seed, parties=parties)

@@ -1,7 +1,7 @@
-"""Holds a ledger against likelihood ratios: those of each law, report by report, and sampled ones.
+"""Checks a ledger against likelihood ratios: of each law, report by report, and of samples.
 
-Nothing here goes by a figure that a randomizer computes of itself: only by its law, input against
-input, and by what it draws.
+No figure that a randomizer computes of itself is used: only its law, input against input, and its
+draws.
 """
 
 from __future__ import annotations
@@ -88,21 +88,21 @@ Law: TypeAlias = dict[Fraction, Fraction]
 
 
 def check_ledger(rehearsal: Rehearsal) -> tuple[str, ...]:
-    """Hold a run's ledger against the laws of its messages.
+    """Check a run's ledger against the laws of its messages.
 
-    1. What each randomizer states of itself agrees with its law.
-    2. Of no two records the messages of a respondent can have a likelihood ratio beyond what she is
-       charged: for the record, and for an attribute in which alone they differ.
-    3. Nor do those on record: the reports of every law are found there, and it can draw them.
-    4. At a delta, the exact composition of the laws is within the ledger's figure.
+    1. The statements of each randomizer agree with its law. 2. No two records give a respondent's
+    messages a likelihood ratio beyond the charge, for the record and for an attribute in which
+    alone they differ. 3. Nor do the messages on record: the reports of every law are found there,
+    and it can draw them. 4. At a delta, the exact composition of the laws is within the ledger's
+    figure.
 
     Returns:
-        What could not be looked at, and why: reports under masks, and those of a randomizer without
+        What could not be checked, and why: reports under masks, and those of a randomizer without
         a law, which is charged what it states.
 
     Raises:
-        AssertionError: says whose figure is too low, and by what it is exceeded; or which message
-            does not hold what its event says.
+        AssertionError: names the respondent with too low a figure, and what exceeds it; or the
+            message that does not hold what its event says.
     """
     ledger, survey = rehearsal.ledger(rehearsal.serving), rehearsal.charter.variant.survey
     accounts = list(ledger.accounts.values())
@@ -152,16 +152,16 @@ def _apart(ledger: Ledger) -> Ledger:
 
 
 def check_frequencies(variant: Variant, records: Records, *, seed: int) -> tuple[str, ...]:
-    """Hold a ledger against what is drawn: two records, and how often which report comes of them.
+    """Check a ledger against draws: the frequencies of reports for two records.
 
-    Where a party sends a row for each of its respondents, a trial is a row. Where it does not, or
-    adds something up, a trial is a run.
+    If a party sends a row for each of its respondents, a trial is a row. Otherwise, or if it adds
+    something up, a trial is a run.
 
     Returns:
-        What so few trials cannot exceed, whatever leaks.
+        Figures that too few trials cannot exceed, whatever leaks.
 
     Raises:
-        AssertionError: reports tell more than the ledger says.
+        AssertionError: reports reveal more than the ledger says.
     """
     survey = variant.survey
     own = records.codes[0].astype(np.int64)

@@ -78,12 +78,12 @@ def check_randomizer(
 
     Args:
         randomizer: with its parameters; few inputs are compared faster.
-        without: what it does not bring, on purpose.
-        samples: the number of reports that are drawn of each input.
+        without: properties that it lacks on purpose.
+        samples: the number of reports drawn of each input.
         seed: of the draws.
 
     Raises:
-        AssertionError: says what is wrong, and of which inputs.
+        AssertionError: says what is wrong, and for which inputs.
     """
     _check_value(randomizer)
     if "epsilon" not in without:

@@ -1,4 +1,4 @@
-"""Fault schedules for tests: seeded fates of envelopes, and what must hold under all of them."""
+"""Fault schedules for tests: seeded fates of envelopes, and invariants under all of them."""
 
 from __future__ import annotations
 
@@ -33,11 +33,10 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         seed: decides.
-        drop, duplicate, delay: the shares of envelopes that are lost, that come twice and that come
-            late.
-        late: how late, at most, in seconds.
-        crash, cut: the shares of parties that end before one of their first envelopes, and whose
-            link is cut at one of them. The aggregator is spared.
+        drop, duplicate, delay: the shares of envelopes that are lost, duplicated and delayed.
+        late: the longest delay, in seconds.
+        crash, cut: the shares of parties that end before one of their first envelopes, and of
+            parties with a link that is cut at one. The aggregator is spared.
     """
 
     seed: int
@@ -83,8 +82,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 def make_schedules(variant: Variant, count: int, *, seed: int) -> Iterator[Schedule]:
     """Schedules for a variant, each worse than the one of its sort before.
 
-    A variant whose aggregator waits for ever loses no single envelope: parties that are gone are
-    noticed, and lost words are not.
+    If the aggregator waits for ever, no single envelope is lost: it would notice lost parties, but
+    not lost messages.
     """
     patient = variant.patience is None
     late = _LATE * (variant.patience or 1.0)

@@ -109,7 +109,7 @@ class Counted:
         return cls(counts.size, b"".join((head, before, some.astype(kind).tobytes())))
 
     def add_to(self, totals: Totals) -> None:
-        """Add them to others.
+        """Add these counts to others.
 
         Raises:
             ValueError: of another length.
@@ -137,15 +137,15 @@ class Counted:
 
 @contextmanager
 def blaming(variant: Variant, where: str = "") -> Generator[None]:
-    """Say of an error of somebody's own code whose code it was, and where.
+    """Name the code at fault in errors of a user's own variant or population.
 
     Args:
-        variant: whose code runs in the block.
-        where: of which cohort, such as ", cohort 3".
+        variant: the variant with code in the block.
+        where: the cohort, such as ", cohort 3".
 
     Raises:
-        LocalProtocolError: the block raises anything but what ends a generator, what is said of a
-            variant that cannot be tabulated or that states too little, or a lack of memory.
+        LocalProtocolError: for any error in the block, except the end of a generator, the errors of
+            variants that cannot be tabulated or state too little, and a lack of memory.
     """
     try:
         yield
@@ -166,14 +166,14 @@ def count_cohort(
     """Draw a cohort, ask it and count its answers.
 
     Args:
-        job: what all have in common.
-        stage: of the variant.
+        job: what all cohorts have in common.
+        stage: the stage of the variant.
         cohort: its number within the stage, from 0.
-        k: of how many people it is.
-        parties: over how many they are spread; None if everybody is one.
+        k: its number of people.
+        parties: the number of parties that they are spread over; None for one each.
 
     Raises:
-        CannotTabulateError: the variant does not keep to what it says.
+        CannotTabulateError: the variant breaks its own declarations.
         LocalProtocolError: its code or the population's fails.
     """
     with blaming(job.variant, f", cohort {cohort}"):
@@ -181,12 +181,12 @@ def count_cohort(
 
 
 def count_parties(parties: int | None, start: int, stop: int, people: int) -> int | None:
-    """Number of parties that some of the people are, if all are spread evenly over so many.
+    """Number of parties of some of the people, if all people are spread evenly over parties.
 
     Args:
-        parties: over how many; None if everybody is one.
-        start, stop: the people's places.
-        people: how many there are.
+        parties: the number of all parties; None for one party each.
+        start, stop: the places of these people.
+        people: the number of all people.
     """
     return None if parties is None else parties * stop // people - parties * start // people
 
@@ -212,9 +212,9 @@ def cohort_parts(
 def respondent_loss(job: Job, stage: Stage) -> Loss:
     """Loss of a respondent up to a stage, by the messages of its first ``JUDGED`` people.
 
-    If there are more, and they are not all asked the same, each figure is at least the most that
-    the variant can cost a respondent: somebody else may have been asked what costs more. What a
-    message tells is the answers themselves where its variant cannot say.
+    If there are more people, and they are not all asked the same, each figure is at least the most
+    that the variant can cost a respondent, since others may have got costlier questions. A message
+    whose variant cannot judge it counts as the answers themselves.
 
     Raises:
         LocalProtocolError: the variant's code or the population's fails.

@@ -1,4 +1,4 @@
-"""Everybody of a list of records, asked by law: nobody is drawn, and each is asked as she is."""
+"""Everybody of a list of records, asked by law: nobody is drawn, and everybody answers."""
 
 from __future__ import annotations
 
@@ -23,23 +23,24 @@ Rows = NDArray[np.int64]
 def ask_everybody(
     variant: Variant, records: Records, *, seed: int, parties: int | None = None
 ) -> Message:
-    """The result of a survey of these very people, without messages.
+    """The result of a survey of exactly these people, without messages.
 
-    Its law is that of a survey in which every respondent answers. Whom a stage of another group
-    asks is drawn by lot, without replacement. Memory is bounded by the records and the counts.
+    Its law is that of a survey in which every respondent answers. The people of a further group of
+    stages are drawn by lot, without replacement. Memory is bounded by the records and the counts.
 
     Args:
-        variant: how they are asked; what a person says must depend on the question and her own
-            record alone.
-        records: of everybody.
+        variant: the variant; an answer must depend on the question and the respondent's own record
+            alone.
+        records: everybody's records.
         seed: decides all randomness, 0 to 2**64 - 1. It protects nobody.
-        parties: over how many they are spread; None if everybody is one.
+        parties: the number of parties that they are spread over; None for one each.
 
     Returns:
         The result, as ``Variant.estimate`` takes it.
 
     Raises:
-        CannotTabulateError: the variant is such that nobody answers by herself; it says why.
+        CannotTabulateError: respondents of the variant do not answer independently; the error says
+            why.
         LocalProtocolError: the variant's code fails, or it asks more people than there are.
         ValueError: the seed is out of range.
     """

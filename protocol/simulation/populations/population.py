@@ -1,4 +1,4 @@
-"""Populations: who is asked, as something that people are drawn from."""
+"""Populations that people are drawn from."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _GUIDE_BITS = 16
 class Population(ABC):
     """Population from which people are drawn independently.
 
-    Two draws with the same words are the same. It is handed to workers, so it can be pickled.
+    Two draws with the same words are the same. It is passed to workers, so it can be pickled.
 
     Attributes:
-        survey: what its people can be asked.
-        says: from what they are drawn, in a few words that go on after "people drawn from".
+        survey: the survey of its attributes.
+        says: a few words about it that follow "people drawn from".
     """
 
     survey: Survey
@@ -42,8 +42,8 @@ class Population(ABC):
         """The records of k people.
 
         Args:
-            k: how many, at least 1.
-            stream: of which nothing else is drawn or derived.
+            k: their number, at least 1.
+            stream: a stream for this draw alone.
         """
 
     @property
@@ -53,7 +53,7 @@ class Population(ABC):
 
     @functools.cached_property
     def digest(self) -> bytes:
-        """Digest that tells it from others, 32 bytes: by default by some of its people."""
+        """Digest that distinguishes it from others, 32 bytes; by default from some of its people."""
         drawn = self.draw(_PROBED, Stream(hashlib.sha256(b"sottovoce population 1\0").digest()))
         return _digest(self.survey, self.says, drawn.codes)
 
@@ -66,7 +66,7 @@ class Resampled(Population):
 
     Args:
         records: of everybody.
-        says: what they are.
+        says: its description.
     """
 
     def __init__(self, records: Records, says: str | None = None) -> None:
@@ -88,12 +88,12 @@ class Resampled(Population):
 
 
 class Law(Population):
-    """A law that is given as a function that draws from it.
+    """A law, given by a function that draws from it.
 
     Args:
-        survey: what its people can be asked.
-        says: what it is, such as "the distribution of the town".
-        drawn: of a number of people and a stream, their records; a function at the top of a module,
+        survey: the survey of its attributes.
+        says: its description, such as "the distribution of the town".
+        drawn: the records for a number of people and a stream; a function at the top of a module,
             or a ``functools.partial`` of one, so that workers find it.
     """
 
@@ -107,7 +107,7 @@ class Law(Population):
 
 
 class TableLaw(Population):
-    """A joint distribution of all attributes, cell by cell.
+    """A joint distribution of all attributes, given cell by cell.
 
     Probabilities are rounded to multiples of 2**-64.
 

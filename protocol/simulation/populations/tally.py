@@ -17,13 +17,13 @@ class Tally:
 
     Args:
         stage: its number, from 0.
-        people: how many are asked.
-        cohort: of how many a cohort is; the last one may be smaller.
+        people: the number of people asked.
+        cohort: the number of people in a cohort; the last one may be smaller.
 
     Attributes:
         totals: the sum; empty until a cohort is added.
-        added: how many cohorts are done.
-        whole: whether no cohort is added in part, as it is when adding one was interrupted.
+        added: the number of cohorts done.
+        whole: whether all cohorts were added completely; false after an interruption.
     """
 
     __slots__ = ("_cohort", "_done", "_leaves", "_people", "added", "stage", "totals", "whole")
