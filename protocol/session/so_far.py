@@ -29,7 +29,7 @@ class SoFar:
     made_of: tuple[type[Message], ...] = ()
 
     def said(self, message: Message) -> None:
-        """Take a message of the aggregator, to a party or to the record; once for each recipient."""
+        """Take a message of the aggregator to a party or to the record, once for each recipient."""
 
     def closed(self, topic: Topic, counted: Mapping[PartyId, Message]) -> None:
         """Take the messages counted in a wait of the aggregator for one of these kinds.

@@ -63,7 +63,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
         Returns:
             By the field of the boxes, and under ``""`` the message itself. The boxes of one field give
-            one message, with the rows of all of them.
+            one message, with all of their rows.
 
         Raises:
             RemoteProtocolError: it is malformed.

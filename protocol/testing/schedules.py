@@ -119,18 +119,16 @@ def check_under_faults(
 ) -> None:
     """Run a variant under fault schedules and check what must hold whatever happens.
 
-    1. Everybody comes to an end, and nobody waits for ever.
-    2. There is a result that the variant can read, or a clear error of the protocol: none that
-       comes from a role that had not reckoned with it.
-    3. The record is intact, and if there is a result it follows.
-    4. The accountant knows the event of every message.
-    5. No respondent is charged more than the variant's ``most`` says.
+    1. Every member comes to an end. 2. There is a result that the variant can read, or a clear
+    error of the protocol, not one of an unprepared role. 3. The record is intact, and if there is a
+    result it follows. 4. The accountant knows the event of every message. 5. No respondent is
+    charged more than the variant's ``most`` says.
 
     Args:
         variant: the variant, with its parameters.
         records: some ten records.
         schedules: how many to try.
-        parties: over how many the records are spread; by default one each.
+        parties: the number of parties that the records are spread over; by default one each.
         seed: of the run and of the schedules.
         carried: carries out the runs, here or by workers; the first failure is the same.
 
@@ -219,10 +217,10 @@ def _check_record(run: Rehearsal) -> None:
 
 
 def check_most(run: Rehearsal) -> None:
-    """Hold what a respondent can be charged at most against what the ledger charged.
+    """Compare the most that a respondent can be charged with the charges of a ledger.
 
     Raises:
-        AssertionError: somebody was charged more.
+        AssertionError: a respondent was charged more.
     """
     most, ledger = run.charter.variant.most(), run.ledger(run.serving)
     for account in ledger.everybody.values():

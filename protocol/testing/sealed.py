@@ -1,4 +1,4 @@
-"""Checks of what is sealed, boxed, hidden and merged: declarations that few can look into."""
+"""Checks of sealed, boxed, hidden and merged messages: declarations that few members can check."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ _KEY = 32
 
 
 def check_events(rehearsal: Rehearsal) -> None:
-    """Judge what is sealed without its content, and with it.
+    """Judge sealed messages without their content, and with it.
 
     Raises:
-        AssertionError: an event depends on what is sealed; it names the kind.
+        AssertionError: an event depends on sealed content; the error names the kind.
     """
     try:
         rehearsal.events  # noqa: B018  # they are made when they are asked for
@@ -51,14 +51,14 @@ def check_events(rehearsal: Rehearsal) -> None:
 
 
 def check_boxes(rehearsal: Rehearsal, member: PartyId, keys: Collection[bytes]) -> None:
-    """Look for a member's boxes in what it has sent.
+    """Look for a member's boxes in its messages.
 
     Args:
         keys: the first octets of each of its boxes (``Boxes.sealed``).
 
     Raises:
-        AssertionError: a box where it can be copied or where nobody looks for it; it names the
-            kind.
+        AssertionError: a box where it can be copied, or in a field for other content; the error
+            names the kind.
     """
     codec = rehearsal.charter.codec
     for envelope in rehearsal.sent.values() if keys else ():
@@ -81,11 +81,11 @@ def check_boxes(rehearsal: Rehearsal, member: PartyId, keys: Collection[bytes]) 
 
 
 def check_merging(rehearsal: Rehearsal) -> None:
-    """Exchange what two parties send a service, and look at what it merges.
+    """Exchange the messages of two parties to a service, and compare what it merges.
 
     Raises:
-        AssertionError: what merges shows who sent what, in whatever order is drawn; it names the
-            kind.
+        AssertionError: a merged message shows who sent what, in any drawn order; the error names
+            the kind.
     """
     for service in rehearsal.charter.roster.services:
         heard = rehearsal.heard.get(service, [])
@@ -113,10 +113,10 @@ def check_merging(rehearsal: Rehearsal) -> None:
 
 
 def check_hidden(rehearsal: Rehearsal) -> None:
-    """Look for a member who learns by itself what masks are said to hide.
+    """Look for a member that learns by itself what masks are declared to hide.
 
     Raises:
-        AssertionError: it names the kind and the member.
+        AssertionError: names the kind and the member.
     """
     hidden = {
         rehearsal.sent[slot].kind
@@ -136,13 +136,13 @@ def check_hidden(rehearsal: Rehearsal) -> None:
 
 
 def check_views(variant: Variant, records: Records, rehearsal: Rehearsal, *, seed: int) -> None:
-    """Let each member who holds no records look on while two respondents exchange their records.
+    """Compare the views of members without records while two respondents exchange their records.
 
-    Of what is merged or hidden nothing may change then. For variants with services, or with events
-    that say so.
+    Merged and hidden messages must not change then. For variants with services, or with such
+    events.
 
     Raises:
-        AssertionError: it names the member, and the message that tells.
+        AssertionError: names the member, and the message that changes.
     """
     roster = rehearsal.charter.roster
     covered = any(

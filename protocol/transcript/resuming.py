@@ -1,7 +1,7 @@
-"""Reads the record of a run that was interrupted, and takes its aggregator to where it stood.
+"""Reads the record of an interrupted run, and brings its aggregator back to the same state.
 
-What was recorded is final: it may have left the aggregator. What was said and not recorded never
-left, and may come out otherwise.
+Recorded messages are final, since they may have left the aggregator. Unrecorded ones never left,
+and may differ now.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class Closing(NamedTuple):
     """End of a wait of the aggregator, by the record.
 
     Args:
-        topic: what was awaited.
-        counted: who was counted.
-        missed: who was awaited and not counted.
-        at: when, in seconds.
-        whole: whether all its ranges are on record; those that are not may come out either way.
+        topic: the kind and round awaited.
+        counted: the parties counted.
+        missed: the parties awaited and not counted.
+        at: its time, in seconds.
+        whole: whether all its ranges are on record; missing ones may come out either way.
     """
 
     topic: Topic
@@ -68,7 +68,7 @@ def _is_closing(envelope: Envelope) -> bool:
 
 
 class Past:
-    """Past of a run by its record, for those who go on with it.
+    """Past of a run by its record, to go on from it.
 
     Args:
         charter: the session, variant and roster.
@@ -76,15 +76,16 @@ class Past:
         exchange: a new one with this recorder; likewise.
 
     Attributes:
-        at: when the last entry was made, in seconds.
-        began: when the aggregator first said or heard something, in seconds; None if it has not.
+        at: the time of the last entry, in seconds.
+        began: the time of the aggregator's first message sent or received, in seconds; None without
+            one.
         ending: the last entry, if the record has one.
-        words: the tree of what the aggregator has said.
-        waiting: what was sent and not delivered, by sender and number, in order.
-        handed: what was delivered to each party, in order.
-        departed: who had left before the aggregator did, and why.
-        heard: what was delivered to the aggregator, and when, in order.
-        obtained: what the aggregator got from outside the session and has said for the record.
+        words: the tree of the aggregator's envelopes.
+        waiting: envelopes sent and not delivered, by sender and number, in order.
+        handed: envelopes delivered to each party, in order.
+        departed: members that had left before the aggregator did, with the reasons.
+        heard: envelopes delivered to the aggregator with their times, in order.
+        obtained: messages that the aggregator got from outside the session and has recorded.
         cosigned: the note of the first checkpoint with cosignatures, if it is on record.
     """
 
@@ -108,7 +109,7 @@ class Past:
         self._awaited = self._counted = b""
 
     def read(self, records: Records) -> None:
-        """Take all that follows the header. The recorder is to be told to go on then.
+        """Take all that follows the header. Call ``go_on`` of the recorder then.
 
         Raises:
             TranscriptError: it is malformed, or not what this program would have recorded.
@@ -141,15 +142,15 @@ class Past:
         return self._closings
 
     def close(self, unsaid: Sequence[Envelope]) -> list[Envelope]:
-        """Record the rest of a closing that is on record in part, before anybody is heard.
+        """Record the rest of a closing that is partly on record, before anything is received.
 
-        Whoever was heard between two ranges would seem to be left out by the second.
+        A message received between two ranges would seem to be left out by the second.
 
         Args:
-            unsaid: what ``catch_up`` has returned; the recorder goes on.
+            unsaid: the envelopes that ``catch_up`` has returned; the recorder goes on.
 
         Returns:
-            What is unsaid then.
+            The envelopes that are still unsent.
         """
         ranges = [*itertools.takewhile(_is_closing, unsaid)]
         taken = 0
@@ -232,19 +233,19 @@ class Past:
 
 
 def catch_up(machine: Machine, past: Past, *, start: float) -> list[Envelope]:
-    """Take the aggregator's machine, which has not been started, to where the record ends.
+    """Bring the aggregator's machine, which has not been started, to the end of the record.
 
-    What was delivered to it is delivered again, in order; a wait returns as the record says. Who
-    has left is to be told it by the switch, after what is still on its way.
+    Envelopes delivered to it are delivered again, in order, and waits return as on record. The
+    switch sends it notices of departures later, after envelopes that are still under way.
 
     Args:
-        start: when the run has begun, on the clock that the machine goes on with.
+        start: the start of the run, on the clock that the machine goes on with.
 
     Returns:
-        What it has said beyond the record, to be sent now.
+        Its envelopes beyond the record, to be sent now.
 
     Raises:
-        LocalProtocolError: it does not say what is on record.
+        LocalProtocolError: its messages are not those on record.
     """
     return _Rerun(machine, past, start).run()
 

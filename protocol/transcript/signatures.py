@@ -26,7 +26,7 @@ class Checks(Protocol):
         """Check these too."""
 
     def found(self) -> list[bool]:
-        """Check whether each of all claims holds, in the order they came; begins anew."""
+        """The results of all claims, in order; the list of claims is emptied."""
 
 
 class ChecksHere:
@@ -61,17 +61,17 @@ class Signatures:
     """Judges heads and checkpoints in the order of the file.
 
     Args:
-        header: what the transcript is about.
+        header: the header of the transcript.
         canonical: the trees of all members.
-        words: what was said and delivered, by sender.
-        log: of what has come so far.
+        words: the envelopes sent and delivered, by sender.
+        log: the log so far.
         published: a checkpoint from outside that the record has to extend.
         checks: checks the signatures of heads.
 
     Attributes:
         spoken: judges heads.
         last: the last sound checkpoint.
-        sound: how many there are.
+        sound: the number of sound checkpoints.
         met: whether the log has the root of the published checkpoint at its size.
         equivocation: the evidence, if a checkpoint on record contradicts the published one.
     """
@@ -107,7 +107,7 @@ class Signatures:
         """Take a member's envelope into its tree.
 
         Returns:
-            Its leaf hash; what is wrong with it, as far as heads go, beside its signature.
+            Its leaf hash; the problem of a head, apart from its signature, or None.
         """
         sender, complaint = envelope.sender, None
         if sender in self._headed:
@@ -126,7 +126,7 @@ class Signatures:
         return self._canonical.add(envelope, encoded), complaint
 
     def heads(self) -> tuple[dict[PartyId, bytes], list[tuple[PartyId, Place]]]:
-        """The bodies of the sound heads, by party; whose signatures do not hold, and where."""
+        """The bodies of the sound heads, by party; the parties and places of invalid signatures."""
         self._check()
         sound, unsigned = {}, []
         for (envelope, place), holds in zip(self._signing, self._checks.found(), strict=True):
@@ -143,7 +143,7 @@ class Signatures:
             self._claims = []
 
     def checkpoint(self, note: str) -> str | None:
-        """Take a checkpoint; what is wrong with it."""
+        """Take a checkpoint; returns its problem, or None."""
         try:
             signed = read_note(note)
         except ValueError as error:

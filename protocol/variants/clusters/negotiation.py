@@ -1,7 +1,7 @@
-"""Clusters from counts: everybody who holds the counts computes the same ones.
+"""Clusters from counts: every holder of the counts computes the same ones.
 
-Three ways to learn the dependences (Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized
-Response, sections 4.1 to 4.3), one result, and Algorithm 1 on it.
+There are three ways to learn the dependences (Domingo-Ferrer and Soria-Comas, Multi-Dimensional
+Randomized Response, sections 4.1 to 4.3), with one kind of result, and Algorithm 1 on it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Dependence: TypeAlias = Literal["rr", "rr-debiased", "secure-sum", "pair-rr"]
 
 
 class Negotiated(NamedTuple):
-    """Clusters and what else follows from the counts.
+    """Clusters, with their dependences and randomizers.
 
     Args:
         dependences: of every pair of attributes.
@@ -72,7 +72,8 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
         tv: T_v, the most combinations of categories in a cluster.
         td: T_d, the least dependence of clusters that are merged.
         measure: of dependence, by name.
-        noise: what every party adds to each count; None if counts are exact, or of reports.
+        noise: the coins that every party adds to each count; None for exact counts, or counts of
+            reports.
     """
 
     survey: Survey
@@ -85,12 +86,12 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
 
     @functools.cached_property
     def pilot(self) -> tuple[Block, ...]:
-        """Every attribute by itself: what section 4.1 asks with."""
+        """Every attribute by itself: the blocks of the question of section 4.1."""
         return matched_blocks(self.survey, [(name,) for name in self.survey.names], p=self.p)
 
     @functools.cached_property
     def pairs(self) -> tuple[KeepUniform, ...]:
-        """The randomizer of every pair: what section 4.3 asks with."""
+        """The randomizer of every pair, for the question of section 4.3."""
         return pair_randomizers(self.survey, self.p)
 
     @functools.cached_property
@@ -104,7 +105,8 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
         """Negotiate from the counts of all pairs, in one vector: true ones, or of reports.
 
         Args:
-            respondents, parties: who are counted, and who speak for them; of counts with coins.
+            respondents, parties: how many were counted, and how many spoke for them; for counts
+                with coins.
 
         Raises:
             ValueError: they are not counts of the same respondents.
@@ -121,7 +123,7 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
     def releases(
         self, totals: NDArray[np.integer], respondents: int = 0, parties: int = 0
     ) -> tuple[Release | NoisyTables, ...]:
-        """Releases of the answers themselves that the counts of all pairs make.
+        """Releases of the answers from the counts of all pairs.
 
         Args:
             respondents, parties: as of ``from_totals``.
@@ -225,10 +227,10 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
         return Negotiated(learned, clusters, matched_blocks(self.survey, clusters, p=self.p))
 
     def make_clusters(self, learned: Dependences) -> Clusters:
-        """The clusters of learned dependences: of cautious ones where their bias is taken off.
+        """The clusters of learned dependences: of cautious ones, if their bias is subtracted.
 
-        The larger a pair's table, the more its dependence varies: of many that are close to each
-        other, or to T_d, the most uncertain would be first.
+        The dependence of a pair with a larger table varies more. So among many that are close to
+        each other, or to T_d, the most uncertain would rank first.
         """
         if self.dependence == "rr-debiased" or self.noise is not None:
             learned = replace(learned, matrix=np.nan_to_num(learned.cautious))

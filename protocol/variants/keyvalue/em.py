@@ -32,12 +32,12 @@ class EMEstimate(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True)
     """End of EM, and the estimates there.
 
     Args:
-        counts: that it was given, shape (..., d, 3).
+        counts: the counts given, shape (..., d, 3).
         law: of the symbol given the state, shape (x, 3).
         states: the estimated shares of the x states, shape (..., d, x). The first two are a held
             key with +1 and with -1; then a missing one, with a fake of +1 and of -1, or with any.
         iterations: of every key, shape (..., d); 0 without a report.
-        converged: whether it moved by no more than the tolerance at last, shape (..., d).
+        converged: whether its last move was at most the tolerance, shape (..., d).
     """
 
     counts: Floats
@@ -54,7 +54,7 @@ class EMEstimate(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True)
 
     @property
     def means(self) -> Floats:
-        """The means of the values of those who hold it, shape (..., d) (Theorem 1)."""
+        """The means of the values of the respondents who hold a key, shape (..., d) (Theorem 1)."""
         return ratio(self.states[..., 0] - self.states[..., 1], self.frequencies)
 
     @cached_property
@@ -88,10 +88,10 @@ class EMEstimate(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True)
         """Standard errors of ``frequencies``, shape (..., d).
 
         By the delta method at the observed shares, for EM as it was run, with its uniform start and
-        its early stop: they are smaller than those of ``moment``, and say nothing of the bias that
-        this brings. They are unknown where the key is reported less often than if nobody held it,
-        or more than if all did, for there EM only tends to 0 or 1. All iterations are done again
-        for them, when they are first asked for.
+        its early stop. They are smaller than those of ``moment``, and do not include the resulting
+        bias. They are unknown if the key is reported less often than if nobody held it, or more
+        often than if all did, since EM then tends to 0 or 1. All iterations are repeated for them
+        at the first use.
         """
         return self._errors[0]
 
@@ -99,7 +99,7 @@ class EMEstimate(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True)
     def mean_errors(self) -> Floats:
         """Standard errors of ``means``, shape (..., d), as those of ``frequency_errors``.
 
-        They are unknown too where all who hold the key have one value, but for a thousandth.
+        They are unknown too if nearly all holders of the key have one value, up to a thousandth.
         """
         return self._errors[1]
 
@@ -131,18 +131,19 @@ def em(
 ) -> EMEstimate:
     """The paper's estimate (Algorithm 1): expectation-maximization from uniform shares of states.
 
-    A respondent's posterior depends on her symbol alone, so those of the same symbol are added up:
-    an iteration takes a time proportional to the number of keys, whatever that of respondents. Each
-    key stops by itself, once none of its shares moves by more than the tolerance; at the default
-    this is well before the likelihood is largest, which draws estimates to the start.
+    A respondent's posterior depends on the symbol alone, so respondents with one symbol are added
+    up. The time of an iteration is proportional to the number of keys. Each key stops once none of
+    its shares moves by more than the tolerance. At the default this is well before the maximum of
+    the likelihood, which biases estimates towards the start.
 
     Args:
         counts: as from ``tally``; of PrivKV.
         randomizer: that of the reports.
         tolerance: the precision eta.
-        at_most: iterations after which a key is left as it is.
-        tied: three states, where the two fakes of a missing key have equal shares. Then the
-            likelihood has one maximum, that of ``maximum_likelihood``. By default the paper's four.
+        at_most: the most iterations for a key.
+        tied: whether the two fakes of a missing key have equal shares, which leaves three states.
+            Then the likelihood has one maximum, that of ``maximum_likelihood``. By default the
+            paper's four.
 
     Raises:
         ValueError: malformed counts, a tolerance that is negative or not

@@ -31,17 +31,16 @@ Estimator: TypeAlias = Literal["moment", "debiased", "em", "likelihood"]
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class KeyValueTables(Estimate):
-    """Frequencies of keys, and the means of their values beside them.
+    """Frequencies of keys, and the means of their values.
 
-    As an estimate of a survey it has of every key the shares of those who miss it and hold it, and
-    nothing of keys together: a respondent reports on one. A key without a report has no estimate:
-    NaN. Respondents asked for a key count as a random sample, so both kinds of standard error are
-    the same, and take in who was asked what; NaN where they are unknown.
+    As an estimate of a survey it has for every key the shares of respondents who miss it and hold
+    it. It has no tables of several keys, since a respondent reports on one. A key without a report
+    has no estimate: NaN. Respondents asked for a key count as a random sample, so both kinds of
+    standard error are the same and include the draw of the keys; NaN if unknown.
 
-    Intervals are the same for all estimators: they hold the shares and means that the reports do
-    not contradict, by the unbiased estimates of ``moment``, debiased. ``em`` and ``likelihood`` are
-    point estimates, and so are the means of ``moment``, which count fakes as values: they may lie
-    outside.
+    Intervals are the same for all estimators, from the unbiased estimates of ``moment``, debiased.
+    ``em`` and ``likelihood`` are point estimates, and so are the means of ``moment``, which count
+    fakes as values, and may lie outside of the intervals.
 
     Args:
         asked: the survey with the values.
@@ -50,7 +49,7 @@ class KeyValueTables(Estimate):
             or the exact maximum of the ``likelihood``.
         counts: of every round, shape (rounds, d, 3), as from ``tally``. Frequencies are of the
             first, as most respondents are in it, and means of the last.
-        virtual: how many further rounds the means of ``moment`` are carried on for.
+        virtual: the number of further rounds that the means of ``moment`` are computed for.
 
     Attributes:
         survey: the keys, each missing or held.
@@ -91,7 +90,7 @@ class KeyValueTables(Estimate):
 
     @property
     def frequencies(self) -> Floats:
-        """The shares of those who hold each key, raw, shape (d,)."""
+        """The raw shares of the respondents who hold each key, shape (d,)."""
         return self._found[0].frequencies
 
     @property
@@ -101,7 +100,7 @@ class KeyValueTables(Estimate):
 
     @property
     def means(self) -> Floats:
-        """The means of the values of those who hold each key, shape (d,)."""
+        """The means of the values of each key's holders, shape (d,)."""
         return self._found[1].means
 
     @property
@@ -110,11 +109,11 @@ class KeyValueTables(Estimate):
         return self._found[1].mean_errors
 
     def frequency_intervals(self, level: float = LEVEL, about: About = "respondents") -> Interval:
-        """The shares of those who hold each key that the reports do not contradict, (d,) each.
+        """Confidence intervals of the shares of respondents who hold each key, (d,) each.
 
         Args:
             level: the confidence level, above 0 and below 1.
-            about: whose shares: the respondents', or a population's.
+            about: the respondents or a population.
 
         Raises:
             ValueError: the level is out of range, or an unknown ``about``.
@@ -123,12 +122,12 @@ class KeyValueTables(Estimate):
         return self._law(reports - self.counts[0, :, ABSENT], reports).interval(level, about)
 
     def mean_intervals(self, level: float = LEVEL, about: About = "respondents") -> Interval:
-        """The means of the values of those who hold each key, likewise, within [-1, 1].
+        """Confidence intervals of the means of each key's values, within [-1, 1].
 
-        A report does not tell how far the values of those who hold a key are spread, but where they
-        can only be -1 and 1. Otherwise an interval about the respondents is that about a population
-        of which they are a sample: wide enough, and wider than need be by the values' own spread,
-        if most respondents report on the key.
+        Reports do not determine the spread of the values, unless these can only be -1 and 1.
+        Otherwise an interval about the respondents is that about a population of which they are a
+        sample. It is wider than needed, by the spread of the values, if most respondents report on
+        the key.
         """
         extremes = [set(row[np.isfinite(row)]) <= {-1, 1} for row in key_values(self.asked)]
         known = np.array(extremes) & (checked(about) == "respondents")
@@ -195,7 +194,7 @@ class KeyValueTables(Estimate):
                 )
 
     def cells(self, names: tuple[str, ...]) -> Cells:
-        """The shares of those who miss one key and hold it."""
+        """The shares of respondents who miss one key and hold it."""
         axis = self._axis(names)
         share = float(self.frequencies[axis])
         error = float(self.frequency_errors[axis])
@@ -243,7 +242,7 @@ class KeyValueTables(Estimate):
 
 
 def fakes_after(counts: NDArray[np.int64], randomizer: PrivKV) -> Floats:
-    """Mean found, shape (d,), which PrivKVM's next round takes for the value of a missing key.
+    """Means, shape (d,), that the next round of PrivKVM uses as fakes.
 
     It is 0 for a key without a report.
     """

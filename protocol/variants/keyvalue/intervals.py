@@ -1,10 +1,10 @@
 """Intervals of the means of keys' values, from counts of PrivKV's reports.
 
-Of those who hold a key with the share f, the mean m is a ratio: the reports tell f m and f without
-bias, and so ``f m - m f``, which is 0, for any m that may be the mean (Fieller, Some Problems in
-Interval Estimation, JRSS B 16, 1954). An interval has every m for which what is reported of it is
-not in the tails of its law, with the f that is the likeliest if m is the mean. Where the reports do
-not tell that anybody holds the key, that is any m at all.
+The mean m of a key with frequency f is a ratio. The reports give unbiased estimates of f m and f,
+and so of ``f m - m f``, which is 0, for any m that may be the mean (Fieller, Some Problems in
+Interval Estimation, JRSS B 16, 1954). An interval contains every m with an estimate that is not in
+the tails of its law, at the likeliest f for this m. If the reports are compatible with nobody
+holding the key, it contains every m.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ def mean_intervals(
     fakes: ArrayLike = 0.0,
     of: ArrayLike = math.inf,
 ) -> Interval:
-    """The means that the reports on each key do not contradict, shape (..., d).
+    """Confidence intervals of the means of each key, shape (..., d).
 
     Args:
         counts: as from ``tally``.
         randomizer: that of the reports; for PrivKVM, that of one round.
         level: the confidence level, above 0 and below 1.
         fakes: the mean of the fakes, one for all or of shape (..., d).
-        of: for a mean of those of so many respondents, all of whose values are -1 or 1, of whom
-            those who report on the key are a random sample; one for all, or of shape (..., d). By
-            default the respondents are themselves a sample of a population.
+        of: the number of respondents, if the mean is about these and all values are -1 or 1. Those
+            that report on the key are a random sample of them; one for all, or of shape (..., d).
+            By default the mean is about a population.
 
     Returns:
         Within [-1, 1]; NaN for a key without a report.

@@ -1,17 +1,17 @@
 """Frequencies and means of keys from counts of PrivKV's reports.
 
 Horigome, Kikuchi and Yu, Expectation-Maximization Estimation for Key-Value Data Randomized with
-Local Differential Privacy, section 3, as corrected. Counts are those of ``tally``: shape
-(..., d, 3), per key how often each of ``SYMBOLS`` was reported, and every estimate has shape
-(..., d). A key without a report has no estimate: NaN. A standard error is NaN, unknown, for a
-missing estimate, for one report, and where too few of the reports that it follows from differ.
+Local Differential Privacy, section 3, as corrected. Counts are those of ``tally``: shape (..., d,
+3), per key how often each of ``SYMBOLS`` was reported, and every estimate has shape (..., d). A key
+without a report has no estimate: NaN. A standard error is NaN, unknown, for a missing estimate, for
+one report, and if too few of its reports differ.
 
-Reports determine three things of a key: the frequency f, and with it the shares of the respondents
-who hold it and whose value becomes +1 or -1. The paper's EM has a fourth, the sign of a missing
-key's fake, which reports do not tell from a held key's sign: its likelihood is largest on a whole
-line, and where on it EM ends depends on its start. Away from the borders, its means end between
-those of ``moment``, which counts fakes as values, and those of ``maximum_likelihood``, to which
-fakes are known to be fair.
+Reports determine the shares of three states of a key: missing, held with a value that becomes +1,
+and held with -1. The paper's EM has a fourth state, for the sign of a missing key's fake, which
+reports do not distinguish from a held key's sign. Its likelihood has its maximum on a whole line,
+and the end of EM on it depends on the start. Away from the borders, its means end between those of
+``moment``, which counts fakes as values, and those of ``maximum_likelihood``, which knows that
+fakes are fair.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class KeyValueEstimate(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     Args:
         frequencies: the shares of the respondents who hold the key.
-        means: of the values of those who hold it.
+        means: the means of the values of the key's holders.
         frequency_errors: standard errors of ``frequencies``.
         mean_errors: standard errors of ``means``.
     """
@@ -76,20 +76,20 @@ def moment(
     fakes: ArrayLike = 0.0,
     virtual: int = 0,
 ) -> KeyValueEstimate:
-    """PrivKV's own estimates: what the expected counts would give.
+    """PrivKV's own estimates, by the method of moments.
 
-    With N reports on a key, c of them with the key, n+ and n- of these with either sign:
-    ``f = (c/N - q_1)/(p_1 - q_1)`` and ``m = ((n+ - n-)/(n+ + n-))/(2 p_2 - 1)``. f is unbiased.
-    m is the unbiased mean of all that is reported with the key, fakes included, whose share among
-    those is ``q_1 (1-f) / (p_1 f + q_1 (1-f))``: so a rare key's mean is close to that of fakes.
-    ``debias`` takes them out: ``m = ((n+ - n-)/(N (2 p_2 - 1)) - q_1 (1-f) m_fake) / (p_1 f)``,
-    consistent, and with a larger variance.
+    With N reports on a key, c of them with the key, n+ and n- of these with either sign: ``f = (c/N
+    - q_1)/(p_1 - q_1)`` and ``m = ((n+ - n-)/(n+ + n-))/(2 p_2 - 1)``. f is unbiased. m is the
+    unbiased mean of all reports with the key, including fakes, which have the share ``q_1 (1-f) /
+    (p_1 f + q_1 (1-f))``: so the mean of a rare key is close to that of the fakes. ``debias``
+    removes the fakes: ``m = ((n+ - n-)/(N (2 p_2 - 1)) - q_1 (1-f) m_fake) / (p_1 f)``, consistent,
+    and with a larger variance.
 
-    ``virtual`` iterations are rounds of PrivKVM that nobody is asked in (Ye, Hu, Meng and Zheng,
-    PrivKV, 2019; derived here). With w the share of held keys among those reported, a round whose
-    fakes have the mean m' finds ``m_1 = w m + (1-w) m'``, and one more with the fakes m_1 would
-    find ``m_1 + (1-w) (m_1 - m')``. After v of them the mean is ``m_1 + ((1-w) + ... + (1-w)**v)
-    (m_1 - m')``, and in the limit that of ``debias``.
+    ``virtual`` iterations are computed rounds of PrivKVM without respondents (Ye, Hu, Meng and
+    Zheng, PrivKV, 2019; derived here). With w the share of held keys among those reported, a round
+    whose fakes have the mean m' finds ``m_1 = w m + (1-w) m'``, and one more with the fakes m_1
+    would find ``m_1 + (1-w) (m_1 - m')``. After v of them the mean is ``m_1 + ((1-w) + ... +
+    (1-w)**v) (m_1 - m')``, and in the limit that of ``debias``.
 
     Standard errors are those of independent respondents: of f, binomial with c/N; of m given c,
     binomial with n+/c, after virtual iterations given the fakes' mean and w too; of a debiased m by
@@ -98,11 +98,11 @@ def moment(
     Args:
         counts: as from ``tally``.
         randomizer: that of the reports; for PrivKVM, that of one round.
-        clip: means beyond -1 or 1 become that. The published frequency errors are those of
+        clip: whether means beyond -1 or 1 are clipped. The published frequency errors are those of
             unclipped, signed frequencies, so these are never clipped.
         debias: as above; without it ``fakes`` has no effect.
         fakes: the mean of the fakes, one for all or of shape (..., d); 0 in PrivKV.
-        virtual: how many iterations without respondents follow; not with ``debias``.
+        virtual: the number of iterations without respondents; not with ``debias``.
 
     Raises:
         ValueError: counts or fakes of another shape, or that are out of range.
@@ -184,8 +184,8 @@ def maximum_likelihood(
     the edges: on each, a root of a quadratic or an end, for the likelihood is concave.
 
     Standard errors are by the delta method for the unconstrained estimate at the fitted law. They
-    do not know that an estimate on an edge cannot leave the simplex. Where the frequency is 0 the
-    mean and its standard error are unknown: NaN.
+    ignore that an estimate on an edge cannot leave the simplex. If the frequency is 0, the mean and
+    its standard error are NaN.
 
     Args:
         counts: as from ``tally``.

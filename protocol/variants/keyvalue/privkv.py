@@ -48,7 +48,7 @@ SOURCE = "Expectation-Maximization Estimation for Key-Value Data"
 class Fakes(Message, frozen=True):
     """A further round: what stands for the value of the key of each of a party's respondents.
 
-    It has none for a party whose first report was not counted: that party is left out.
+    It has none for a party if its first report was not counted. That party is left out.
     """
 
     scalar_bytes = 64
@@ -141,7 +141,7 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
         return _Rounds(self)
 
     async def party(self, me: Me, records: Records) -> None:
-        """Hear the question, report; in further rounds, on the same keys."""
+        """Receive the question, report; in further rounds, on the same keys."""
         request = await me.receive(Request, AGGREGATOR)
         self.check_asked(request.survey)
         each, stream = self.client.each, me.stream_for(request)
@@ -163,7 +163,7 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
             await me.send(AGGREGATOR, KeyReport(round_, keys, symbols))
 
     async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> SymbolCounts:
-        """Ask, count; in further rounds, say what the last one found."""
+        """Ask, count; in further rounds, send the means of the last one."""
         quorum = self.quorum_of(len(parties))
         await me.broadcast(parties, Request(self.survey.digest))
         answers = await me.gather(
@@ -193,7 +193,7 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
         return SymbolCounts(np.stack(counts).astype(np.uint32))
 
     def stages(self, people: int) -> Generator[Stage, Totals, SymbolCounts]:
-        """One question a round, to the same people; what is asked are the fakes of all rounds."""
+        """One question per round, to the same people: the fakes of all rounds."""
         counts: list[Totals] = []
         fakes: tuple[NDArray[np.float64], ...] = ()
         for round_ in range(self.repeats):
@@ -227,7 +227,7 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
         return tally(KeyValueReports(keys, symbols), keys=self.client.keys)
 
     def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
-        """A report is a draw on the key that it names, and names it whatever is held."""
+        """Event of a report: a draw on the key that it names, which is independent of the answers."""
         if not isinstance(message, KeyReport):
             return super().reveals(message, seen)
         if self.fits(message) and 0 <= message.round < self.repeats:
