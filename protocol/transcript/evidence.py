@@ -21,7 +21,8 @@ class Equivocation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     Args:
         key: the signer's public key.
-        first, first_signature: a statement (the bytes of a head or a checkpoint), and its signature.
+        first, first_signature: a statement (the bytes of a head or a checkpoint), and its
+            signature.
         second, second_signature: the same of the other.
     """
 

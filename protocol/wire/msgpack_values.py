@@ -30,10 +30,10 @@ _WHOLE, _LENGTH = _forms()
 
 
 def has_more_values(content: bytes, most: int) -> bool:
-    """Check whether msgpack has more than so many values, those inside others and keys counted too.
+    """Check whether msgpack has more values than allowed, with nested ones and keys.
 
-    A byte may be an empty list, which takes fifty in memory. What is malformed is counted as far
-    as it goes.
+    A byte may be an empty list, which takes fifty in memory. Malformed input is counted up to the
+    error.
     """
     end, at, count = len(content), 0, 0
     if end <= most:

@@ -42,8 +42,8 @@ class Undecoded(NamedTuple):
     """Reason why a value or a file could not be decoded, for a person.
 
     Args:
-        why: what is wrong, in words.
-        place: of the field that it is about, such as ``attributes[0].name``; empty for all of it.
+        why: the problem, in words.
+        place: the field that it is about, such as ``attributes[0].name``; empty for all of it.
     """
 
     why: str

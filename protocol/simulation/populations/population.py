@@ -53,7 +53,7 @@ class Population(ABC):
 
     @functools.cached_property
     def digest(self) -> bytes:
-        """Digest that distinguishes it from others, 32 bytes; by default from some of its people."""
+        """Digest that distinguishes populations, 32 bytes; by default from some of its people."""
         drawn = self.draw(_PROBED, Stream(hashlib.sha256(b"sottovoce population 1\0").digest()))
         return _digest(self.survey, self.says, drawn.codes)
 

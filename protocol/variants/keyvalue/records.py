@@ -26,8 +26,8 @@ def key_survey(title: str, keys: Sequence[str], levels: Sequence[Sequence[float]
     """A survey of keys.
 
     Args:
-        title: of the survey.
-        keys: what they are called.
+        title: the title.
+        keys: the names of the keys.
         levels: the values that each key can have, in [-1, 1]: a sequence per key.
 
     Raises:
@@ -66,11 +66,11 @@ def key_values(survey: Survey) -> NDArray[np.float64]:
 
 
 def key_records(survey: Survey, holdings: Sequence[Mapping[str, float]]) -> Records:
-    """Records of what respondents hold: of each a value for every key that she has.
+    """Records of holdings: for each respondent, a value for every key that it has.
 
     Raises:
         SurveyError: nobody, an unknown key, a value outside [-1, 1], or one that the survey does
-            not offer; it says which, and in which holding (from 1).
+            not offer; it names the value and the holding (from 1).
     """
     codes = np.zeros((len(holdings), len(survey.attributes)), np.int64)
     offered = key_values(survey)
@@ -110,7 +110,7 @@ def held_survey(survey: Survey) -> Survey:
 
 
 def held_records(records: Records) -> Records:
-    """Records of the keys that each respondent holds, whatever their values."""
+    """Records of the keys that each respondent holds, without their values."""
     return Records(held_survey(records.survey), (records.codes > 0).astype(np.uint8))
 
 

@@ -1,4 +1,4 @@
-"""Counts of reports for the release of marginals: what an aggregator adds up."""
+"""Counts of reports for the release of marginals."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _UNPACKED_AT_ONCE = 2**22
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class MarginalCounts:
-    """Additive counts of reports: all that an estimate takes.
+    """Additive counts of reports: the input of the estimate.
 
     Attributes:
-        plan: how the reports were made.
-        reports: how many are about each choice, shape (choices,).
-        totals: RR and PS: how many report each cell, shape (choices, cells), by RR any number of
-            cells at once. HT: how many report the sign -1, shape (choices, 1).
+        plan: the plan of the reports.
+        reports: the number about each choice, shape (choices,).
+        totals: RR and PS: the number that report each cell, shape (choices, cells), in RR several
+            cells at once. HT: the number that report the sign -1, shape (choices, 1).
 
     Raises:
         ValueError: other shapes or types, a negative count or more than there are reports, or

@@ -35,7 +35,7 @@ class BinaryEncoding:
         survey: of any attributes.
         binary: of their bits, attribute after attribute; those of ``a`` with more than 2 categories
             are named ``a bit 2``, ``a bit 1``, ``a bit 0``.
-        bits: how many each attribute has.
+        bits: the number of bits of each attribute.
     """
 
     survey: Survey
@@ -77,13 +77,13 @@ class BinaryEncoding:
     def decode(self, table: Table, *, rescaled: bool = False) -> Table:
         """A raw table of bits as one of categories.
 
-        Codes without a category are dropped. Nobody has them, so what is left is unbiased, and so
-        are its standard errors; but raw estimates need not add up to 1 without them.
+        Codes without a category are dropped. Nobody has them, so the rest is unbiased, and so are
+        its standard errors. But raw estimates need not add up to 1 without them.
 
         Args:
             table: of all bits of some attributes, in the order of ``name_bits``, raw.
-            rescaled: whether to divide by the total of what is left. That is biased, so the result
-                has no standard errors.
+            rescaled: whether to divide by the total of the rest. That is biased, so the result has
+                no standard errors.
 
         Raises:
             ValueError: a table of other attributes or that was projected, or a total to divide by
@@ -185,8 +185,8 @@ class DecodedBits(Source):
 
     Args:
         survey: what was asked.
-        estimate: of the survey of its bits, ``binary_encoding(survey).binary``. It says which
-            attributes can be in one table: those whose bits can.
+        estimate: of the survey of its bits, ``binary_encoding(survey).binary``. Attributes can be
+            in one table if their bits can.
 
     Raises:
         ValueError: an estimate of another survey.
@@ -214,7 +214,7 @@ class DecodedBits(Source):
         return Cells(found.values, found.standard_errors, found.population_errors, found.law)
 
     def pairs(self) -> dict[tuple[str, str], Cells]:
-        """The cells of every pair of attributes whose bits can be in one table."""
+        """The cells of every pair of attributes with bits that can be in one table."""
         found = {}
         for pair in combinations(self.survey.names, 2):
             with suppress(ValueError):  # More bits than a marginal has.

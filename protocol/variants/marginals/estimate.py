@@ -1,9 +1,9 @@
 """Marginals of binary attributes from randomized reports, with standard errors.
 
 Kulkarni, Cormode and Srivastava, Marginal Release Under Local Differential Privacy. All six methods
-are diagonal in the Hadamard basis: whatever a report is, it gives unbiased coefficients of what it
-is about, and a marginal is the transform of those of its attributes' subsets. That of no attribute
-is 1, not estimated, so every table has the total 1.
+are diagonal in the Hadamard basis: every report gives unbiased coefficients of its subject, and a
+marginal is the transform of those of its attributes' subsets. The coefficient of no attribute is 1,
+not estimated, so every table has the total 1.
 """
 
 from __future__ import annotations
@@ -74,22 +74,22 @@ class MarginalTables(NamedTuple):
 class ReleasedMarginals(Source):
     """Unbiased estimates of every marginal of at most k binary attributes.
 
-    Errors *given the data* count the randomization and, where a respondent reports on a part of her
-    record that is drawn, the draw of who reports on what, given how many do. All are in closed form
-    and their squares unbiased (``Coefficients.covariance``). Where a coefficient is known from less
-    than two reports the error is unknown; what no report is about is estimated as 0, which for a
-    whole table is the uniform one.
+    Errors *given the data* include the randomization and, if a respondent reports on a drawn part
+    of the record, this draw, given the numbers of reports on each part. All are in closed form and
+    their squares unbiased (``Coefficients.covariance``). The error of a coefficient with fewer than
+    two reports is unknown. A coefficient without a report is estimated as 0; a whole table without
+    one is uniform.
 
-    A table of fewer than k attributes is part of several marginals. In the Marg methods it takes
-    all reports on those, so each weighs as many as it has: this is the mean by inverse variance,
-    for a report is worth the same in each. With ``pooling="own"`` tables that overlap may still
-    disagree. ``consistent()`` makes them agree. The Inp methods have one estimate of each
+    A table of fewer than k attributes is part of several marginals. In the Marg methods it uses all
+    reports on those, so each is weighted by its number of reports. This is the mean by inverse
+    variance, since a report is worth the same in each. With ``pooling="own"`` tables that overlap
+    may still disagree. ``consistent()`` makes them agree. The Inp methods have one estimate of each
     coefficient, and agree as they are.
 
     Args:
         survey: d attributes of 2 categories.
         counts: of the reports, by a plan for d attributes.
-        pooling: which reports a table takes.
+        pooling: the reports that a table uses.
 
     Raises:
         ValueError: a survey of other attributes, or an unknown pooling.
@@ -124,7 +124,7 @@ class ReleasedMarginals(Source):
 
         For a Marg method, of all tables that agree these minimize ``sum_S n_S ||X_S - T_S||**2``
         over its marginals S, with T_S from the n_S reports on S alone. In the Hadamard basis this
-        is the mean of what the marginals say of a coefficient, weighted by n_S, so by inverse
+        is the mean of the marginals' estimates of a coefficient, weighted by n_S, so by inverse
         variance. For MargHT the weight is the number of reports on that coefficient in S.
         """
         return replace(self, pooling="coefficients")
@@ -144,9 +144,9 @@ class ReleasedMarginals(Source):
         return dict(zip(names, found, strict=True))
 
     def reported(self, names: Sequence[str]) -> list[Reported]:
-        """Reports by PS on all marginals that hold the attributes; by HT those on any of them.
+        """Reports by PS on all marginals with the attributes; by HT those on any of them.
 
-        A sign tells whether the number of answers 1 among its attributes is odd.
+        A sign gives the parity of the number of answers 1 among its attributes.
         """
         plan = self.counts.plan
         [asked], _ = self._asked(names)

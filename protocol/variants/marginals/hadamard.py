@@ -56,7 +56,7 @@ def low_transform(table: NDArray[Signed], k: int) -> NDArray[Signed]:
 
 
 def marginal_tables(values: Floats, masks: NDArray[np.uint32], *, d: int, k: int) -> Floats:
-    """The marginals that the coefficients of at most k attributes give.
+    """The marginals that follow from the coefficients of at most k attributes.
 
     Args:
         values: one for each of ``coefficients(d, k)``.
@@ -96,7 +96,7 @@ def coefficient_places(masks: NDArray[np.uint32], *, d: int, k: int) -> NDArray[
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Noise:
-    """Noise that a report adds to its respondent's own coefficients, given her answers.
+    """Noise that a report adds to its respondent's own coefficients, given the answers.
 
     For two coefficients from one report, of the sets alpha and beta, the covariance given the
     answers is ``own`` where they are equal and else ``shared * theta`` of ``alpha ^ beta``, its
@@ -105,9 +105,10 @@ class Noise:
     Attributes:
         own: of RR on K cells ``((K-1) q(1-q) + p(1-p)) / (p-q)**2``, p of the bit of one's own cell
             and q of any other; of keep ``1/a**2 - 1`` (keep a).
-        shared: of RR ``(p(1-p) - q(1-q)) / (p-q)**2``, 0 where bits are flipped alike; of keep
-            ``1/a - 1``; None where a report has one coefficient alone.
-        gain: how much likelier a report counts for its respondent's own cell, or sign, than else.
+        shared: of RR ``(p(1-p) - q(1-q)) / (p-q)**2``, 0 if all bits have one flip probability; of
+            keep ``1/a - 1``; None if a report has one coefficient alone.
+        gain: the difference in the probability to count between the respondent's own cell, or sign,
+            and another.
     """
 
     own: float
@@ -121,9 +122,9 @@ class Coefficients:
 
     Attributes:
         values: shape ``(t, 2**j)``; the first of each is 1. That of no report is 0.
-        reports: how many each is the mean of, same shape; of the first it has no meaning.
-        common: how many reports two of them share, shape ``(t, 2**j, 2**j)``; of a coefficient with
-            itself its ``reports``.
+        reports: the number of reports of each, same shape; without meaning for the first.
+        common: the number of common reports of two, shape ``(t, 2**j, 2**j)``; for a coefficient
+            with itself its ``reports``.
         noise: of a report.
         n: the number of respondents that the reports are a random choice of.
     """
@@ -141,16 +142,16 @@ class Coefficients:
     def covariance(self, *, population: bool) -> Floats:
         """Unbiased estimates of the covariances of the values, shape ``(t, 2**j, 2**j)``.
 
-        Which respondents report on what is drawn. Given how many do, those that report on something
-        are a simple random sample of all n. For the sets alpha and beta, estimated from ``m`` and
-        ``m'`` reports of which ``o`` are common, and gamma their symmetric difference,
+        The subjects of the reports are drawn. Given their number, the respondents that report on
+        something are a simple random sample of all n. For the sets alpha and beta, estimated from
+        ``m`` and ``m'`` reports of which ``o`` are common, and gamma their symmetric difference,
 
             ``Cov = o/(m m') R + kappa (theta_gamma - theta_alpha theta_beta)``
 
         with R the noise of a report and ``kappa = (o/(m m') - 1/n) n/(n-1)`` given the data (finite
         population sampling), ``o/(m m')`` if the respondents are themselves sampled. The products
-        of thetas are estimated without bias: the product of two estimates is too large by Cov.
-        NaN where that takes more reports than there are.
+        of thetas are estimated without bias: the product of two estimates is too large by Cov. NaN
+        if that takes more reports than there are.
 
         Args:
             population: whether the respondents are a random sample of a population.

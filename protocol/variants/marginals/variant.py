@@ -57,7 +57,7 @@ class MarginalRelease(OneReport[Request, Bits, MarginalReports], frozen=True, kw
     """Kulkarni, Cormode and Srivastava, Marginal Release Under Local Differential Privacy.
 
     Attributes of more than two categories are encoded as bits, and marginals are of bits: an
-    attribute of r categories takes as many of the k as it has bits.
+    attribute takes as many of the k as it has bits.
 
     Args:
         epsilon: of a report. None costs more.
@@ -159,7 +159,7 @@ class MarginalRelease(OneReport[Request, Bits, MarginalReports], frozen=True, kw
         return plan.cells if plan.one_hot else (plan.randomizer.size - 1).bit_length()
 
     def report_reveals(self, report: MarginalReports, seen: Seen) -> PrivacyEvent:
-        """A report is one draw of the randomizer on what it is about; which that is, is public."""
+        """Event of a report: one draw of the randomizer; the choice that it is about is public."""
         events = tuple(self._choice_event(choice) for choice in np.unique(report.choices).tolist())
         return events[0] if len(events) == 1 else OneOf(events)
 
@@ -181,7 +181,7 @@ class MarginalRelease(OneReport[Request, Bits, MarginalReports], frozen=True, kw
         return found
 
     def most(self) -> float:
-        """One report: the epsilon of its randomizer, whatever it is about."""
+        """Epsilon of the randomizer, for one report."""
         return self.plan.epsilon
 
     def reports(self, result: Message) -> ReleasedMarginals:

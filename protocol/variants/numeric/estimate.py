@@ -32,9 +32,9 @@ class NumericMeans(Estimate):
     Args:
         survey: what was asked.
         scales: of every attribute.
-        randomizers: by which each attribute's reports are drawn.
+        randomizers: the randomizer of each attribute's reports.
         totals: of each attribute, ``MeanRandomizer.tally`` of its reports.
-        respondents: how many there are; each reported on every attribute.
+        respondents: the number of respondents; each reported on every attribute.
 
     Raises:
         ValueError: not one of each for every attribute, counts that do not fit, or no respondent.
@@ -67,11 +67,10 @@ class NumericMeans(Estimate):
     def attribute_means(self) -> dict[str, Estimated]:
         """The mean of every attribute, unbiased, and its standard error given the answers.
 
-        Of one bit, which does not tell how far the answers are spread, the error is that of
-        answers drawn anew: too large by their own spread, never too small on average. It is None
-        where the reports are too few, or too much alike, to estimate it from. An interval about
-        the respondents is then that about a population of which they are a sample, unless there
-        are two answers alone.
+        One bit does not determine the spread of the answers. Its error is that of answers drawn
+        anew: too large by their own spread, never too small on average. It is None if the reports
+        are too few or too similar. An interval about the respondents is then that about a
+        population of which they are a sample, unless there are only two answers.
         """
         return {
             name: _mean(scale, randomizer, totals)
@@ -90,7 +89,7 @@ class NumericMeans(Estimate):
         return found
 
     def cells(self, names: tuple[str, ...]) -> Cells:
-        """Refused: reports of numbers tell means alone.
+        """Refuse: reports of numbers give means only.
 
         Raises:
             ValueError: always.
@@ -119,13 +118,13 @@ def _mean(scale: Scale, randomizer: MeanRandomizer, totals: NDArray[np.int64]) -
 def mean_law(randomizer: MeanRandomizer, totals: NDArray[np.int64]) -> ErrorLaw:
     """The law of the mean of the scores of some reports.
 
-    Of two scores it is that of a count. Of more, the variance follows from the mean square of the
-    answers, which is taken from the reports where these tell it, and else is the largest: that of
-    answers that are drawn anew for each report.
+    For two scores it is the law of a count. For more, the variance follows from the mean square of
+    the answers. It is estimated from the reports if they determine it; otherwise it is the largest,
+    that of answers drawn anew for each report.
 
     Args:
         randomizer: of the reports.
-        totals: of ``tally``.
+        totals: the result of ``tally``.
     """
     n = float(totals.sum())
     scores = np.array([float(score) for score in randomizer.scores])

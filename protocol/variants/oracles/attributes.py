@@ -53,7 +53,7 @@ class SampledReports(Message, frozen=True):
 
     Args:
         sampled: (k,) places of attributes.
-        reports: (k, columns) of its report, and 0 in what columns are left.
+        reports: (k, columns) of its report, and 0 in the remaining columns.
     """
 
     sampled: Annotated[Array, ArraySpec(shape=(Bounds(1, "max_records"),), high="attributes")]
@@ -128,7 +128,7 @@ class AttributeOracles(OneReport[Request, A, A], Generic[A], frozen=True, kw_onl
 
         Args:
             reports: of each attribute, (k, width).
-            n: how many respondents reported.
+            n: the number of respondents that reported.
         """
         totals = [
             one.tally(as_reports(one, given))
@@ -209,10 +209,10 @@ class EvenShares(WholeReport, frozen=True, kw_only=True):
         return PureAccountant().judge(self.report_event).record
 
     def evenly(self, make: Callable[[int, float], R]) -> tuple[R, ...]:
-        """A randomizer for every attribute, which together keep to epsilon.
+        """A randomizer for every attribute, with the sum of epsilons at most epsilon.
 
         Args:
-            make: of a number of categories and a share of epsilon.
+            make: makes one of a number of categories and a share of epsilon.
         """
         share = self.epsilon / len(self.survey.sizes)
         while True:

@@ -19,17 +19,17 @@ from protocol.surveys.survey import Survey
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class AttributeShares(Source):
-    """The distribution of every attribute by itself; it says nothing of attributes together.
+    """The distribution of every attribute by itself, without joint distributions.
 
-    Where only some respondents reported on an attribute they are a random sample of all, and
-    standard errors and intervals include what that adds. An attribute without a report is NaN.
+    If only some respondents reported on an attribute, they are a random sample of all, and standard
+    errors and intervals include the sampling. An attribute without a report is NaN.
 
     Args:
         survey: what was asked.
-        randomizers: by which each attribute's reports are drawn.
+        randomizers: the randomizer of each attribute's reports.
         totals: of each attribute, ``Randomizer.tally`` of its reports.
-        reports: how many there are of each attribute, shape (m,).
-        respondents: how many there are.
+        reports: the number of reports on each attribute, shape (m,).
+        respondents: the number of respondents.
 
     Raises:
         ValueError: not one of each for every attribute, counts that do not fit, or no respondent.
@@ -74,7 +74,7 @@ class AttributeShares(Source):
         return Cells(unknown, unknown.copy(), unknown.copy(), n=0)
 
     def reported(self, names: Sequence[str]) -> Sequence[Reported]:
-        """Tallies of those alone who reported on it."""
+        """Tallies of the reports on one attribute."""
         return self._tallies(self._only(names)).reported(names)
 
     def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:

@@ -40,15 +40,15 @@ ORACLES: tuple[Oracle, ...] = tuple(_MAKERS)
 
 
 def frequency_oracle(oracle: Oracle, size: int, *, epsilon: float) -> Randomizer:
-    """The randomizer of this name, with the parameters that the literature has for an epsilon.
+    """The randomizer of this name, with the parameters from the literature for an epsilon.
 
     Args:
         oracle: grr, k-ary randomized response; sue and oue, unary encodings; blh and olh, hashing;
             subset-selection; hadamard-response.
         size: the number of categories.
-        epsilon: what a report costs at most, in nats.
+        epsilon: the most that a report costs, in nats.
 
     Raises:
-        ValueError: the size or the epsilon does not suit it; says why.
+        ValueError: the size or the epsilon does not fit it; says why.
     """
     return _MAKERS[oracle](size, epsilon)

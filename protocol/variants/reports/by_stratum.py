@@ -1,4 +1,4 @@
-"""The result of a survey with design weights: that of each stratum by itself, and its estimate."""
+"""The result of a survey with design weights: one for each stratum, and its estimate."""
 
 from __future__ import annotations
 

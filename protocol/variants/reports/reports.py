@@ -1,7 +1,7 @@
-"""One round of randomized reports: what RR-Independent, RR-Joint and their relatives share.
+"""One round of randomized reports: the common part of RR-Independent, RR-Joint and others.
 
-The aggregator asks with the randomizers it wants used; each party checks what that would cost,
-draws one report per respondent, and sends it; the aggregator pools what came.
+The aggregator asks with randomizers. Each party checks their cost, draws one report per respondent,
+and sends it. The aggregator pools the reports.
 """
 
 from __future__ import annotations

@@ -53,15 +53,15 @@ class Group:
         names: the attributes.
         shares: the raw estimate, of the attributes' shape.
         errors: its standard errors, of the same shape, NaN where they are unknown.
-        reported: the observed shares of the reports that it is made of, of the same shape; NaN
-            where they are not known.
-        raw: the unbiased estimate, of the same shape, whatever ``shares`` has been made of it.
-        fakes: the mean over the reports of how likely a fake is each cell, of the same shape.
+        reported: the observed shares of its reports, of the same shape; NaN if unknown.
+        raw: the unbiased estimate, of the same shape, even if ``shares`` was changed.
+        fakes: the mean over the reports of the probability of each cell under fakes, of the same
+            shape.
         fakes_squared: the mean of the squares.
         expected: the likely shares of the reports, of the same shape.
-        keep: the keep probability that they were drawn with.
+        keep: the keep probability of the reports.
         n: the number of reports.
-        worth: of how many reports that weigh the same ``raw`` has the error; 0 where its error is
+        worth: the number of equally weighted reports with the error of ``raw``; 0 if that is
             unknown.
     """
 
@@ -82,18 +82,18 @@ class Group:
 class GroupTables(Source):
     """Tables of groups of attributes; an attribute may be in many of them.
 
-    A table that several groups can give is their mean, weighted by their reports. Each group's
-    respondents count as a random sample, so both kinds of standard error are the same, and take in
-    who was asked what. They treat groups as independent, which they are where a respondent answers
-    one. From a single report they are unknown, and where all reports on a group are the same.
+    A table that several groups have is their mean, weighted by reports. Each group's respondents
+    count as a random sample, so both kinds of standard error are the same and include the draw of
+    the groups. Groups are treated as independent, which holds if a respondent answers about one.
+    Errors are unknown for a single report, and if all reports on a group are the same.
 
-    Intervals about the respondents know besides that those who reported are so many of all: the
-    more, the less the sampling adds.
+    Intervals about the respondents also use the share of them that reported: the larger it is, the
+    less sampling adds.
 
     Args:
         survey: what was asked.
         groups: the tables.
-        respondents: how many have answered anything.
+        respondents: the number of respondents with any answer.
 
     Raises:
         ValueError: no group with a report, or a table of another shape than its attributes'.
@@ -154,7 +154,7 @@ class GroupTables(Source):
         return noise_aware_test(np.rint(shares * group.n), keep=group.keep, fakes=fakes)
 
     def pair_reports(self, first: str, second: str) -> PairReports | None:
-        """Reports as of ``Estimate.pair_reports``; None unless one group has both."""
+        """Reports as of ``Estimate.pair_reports``; None unless exactly one group has both."""
         found = self._only(first, second)
         if found is None:
             return None
@@ -213,7 +213,7 @@ class GroupTables(Source):
         return Estimated(value / n, error, law)
 
     def marginals(self) -> dict[str, Cells]:
-        """The cells of every attribute by itself; NaN where nobody has reported on it."""
+        """The cells of every attribute by itself; NaN without a report."""
         reported = {name for group in self.groups if group.n for name in group.names}
         return {
             name: self.cells((name,)) if name in reported else self._none(name)
@@ -229,11 +229,11 @@ class GroupTables(Source):
         }
 
     def tables(self) -> dict[tuple[str, ...], NDArray[np.float64]]:
-        """The raw table of every group that somebody has answered."""
+        """The raw table of every group with a report."""
         return {group.names: group.shares for group in self.groups if group.n}
 
     def disagreement(self) -> float:
-        """The largest difference between what two groups say of the attributes they share."""
+        """The largest difference between the tables of two groups on common attributes."""
         return self._overlaps().disagreement()
 
     def consistent(self) -> Self:

@@ -80,8 +80,8 @@ def pair_releases(
 class PairRR(Tallied[LinearEstimate[CombinedReleases]], frozen=True, kw_only=True):
     """Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized Response, section 4.3.
 
-    One respondent enters every pair, so the epsilons of all pairs add up; that holds whoever
-    conspires, for what goes into the sum is randomized already.
+    One respondent enters every pair, so the epsilons of all pairs add up. The sum holds against any
+    coalition, since contributions are randomized already.
 
     Args:
         randomizers: of every pair, (first, second), (first, third) and so on, each over the
@@ -135,8 +135,8 @@ class PairRR(Tallied[LinearEstimate[CombinedReleases]], frozen=True, kw_only=Tru
     ) -> LinearEstimate[CombinedReleases]:
         """Equation 2 on every pair, and the pairs combined.
 
-        An attribute is in several pairs, each with its own reports: all of them say something of
-        its margin, and every pair's table gets that margin.
+        An attribute is in several pairs, each with its own reports. All of them estimate its
+        margin, and every pair's table gets the combined one.
         """
         return LinearEstimate(
             CombinedReleases(self.survey, pair_releases(self.survey, self.randomizers, tables))
