@@ -62,8 +62,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
             readers: the members that open boxes; None for all.
 
         Returns:
-            By the field of the boxes, and under ``""`` the message itself. The boxes of one field are
-            one message, with all of their rows.
+            By the field of the boxes, and under ``""`` the message itself. The boxes of one field
+            give one message, with all of their rows.
 
         Raises:
             RemoteProtocolError: it is malformed.

@@ -227,7 +227,7 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
         return tally(KeyValueReports(keys, symbols), keys=self.client.keys)
 
     def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
-        """Event of a report: a draw on the key that it names, which is independent of the answers."""
+        """Event of a report: a draw on the key that it names, independent of the answers."""
         if not isinstance(message, KeyReport):
             return super().reveals(message, seen)
         if self.fits(message) and 0 <= message.round < self.repeats:
