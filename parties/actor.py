@@ -77,7 +77,7 @@ async def run_machine(
                 _hear(machine, await link.receive_many())
             else:
                 _hear(machine, await _receive_until(machine.deadline, link))
-                # Nothing can have come meanwhile. After it has said something, much can.
+                # Nothing has come meanwhile. After the machine has sent something, much may have.
                 if not await _speak(machine, link):
                     machine.expire(trio.current_time())
             await _speak(machine, link)
@@ -98,7 +98,7 @@ async def _receive_until(deadline: float, link: Channel) -> list[Envelope]:
     received: list[Envelope] = []
     with trio.move_on_at(deadline):
         received = await link.receive_many()
-    # What has come counts, even if nobody has looked at it yet.
+    # Envelopes that have come count, even if they were not read yet.
     return received or link.receive_nowait()
 
 

@@ -235,7 +235,7 @@ class Counter:
             )
         for kind in (LOG_SECRET, STREAM_SECRET):
             name = self._secret(kind)
-            # A program that was killed may have left what it wrote before it had its name.
+            # A program that was killed may have left a temporary file.
             for path in (self.folder / name, *self.folder.glob(f".{name}.*")):
                 path.unlink(missing_ok=True)
         sync_folder(self.folder)

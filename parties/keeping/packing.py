@@ -97,7 +97,7 @@ class Unpacked:
                     content.append(frame.decompress(rest))
                 except zstandard.ZstdError as error:
                     if not content and not any(map(any, itertools.chain([rest], slices))):
-                        self.torn = True  # Zeros, in the place of what a crash has lost.
+                        self.torn = True  # Zeros in place of bytes that a crash lost.
                         return
                     is_large = "memory" in str(error)
                     why = "takes too much memory to unpack" if is_large else "damaged"

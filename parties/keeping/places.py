@@ -213,7 +213,7 @@ def withdraw(folder: Path, charter: Charter, withdrawal: Withdrawal) -> None:
     with open_lines(folder / WITHDRAWALS, _LINE, None, lost=_LOST) as lines:
         used = _used(lines.values, handed_out(folder))
         before = [each.instead for each in lines.values if each.place == place]
-        # What was withdrawn without a spare place may get one later.
+        # A place withdrawn without a spare one may get one later.
         if before and not by_another and (instead is None or any(before)):
             raise UsageError(f"{place!r} was withdrawn before")
         if instead is not None and instead not in kept:

@@ -112,7 +112,7 @@ def keep_receipt(
     )
     problems = receipt_problems(receipt, checkpoint) or _other_rounds(charter, receipt)
     which = DECLINED if not done else LATE_NOTE if receipt.word == LATE else RECEIPT
-    # What says something else of the same words, and what says the same.
+    # Receipts for the same messages with another conclusion, and with the same.
     earlier: list[Kept] = []
     others = [name for name in (RECEIPT, LATE_NOTE) if done and name != which]
     for name in (*others, which):

@@ -225,7 +225,7 @@ class SameAgain:
     def _check_said(self, envelopes: Sequence[Envelope]) -> None:
         self._pay(envelopes)
         for envelope in envelopes:
-            # What there was no room for comes a second time.
+            # A message without room comes again.
             if envelope.seq >= self._said.count and not self._said.again(envelope):
                 raise trio.BrokenResourceError(
                     "this party would say something else than when it answered before: it has "

@@ -149,7 +149,7 @@ def keeping(folder: Path, charter: Charter) -> Callable[[Sequence[Envelope]], No
     def keep(envelopes: Sequence[Envelope]) -> None:
         for envelope in envelopes:
             if envelope.kind == kind:
-                # The one that is kept already is compared with what was said when it is needed.
+                # A kept report is compared with the sent one when it is needed.
                 with contextlib.suppress(FileExistsError):
                     write_once(path, encode_envelope(envelope))
 
@@ -189,7 +189,7 @@ def answer_given(earlier: Member, member: Member, records: Records) -> Given:
         raise UsageError(f"--repeat {folder}: its last answer was paid for, but not given")
     _, heard = noted_in(folder, "heard", there.session)
     if len(heard) != 1:
-        # An aggregator that said more could have the others answered too.
+        # An aggregator that sent more could get the others answered too.
         raise UsageError(
             f"--repeat {folder}: heard more than one message there, so it is not certain which "
             "was answered"

@@ -302,7 +302,8 @@ def lock(descriptor: int, path: Path, busy: str | None) -> None:
         UsageError: another program has locked it.
         OSError: it cannot be locked.
     """
-    import fcntl  # Here, so that the command line can still start on Windows and say what it lacks.
+    # Imported here, so that the command line can start on Windows and name what is missing.
+    import fcntl
 
     with naming(path):
         try:

@@ -106,7 +106,7 @@ class PureAccountant:
                 return _unbounded(
                     attributes, "exact counts of {}, which no randomness protects: a secure sum"
                 )
-            # The worst: all who could keep it apart conspire.
+            # The worst case: all members that could hide it conspire.
             case Sealed() | Masked() | Merged() | Hidden():
                 return self.judge(event.event)
             case Randomized(randomizer, attributes):

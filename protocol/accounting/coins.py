@@ -17,7 +17,7 @@ MOST_TABLES = 10**4
 """The most tables for which coins are sized."""
 
 
-# By so much, relative to epsilon, a figure may be below what is asked for.
+# How far, relative to epsilon, a figure may be below the one asked for.
 _WASTE = 0.02
 
 

@@ -23,11 +23,11 @@ CELLS = 2**14
 MOST_DRAWS = 10**6
 """The most draws of one mechanism in a composition."""
 
-# On a grid for repeated draws, so many cells have the standard deviation of one and of all.
+# The cells of a grid per standard deviation of one draw, and of all.
 _FINENESS, _WHOLE = 16, 128
 # The most cells of it for the losses of one draw.
 _MOST_CELLS = 2**13
-# So many standard deviations of a composition count as its width.
+# The width of a composition, in standard deviations.
 _WIDTH = 20
 # Losses as near as this, relative to the largest, differ by rounding alone.
 _SAME = 1e-13

@@ -25,7 +25,7 @@ INTERVAL = 1e-4
 _MOST_CELLS = 2**18
 # How many standard deviations of the loss count as its width then.
 _WIDTH = 16
-# What is rarer than this is left out, in either tail of a law.
+# Tails with less probability than this are left out.
 _TAIL = 1e-15
 
 

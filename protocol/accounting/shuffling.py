@@ -107,7 +107,7 @@ def randomized_response(keep: KeepUniform, *, n: int, delta: float) -> Amplifica
     blanket = keep.size * keep.off_diagonal
     game = _Game(keep.size, keep.keep, blanket, n=n, hidden=blanket, delta=delta)
     found = game.epsilon(delta, keep.epsilon)
-    # What holds for any randomizer holds for this one.
+    # A bound for any randomizer holds for this one.
     found = min(found, any_randomizer(keep.epsilon, n=n, delta=delta).epsilon)
     return _bound(found, delta, keep.epsilon, n, f"blanket of {keep.size}-ary randomized response")
 
@@ -158,7 +158,7 @@ class _Game:
         else:
             others = draws
             self._left = draws
-        # Per column: T, and what multiplies e**epsilon in the term, and its probability.
+        # Per column: T, the factor of e**epsilon in the term, and the probability.
         self._draws, self._others, self._masses = draws, others, masses
         self._share = 1 / 2 if k == 2 else 1 / (k - 1)
 

@@ -25,11 +25,11 @@ MOST_COINS = 2**30
 _NONE, _LEAST = 1e-30, 1e-300
 # Cells of a grid for one table's losses, within a standard deviation and up to the largest.
 _FINE, _WHOLE, _MOST_CELLS = 40, 1000, 2**20
-# So many steps within a standard deviation of a number of draws.
+# The steps per standard deviation of a number of draws.
 _STEPS = 16
 # How far a standard deviation of the loss may be raised where games are put together.
 _TOGETHER = 0.0015
-# Up to so many numbers of draws none are put together.
+# Up to this many numbers of draws, none are merged.
 _FEW = 64
 
 

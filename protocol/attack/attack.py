@@ -289,7 +289,7 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
             return [*sorts, self._sort(parties, self.trials, EXCHANGES, each=2 * one)]
         if self.honest:
             with contextlib.suppress(ValueError):
-                # There are sums whose masks are not taken off on record.
+                # Some sums cannot be unmasked from the record.
                 sorts.append(self._sort(sums, self.trials, TRIALS, each=self.honest * one))
         if self.alone:
             return sorts
@@ -306,7 +306,7 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
         else:
             sorts.append(self._sort(parties, self.trials, TRIALS, each=one))
         with contextlib.suppress(ProtocolError, ValueError):
-            # There are variants whose parties speak for one respondent each.
+            # In some variants parties speak for one respondent each.
             sorts.append(self._sort(crowds, None, CROWDS, each=one, most=most))
         return sorts
 
@@ -426,7 +426,7 @@ def _pairs(study: Study, account: Account | None) -> tuple[Pair, ...]:
     if len(survey.names) > 1:
         pairs.append(Pair("all attributes", survey.names, (own, farthest)))
     if is_masked(account) and study.mate is not None:
-        # The sums are the same; what differs between the two must not show in anything else.
+        # The sums are the same, so nothing else may differ.
         farthest_alone = {pair.names: pair for pair in reversed(pairs)}
         pairs += [
             pair._replace(words=f"{pair.words}, exchanged with another respondent", exchanged=True)
@@ -446,7 +446,7 @@ def _others(own: int, size: int, name: str, events: Sequence[PrivacyEvent]) -> l
                         if randomizer.size == size:
                             return [randomizer.farthest(own)]
                 except UnsupportedEventError:
-                    continue  # Nobody knows which answers it tells apart best.
+                    continue  # Its best distinguished answers are unknown.
     return sorted({0, size - 1} - {own}, key=lambda code: -abs(code - own))
 
 

@@ -162,7 +162,7 @@ def learned_guess(
     for pair in pairs:
         if pair is not None and pair.worth > best.worth + MARGIN:
             best = pair
-    # The pair of two columns says more than their sum.
+    # A pair of columns is more informative than their sum.
     if len(ranked) > 2 or None in pairs:
         summed = _summed(ranked[:SUMMED], taught, lesson)
         best = summed if summed.worth > best.worth + MARGIN else best

@@ -68,7 +68,7 @@ def observe_trials(
     for position, envelope in enumerate(rehearsal.seen_by(observer)):
         sender, kind = envelope.sender, envelope.kind
         if sender not in whose or kind == Head.kind():
-            continue  # A head hashes what its sender has said, and the session with it.
+            continue  # A head is a hash of its sender's messages and the session.
         place, label = whose[sender]
         messages, slots, facts = observations[place]
         last, name = before.get(sender, (None, ""))

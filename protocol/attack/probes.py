@@ -111,7 +111,7 @@ def strongest_probe(pair: Pair, sorts: Sequence[Trials], *, level: float, delta:
         best = max(best, untried, key=_rank)
         most = provable(len(sort.bits), alpha=level, delta=delta)
         if math.isinf(sort.bound) or (best.trials and most <= min(best.lower, sort.bound)):
-            continue  # Nothing that may be found here is more than what is found already.
+            continue  # Nothing found here can exceed the best so far.
         taught = np.arange(len(sort.bits)) % 2 == 0
         guesses: list[tuple[Guess | None, bool]] = [
             (

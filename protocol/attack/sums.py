@@ -93,7 +93,7 @@ def seen_sums(chunk: Chunk) -> Seen:
         )
         parties = run.charter.roster.parties
         if not views:
-            # All groups of all runs are alike: one ledger says what holds of each of them.
+            # All groups of all runs are alike, so one ledger holds for all.
             ledger = run.ledger(_against(study, parties, parties[:honest]))
             bound = pair_bound(study, ledger, pair, parties[:1])
             coins = _noisy_counts(ledger.everybody.get(parties[0]))

@@ -147,7 +147,7 @@ def pair_bound(study: Study, ledger: Ledger, pair: Pair, parties: Sequence[Party
         loss = account.loss
         pure = loss.record if attribute is None else loss.attributes.get(attribute, 0.0)
         at_delta = None
-        # Who has not signed may have said more than is on record.
+        # An unsigned party may have sent more than is on record.
         if study.delta and pure and account.party not in ledger.unsigned:
             at_delta = _at_delta(study, account, attribute)
         smaller = at_delta is not None and at_delta.epsilon < pure

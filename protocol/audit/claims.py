@@ -94,6 +94,6 @@ def _answer_loss(claim: Claim, ledger: Ledger) -> float:
 
 
 def _about(claim: Claim, trail: Iterable[Charge]) -> tuple[Charge, ...]:
-    # What was refused may have been of any kind.
+    # A refused message may have been of any kind.
     kinds = claim.kinds
     return tuple(c for c in trail if not kinds or c.kind in kinds or c.seq == REFUSED)

@@ -155,20 +155,20 @@ class CompletenessWriter:
         serving = (AGGREGATOR, *charter.roster.services)
         self._whole = {name: Closings(len(charter.roster)) for name in serving}
         self._last = ""
-        # By kind and who has counted it.
+        # By kind and member that counted it.
         self._counted: dict[str, dict[PartyId, set[PartyId]]] = {}
         self._departed: dict[PartyId, str] = {}
         self._withdrawn = set[PartyId]()
-        # Who has said something, or was waited for in vain.
+        # Members that sent something, or were awaited in vain.
         self._asked = set[PartyId]()
         self._refused: dict[str, int] = {}
         self._lost = 0
         self._parties = frozenset(charter.roster.parties)
         self._others = frozenset(charter.roster.others)
-        # By who can count it, topic and sender, where that was said first, and delivered.
+        # Where a message was first sent and delivered, by its possible counters, topic and sender.
         self._said: dict[_About, dict[PartyId, int]] = {}
         self._heard: dict[_About, dict[PartyId, int]] = {}
-        # What the entry before has added to what was said.
+        # What the entry before has added to the sent messages.
         self._added: tuple[_About, PartyId] | None = None
         # Of kinds with a round: how many messages of a sender may wait, and which found no room.
         self._waiting: dict[tuple[PartyId, PartyId, str], int] = {}
@@ -191,18 +191,18 @@ class CompletenessWriter:
                     self._close(envelope.sender, message, step.number)
                 if message is not None and self._can_count(envelope):
                     self._added = self._say(envelope, message, step.number)
-                    # What is delivered is counted as long as it is under way, or heard.
+                    # A delivery takes memory while it is under way, or received.
                     if self._added is not None and step.lost:
                         self._held.take(_BYTES_PER_NAME, overhead=0)
             case Hindered() if added is not None and self._is_simulated(entry.sender):
                 self._unsay(*added)
             case Delivered():
                 self._lost -= not entry.repeat
-                # What is malformed nobody could have counted.
+                # A malformed message could not be counted.
                 if envelope is not None and message is not None and self._can_count(envelope):
                     self._hear(envelope, message, step)
             case Departed():
-                # Who is not on the roster is a fault that the verification names.
+                # A sender that is not on the roster is a fault of the verification.
                 if entry.party in self._parties and entry.reason != LINK_CLOSED:
                     self._departed[entry.party] = entry.reason
                     if entry.reason.startswith(WITHDRAWN) and entry.party not in self._asked:
@@ -224,7 +224,7 @@ class CompletenessWriter:
         """The parties in the estimate, by the record so far."""
         contribution = self._charter.variant.contribution
         kind = self._last if contribution is None else contribution.kind()
-        # Where several count one kind each, whoever all of them have counted is in the sum.
+        # If several members count one kind each, those that all have counted are in the sum.
         by = self._counted.get(kind, {}).values()
         return set.intersection(*by) if by else set()
 
@@ -297,7 +297,7 @@ class CompletenessWriter:
                 return
             awaited, counted = roster.members_in(closed.awaited), roster.members_in(closed.counted)
         except ValueError:
-            return  # A replay says that this closing does not follow.
+            return  # A replay finds that this closing does not follow.
         there = set(counted)
         if not there.isdisjoint(self._parties) or not awaited or awaited[0] in self._parties:
             self._last = closed.of
@@ -310,7 +310,7 @@ class CompletenessWriter:
         for name in awaited:
             if name in on_record and (by, name, closed.of) in self._waiting:
                 self._waiting[by, name, closed.of] -= 1
-        # What is on its way to a service may not have come.
+        # A message to a service may still have been under way.
         left_out = tuple(
             name
             for name in missing

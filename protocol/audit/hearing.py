@@ -46,7 +46,7 @@ class Hearing:
         kinds = charter.variant.kinds(charter.parties)
         self._heeded = {k.name for k in kinds if heeded(charter.variant, k.message)}
         self._seen: dict[PartyId, Seen] = {}
-        # Of who has signed: the waits to come, the last one first; what has come of what they
+        # For signed parties: the waits to come, the last one first; the messages so far that they
         # return.
         self._waits: dict[PartyId, list[Wait]] = {}
         self._came: dict[PartyId, dict[tuple[int, int], Message | None]] = {}

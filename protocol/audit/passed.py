@@ -87,14 +87,14 @@ class Passed:
     def __init__(self, roster: Roster) -> None:
         self.roster = roster
         self.told: list[Told] = []
-        # Of the aggregator's words it matters alone when the last one was sent to whom.
+        # Of the aggregator's messages only the place of the last one to each member matters.
         self.hosted: dict[PartyId, int] = {}
         self.headed: dict[PartyId, int] = {}
-        # Where nothing is covered, nobody asks when something was delivered.
+        # Deliveries only matter if something is covered.
         self.covered = False
         self._under_way: dict[int, int] = {}
         self._came: dict[int, int] = {}
-        # By member: how much it had said when it took a message, by that one's sender and number.
+        # By member: the number of its envelopes when it received a message, by sender and number.
         self._heard: dict[PartyId, dict[tuple[PartyId, int], int]] = {}
         self.rows: dict[int, Row] | None = None
         # Of an event that thousands have: whether it covers, hides, and passes something on.

@@ -103,7 +103,7 @@ class _Walk:
         self._headed = passed.headed
         self._known: dict[PartyId, int] = {}
         self._full: frozenset[PartyId] = frozenset()
-        # Where each member merges, the last first, and what that is merged into.
+        # Where each member merges, the last first, and the batch that it merges into.
         self._batches: dict[PartyId, list[tuple[int, Batch]]] = {}
         self._found: list[tuple[int, PrivacyEvent]] = []
         self._merged: list[tuple[int, PrivacyEvent, Batch | None]] = []
@@ -133,7 +133,7 @@ class _Walk:
         if self._known.get(receiver, 0) < MERGED:
             return
         opened = _opened(told.event, self._full | self._coalition.insiders | {receiver})
-        # What the receiver cannot read it does not add up: that is passed on as it is.
+        # A receiver passes on unchanged what it cannot read.
         if _hides(opened) and not _hides(_opened(told.event, {receiver})):
             self._seen.append(place)
         if opened == event or receiver not in self._batches:
@@ -156,7 +156,7 @@ class _Walk:
         if self._coalition.hears(sender, recipient):
             return _opened(told.event, self._full | keys)
         if receiver in self._full:
-            # Whoever passes something on may pass on boxes that somebody else opens.
+            # A message that is passed on may have boxes that another member opens.
             return _opened(told.event, self._full | keys)
         if AGGREGATOR in self._full:
             return _opened(told.event, self._full)
@@ -188,7 +188,7 @@ class _Walk:
                 members.setdefault(batch, set()).add(sender)
         for place, event, batch in self._merged:
             honest = len(members.get(batch, ()))
-            # A variant does not say whether it adds up or shuffles: what a message tells may stay
+            # A variant does not declare whether it adds up or shuffles, so a message may stay
             # together.
             yield place, Merged(event, honest, linked=True) if honest > 1 else event
 
@@ -227,7 +227,7 @@ def _crowds(rows: Sequence[Mapping[Unknown, Coefficient]]) -> dict[Unknown, int]
         for unknown, times in row.items():
             columns.setdefault(unknown, []).append((number, times))
     found: dict[Unknown, int] = {}
-    # Values with one column cannot be told apart; each sum that follows has all of them or none.
+    # Values with equal columns stay together: each sum that follows has all of them or none.
     classes: dict[tuple[tuple[int, object], ...], set[PartyId]] = {}
     for unknown, column in columns.items():
         classes.setdefault(tuple(column), set()).add(unknown[1])

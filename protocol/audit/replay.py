@@ -339,7 +339,7 @@ class _Role:
             return False
         else:
             gone = [name for name in waiting.senders if name in departed]
-            # At the record's end no departure is told: a member need not have noticed it.
+            # At the record's end departures do not count, as a member need not have noticed them.
             if not gone or recorded is None:
                 return False
             for name in gone:

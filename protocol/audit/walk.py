@@ -161,7 +161,7 @@ class Walk:
         self._under_way: dict[tuple[PartyId, int], _Said] = {}
         # By the sender and the digits of the numbers but the last.
         self._groups: dict[tuple[PartyId, int], _Broadcast] = {}
-        # What is under way to several is kept once: how often, and the first of them.
+        # A message under way to several members is kept once, with their number.
         self._shared: dict[tuple[str, bytes], tuple[int, _Said]] = {}
 
     def step(self, entry: Entry) -> Step:
@@ -286,7 +286,7 @@ class Walk:
         return 0 if times > 1 else said.size
 
     def _is_shared(self, envelope: Envelope) -> bool:
-        # What the aggregator hears is kept by itself for longer, until its role takes it.
+        # Messages to the aggregator are kept longer, until its role takes them.
         return self._bodies and envelope.recipient not in (AGGREGATOR, RECORD)
 
 

@@ -36,7 +36,7 @@ _CHILD = b"sottovoce child 1\0"
 _START = CTR(bytes(16))
 _LAST = np.uint64(WORDS - 1)
 _SWAPPED = sys.byteorder != "little"
-# Words whose remainders are taken at once: they and their quotients stay in a cache.
+# How many remainders are computed at once, so that words and quotients stay in the cache.
 _AT_ONCE = 2**12
 
 
@@ -157,7 +157,7 @@ class Stream:
         """The next ``n`` uniform 64-bit words, shape ``(n,)``."""
         drawn = np.zeros(n, np.uint64)
         if n:
-            # In place, for the keystream is what encrypting zeros gives.
+            # In place: the keystream is the encryption of zeros.
             octets = drawn.data.cast("B")
             (self._keystream or self._open()).update_into(octets, octets)
             if _SWAPPED:

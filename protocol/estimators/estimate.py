@@ -256,7 +256,7 @@ class Estimate(Answers):
             SurveyError: an unknown name, or one attribute twice.
             ValueError: this result has no table of them or no covariance of it, or too few reports.
         """
-        # Imported late, as most who estimate test nothing.
+        # Imported late: few estimates are tested.
         from protocol.estimators.dependence.association import wald_test
 
         table = self.table(first, second)

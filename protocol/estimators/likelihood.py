@@ -28,7 +28,7 @@ STEPS = 10_000
 MAX_CELLS = 2**22
 """The most cells of a table, and of the attributes that were randomized with its own."""
 
-# The least that an extrapolation leaves of a share: none may become 0, for it would stay 0.
+# The least part of a share that an extrapolation leaves, since a share of 0 would stay 0.
 _LEFT = 1e-2
 
 # How much longer an extrapolation may become, or has to become shorter.

@@ -78,7 +78,7 @@ class Overlaps:
         for number, names in enumerate(tables):
             for common in _subsets(sorted(names, key=survey.index)):
                 members.setdefault(common, []).append(number)
-        # What exactly the same tables have in common with one more attribute follows from that.
+        # A common part of the same tables with one more attribute makes this one redundant.
         implied = {
             smaller
             for common, numbers in members.items()

@@ -134,7 +134,7 @@ def draw(weights: NDArray[np.float64], n: int, stream: Stream) -> NDArray[np.int
     # 2**64 itself does not fit into a word.
     whole = np.minimum(np.rint(scaled), _LARGEST_WORD).astype(np.uint64)
     top = int(np.argmax(weights))
-    # Modulo 2**64 the total of all must be 0, and this is what is left over, even if negative.
+    # The total must be 0 modulo 2**64, and this is the rest, maybe negative.
     whole[top : top + 1] -= whole.sum(dtype=np.uint64)
     possible = whole > 0
     # All of 2**64 is 0 in a word: nothing else can be drawn then.

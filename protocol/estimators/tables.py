@@ -19,7 +19,7 @@ from protocol.estimators.projection import Projection, project
 
 Number = TypeVar("Number", np.float64, np.int64)
 
-# A variance that is smaller beside what it is the difference of is the rounding of 0.
+# A smaller variance, relative to the terms that it is a difference of, is a rounded 0.
 _ROUNDING = 1e-12
 
 # Two reports are two up to rounding.

@@ -190,7 +190,7 @@ def _margins(
         try:
             table = estimate.table(*names, projection=projection)
         except (ProtocolError, ValueError):
-            continue  # This result says nothing of it.
+            continue  # The result does not have it.
         yield margin_of_error(table, about)
 
 

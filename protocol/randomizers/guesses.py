@@ -77,7 +77,7 @@ def _unlike(ratios: Sequence[Fraction], size: int) -> Fraction:
         one = Fraction(1)
         heaviest = max(math.prod((ratios[i] for i in block), start=one) for block in blocks)
         weights[len(blocks), heaviest] += 1
-    # There is no way to give more blocks than categories different ones: perm says 0.
+    # More blocks than categories cannot have different ones: perm is 0.
     return sum(
         (
             times * math.perm(size, blocks) * heaviest

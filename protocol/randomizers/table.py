@@ -273,7 +273,7 @@ class Tables:
         found = starts = which * self._width
         for step in self._steps:
             found = found + step * (self._bounds[found + (step - 1)] <= words)
-        # The largest word reaches what a row is filled up with, too.
+        # The largest word also reaches the padding of a row.
         places: NDArray[np.int64] = np.minimum(found - starts, self._lengths[which])
         return places
 

@@ -226,7 +226,7 @@ def _law_epsilon(randomizer: Randomizer) -> tuple[float, bool] | None:
             )
     size, tabled = randomizer.size, _owner(randomizer, "law") is Randomizer
     if tabled and MOST_COMPARED < size <= MOST_ROWS:
-        # Of a table what is largest is found without comparing every two rows.
+        # For a table the largest ratio is found without comparing every two rows.
         for code in range(0, size, 2):
             checked_law(randomizer, code, (code + 1) % size)
         ratios = [ratio_of_table(randomizer)]

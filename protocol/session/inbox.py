@@ -268,7 +268,7 @@ class Inbox:
         if effect.within is not None and not effect.within >= 0.0:
             raise LocalProtocolError(f"within {effect.within}: expected at least 0 seconds")
         if self._me == AGGREGATOR and effect.senders == (RECORD,) and not effect.noted:
-            return  # What it has said for the record itself (``Me.disclose``).
+            return  # Its own message to the record (``Me.disclose``).
         for sender in effect.senders:
             if sender == self._me or sender not in self._roster:
                 raise LocalProtocolError(f"sender {sender!r} is not another member of the roster")

@@ -128,7 +128,7 @@ class Loop:
         for name in exchange.charter.roster.parties:
             if name not in machines:
                 self._queue(exchange.leave(name, NEVER_CAME, now=self._now))
-        # The aggregator starts last, as in a session: nobody misses its first words.
+        # The aggregator starts last, as in a session, so nobody misses its first message.
         for name in reversed(list(machines)):
             machines[name].start(self._now)
             self._post(machines[name])

@@ -60,7 +60,7 @@ class Naming(Generic[C]):
     def __init__(self, rounds: Mapping[str, int], members: int) -> None:
         self._members = members
         self._rounds = rounds
-        # Of one topic and party the first is what a wait returns.
+        # A wait returns the first message of a topic and party.
         self._said: dict[PartyId, dict[Topic, Entered]] = {}
         # By topic: a wait is closed range by range, and others may be awaited later.
         self._closings: dict[Topic, list[Closing[C]]] = {}

@@ -72,7 +72,7 @@ async def contribute(
     held = values.astype(dtype)
     shares = zero_shares(len(held), parties=parties, modulus=modulus, stream=stream)
     kept, dealt = shares[-1], shares[:-1].astype(dtype)
-    # What hides the values are the shares; there are no masks.
+    # The shares hide the values; there are no masks.
     none = np.zeros((parties - 1, 0), np.uint8)
     await deal(
         me,

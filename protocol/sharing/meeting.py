@@ -109,7 +109,7 @@ async def join(me: Me, *, respondents: int, neighbours: int) -> Hood:
     Raises:
         RemoteProtocolError: the neighbours are not those that the coin draws, or not on the roster.
     """
-    # Of this session alone, whatever the stream is of: no seed of a mask is ever used twice.
+    # The stream depends on the session, so no seed of a mask is ever used twice.
     nonce = me.stream.derive(f"nonce {me.session.hex()}").bytes(NONCE_BYTES)
     await me.send(AGGREGATOR, Join(respondents, np.frombuffer(nonce, np.uint8)))
     graph = await me.receive(Graph, AGGREGATOR)

@@ -131,7 +131,7 @@ def recover(
         if enough[place]:
             chosen[i], shares[i] = valid, given[valid, :SECRET_BYTES]
     secrets = np.zeros((n, SECRET_BYTES), np.uint8)
-    # A sum that cannot be unmasked tells nothing, so no secret of it is told either.
+    # No secret of a sum that cannot be unmasked is published.
     if enough[dealers].all():
         secrets[dealers] = reconstruct(shares, chosen)
     return Opened(enough, secrets, accused)
@@ -187,7 +187,7 @@ def check(
             raise ProtocolError(f"the opening {says.format(named(places))}")
     back = mirror(np.arange(degree.neighbours), degree.neighbours)
     revealed = gave[meeting.hoods] & ~rejected[meeting.hoods, back]
-    # Of who is accused at least one share was invalid; others may have been valid.
+    # An accused party has at least one invalid share; others may be valid.
     valid = revealed & ~found.accused[meeting.hoods]
     for place in np.flatnonzero(found.opened & (revealed.sum(axis=1) < degree.threshold)).tolist():
         raise ProtocolError(

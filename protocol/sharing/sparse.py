@@ -156,7 +156,7 @@ async def contribute(
     received = await receive(me, hood, parts=2)
     _check_dealt(received.dealt, received.good, hood, degree)
     parties = len(me.roster) - 1
-    # Whoever has joined may still come; of the neighbours, only those whose box is good.
+    # All that joined may still come, but only neighbours with a good box.
     lost = int((hood.there & ~received.good).sum())
     _check_missing(parties - hood.joined + lost, parties - least)
     masked = values.astype(f"<u{bits // 8}")
@@ -174,7 +174,7 @@ async def contribute(
     uploaded = hood.there
     # All must unmask one set: by shares for different ones, one party's values could be had.
     await agree(me, hood, digest, round=SURVIVORS, degree=degree)
-    # One kind of share per neighbour, whatever the aggregator says later.
+    # One kind of share per neighbour, whatever the aggregator sends later.
     kind = np.where(uploaded, OWN, PAIRWISE)
     rows = np.arange(k)
     revealed = np.concatenate([received.shares[rows, kind], received.salts[rows, kind]], axis=1)
@@ -216,7 +216,7 @@ async def _hear_survivors(
         raise RemoteProtocolError(
             f"{survived} survivors of {hood.joined} who joined", field="Survivors.uploaded"
         )
-    # Whoever has no mask with this party, or dealt it no valid share, does not count.
+    # Survivors without a mask with this party, or without a valid share, do not count.
     vouched = int((uploaded & received.good).sum())
     lost = int((uploaded & ~received.good).sum())
     _check_missing(parties - survived + lost, parties - least)

@@ -226,7 +226,7 @@ def _spread(
             f"{parties} parties: expected at least {shared.sum()}, one for each stratum"
         )
     for _ in range(parties - int(shared.sum())):
-        # To those whose parties hold most.
+        # To the strata with the largest holdings.
         shared[np.argmax(sizes / shared.clip(min=1))] += 1
     found: dict[PartyId, Records] = {}
     for name, number in zip(variant.strata, shared.tolist(), strict=True):

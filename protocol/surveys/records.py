@@ -466,7 +466,7 @@ def _text(lines: Iterable[str]) -> Iterator[str]:
     if isinstance(lines, str):
         lines = lines.split("\n") if lines else []
     for line in lines:
-        # Lines of bytes go through, for the reader has a clear message about them.
+        # Lines of bytes pass, since the reader has a clear message about them.
         if isinstance(line, str):
             # The reader lets NUL through, though no table that is meant as text has one.
             if "\0" in line:

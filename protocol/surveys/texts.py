@@ -11,7 +11,7 @@ import msgspec
 from protocol.errors import SurveyError
 
 _LANGUAGE = re.compile("[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
-# A text may have several lines; what else does not show does not belong there.
+# A text may have several lines, but no other invisible characters.
 _UNFIT = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _JOINERS = "\u200c\u200d"
 

@@ -277,7 +277,7 @@ def _compare(before: Rehearsal, after: Rehearsal, attribute: str) -> None:
             continue
         kinds = {e.kind for e in (envelope, other) if e is not None} - {Head.kind()}
         if not kinds:
-            continue  # A head signs what its sender had said, and that has been compared.
+            continue  # A head signs its sender's messages, which have been compared.
         where = f"{sender} #{seq} ({min(kinds)!r})"
         same_records = before.setting.holdings.get(sender) == after.setting.holdings.get(sender)
         _require(not same_records, f"{where} changes with somebody else's record")

@@ -259,7 +259,7 @@ class _Rerun:
         self._start = start
         self._said: list[Envelope] = []
         self._ranges = 0
-        # Who was not counted in which wait: what it said on that is given to the role afterwards.
+        # Members not counted in a wait: their messages for it are given to the role afterwards.
         self._missed = {
             (closing.topic, name): number
             for number, closing in enumerate(past.closings)
@@ -267,7 +267,7 @@ class _Rerun:
         }
         self._held: dict[int, list[Envelope]] = {}
         self._given: dict[Topic, set[PartyId]] = {}
-        # Of the wait that is open: its number, what it is for, and whose answers are to come.
+        # Of the open wait: its number, its topic, and the senders whose answers are to come.
         self._open = -1
         self._awaited: Topic | None = None
         self._missing: set[PartyId] = set()
@@ -358,7 +358,7 @@ class _Rerun:
         if (said.count, said.root()) != (recorded.count, recorded.root()):
             self._fail("it says something else")
         if machine.finished:
-            # Nobody tells it any more.
+            # It is not notified any more.
             for name, reason in self._past.departed.items():
                 machine.gone(name, reason, self._now(self._past.at))
         return self._said[recorded.count :]

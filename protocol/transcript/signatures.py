@@ -94,7 +94,7 @@ class Signatures:
         self._claims: list[Signed] = []
         self._signing: list[_Signing] = []
         self._headed: set[str] = set()
-        # Who has said something after its head.
+        # Members that sent something after their head.
         self._spoilt: set[str] = set()
         self.spoken = Spoken(header, canonical.trees, words)
         self._judged = published is None

@@ -49,7 +49,7 @@ class Words:
 
     def __init__(self) -> None:
         self._words = bytearray()
-        # So many came numbered 0, 1, 2, ...; where the others are.
+        # The number of envelopes numbered 0, 1, 2, ...; the places of the others.
         self._dense = 0
         self._odd: dict[int, int] = {}
 

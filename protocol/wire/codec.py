@@ -39,7 +39,7 @@ _AS_OBJECTS = 8
 _WORTH_REMEMBERING = 64
 # A round, and the lengths of a body and a box.
 _BESIDE_BOX = 16
-# Beside an envelope's fields, never on the wire: the codec that made it, and what it says.
+# Kept with an envelope, never on the wire: the codec that made it, and its message.
 _ENCLOSED = "enclosed"
 _UNKNOWN = (None, None)
 _UNENCODABLE = (
@@ -309,7 +309,7 @@ class Codec:
             for number, recipient in enumerate(recipients, seq)
         ]
         if len(envelopes) == 1:
-            # What goes to many is remembered by its body.
+            # A broadcast message is remembered by its body.
             envelopes[0].__dict__[_ENCLOSED] = self, decoded
         return envelopes
 
@@ -374,7 +374,7 @@ class Codec:
             raise LocalProtocolError(f"{message.kind()!r} is not a kind of this variant")
         try:
             body = encode_message(message)
-            # What a recipient would refuse is refused here, where it can be put right.
+            # A message that a recipient would refuse is refused here, where it can be fixed.
             decoded = self._decode(kind, body)
         except (RemoteProtocolError, *_UNENCODABLE) as error:
             raise LocalProtocolError(f"cannot send {kind.name!r}: {error}") from error

@@ -170,7 +170,7 @@ def pilot(
     views = [view_of_conduct(study, conduct) for conduct in own]
     best, ledgers = Worth(0, -math.inf), Ledgers(study, heard)
     if not any(map(_speaks, own[:2])):
-        return best  # What it heard was for another stream.
+        return best  # Its input was for another stream.
     for place, neighbour in enumerate(study.neighbours):
         if only not in (None, place):
             continue

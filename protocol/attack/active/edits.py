@@ -505,7 +505,7 @@ def _of_array(path: tuple[str | int, ...], value: Plain, kind: Numbers) -> Itera
         for place in sorted({0, len(array) - 1} if len(array) else set()):
             yield Edit(path, "cut", cells=(place,))
             yield Edit(path, "grow", cells=(place,))
-    # What is random octets is not worth many tries.
+    # Random octets are not worth many tries.
     octets = _is_octets(kind)
     cells = list(range(len(flat)))
     few = cells if len(cells) <= CELLS else cells[:: -(-len(cells) // CELLS)]

@@ -90,7 +90,7 @@ def _sorts_by(study: Study, library: Library, sender: PartyId) -> Iterator[list[
                 Script((Move("insert", kind, nth, before=before, says=source),))
                 for source in sources
             ]
-    # Who says nothing to the target may do so at the start.
+    # A member that sends nothing to the target may do so at the start.
     anchors = dict.fromkeys((*list(told)[:1], *list(told)[-1:]) or [("", 0)])
     for number, source in enumerate(sources):
         said = library.any_body((sender, study.party), 0, source.kind, source.nth)

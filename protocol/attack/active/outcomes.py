@@ -131,7 +131,7 @@ def play_once(task: Task, script: Script) -> Outcome:
     own: Conduct | None = None
     for number, stream in enumerate(target_streams(study, MORE_STREAMS)):
         if number == 1 and own and not _goes_on(study, played.heard, stream, own):
-            break  # What was heard was for the session's stream.
+            break  # The input was for the session's stream.
         if number >= STREAMS and behaviours.keys() <= task.behaviours:
             break
         machine = study.machine(study.record(None), stream)
@@ -193,7 +193,7 @@ def _exchanged(
     study, beside = task.study, task.study.exchanged(neighbour)
     if beside is None:
         return None
-    # What is said of another world follows from what is said there.
+    # Messages from another world follow from those of that world.
     other = play(beside, script, _library(beside, script))
     twin_conduct = play_conduct(beside.machine(beside.record(None)), other.heard)
     said = _arrays(study, own), _arrays(study, twin_conduct)

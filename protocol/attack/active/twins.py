@@ -85,7 +85,7 @@ def play_conduct(machine: Traced, heard: Sequence[Heard]) -> Conduct:
         elif one.what == "expire":
             machine.expire(one.now)
         else:
-            # It is over for all; nobody sees what that is to this party.
+            # The session is over, so nobody sees how this party ends.
             break
         said = tuple(machine.take())
         read = tuple(map(machine.read, said))
@@ -101,7 +101,7 @@ def _event(machine: Traced, envelope: Envelope) -> PrivacyEvent | None:
     try:
         message = charter.codec.decode(envelope.kind, envelope.body)
         return message_event(charter.variant, message, machine.seen, envelope.recipient)
-    except LocalProtocolError:  # It depends on what is sealed, so a ledger charges all of it.
+    except LocalProtocolError:  # It depends on sealed content, so a ledger charges all attributes.
         return Plain(charter.variant.survey.names)
     except ProtocolError:
         return None

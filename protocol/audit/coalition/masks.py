@@ -113,7 +113,7 @@ class SumRecord:
         dealt_told = self.told.get(Dealt, nothing) != NOBODY
         dealt_came = self.came.get(Dealt, nothing) != NOBODY
         told = [*([] if self.published_at is None else [self.published_at]), *known(Totals)]
-        # Who has everybody's broadcast has the contributions.
+        # All broadcasts together give the contributions.
         return Seen(
             deals=self.deals & eyes.up,
             dealt=(dealt_told & eyes.down) | (dealt_came & eyes.members),
@@ -227,7 +227,8 @@ class Known(NamedTuple):
 
     def is_open(self, part: Places) -> bool:
         """Check whether the sum over a component follows from its contributions."""
-        # What covers one of them is in no other row, so elimination takes the component with it.
+        # A mask of one of them alone is in no other row, so elimination removes the component with
+        # it.
         return not self.covered[part].any()
 
     @property
@@ -250,7 +251,7 @@ def coalition_knowledge(record: SumRecord, sight: Seen, eyes: Eyes, threshold: i
     own, keys = np.ones(n, np.bool_), insiders
     if record.profile == "sparse":
         own_shares, key_shares = _known_shares(record, sight, insiders, unmasks=eyes.unmasks)
-        # Where nothing tells which of two totals is true, both secrets count as published.
+        # If either of two totals may be true, both secrets count as published.
         summed = np.stack(record.totals)
         own = insiders | (own_shares.sum(axis=1) >= threshold)
         own |= record.opened & summed.any(axis=0)
@@ -258,7 +259,7 @@ def coalition_knowledge(record: SumRecord, sight: Seen, eyes: Eyes, threshold: i
         keys |= record.opened & ~summed.all(axis=0)
     seen = sight.contributions & ~members
     under_own = seen & ~own
-    # The masks in what is seen: with all that had dealt by what the party was told.
+    # The masks in seen contributions: with all that had dealt, as the party was told.
     hiding = record.dealt & (record.hoods >= 0)
     hiding &= record.hoods != np.arange(n)[:, None]
     unknown = hiding & (seen & ~keys)[:, None] & ~keys[record.hoods]

@@ -181,7 +181,7 @@ def _related(
         if len(members[label]) != 1:
             continue
         row = basis.get(label)
-        # What is left of the party when all that follows is taken away.
+        # The rest of the party once all known sums are subtracted.
         left: _Row = {label: 1} if row is None else {c: -v for c, v in row.items()}
         if row is not None:
             del left[label]

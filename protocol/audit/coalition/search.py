@@ -161,7 +161,7 @@ def _exposing(task: _Search) -> Choice | None:
         elif 1 < len(smallest) <= task.size + 1:
             chosen = smallest[1:].tolist()
             words = f"the sum over {len(smallest)} parties follows anyway: all of them but one"
-    # Whoever was to be exposed is, or this search has nothing to say.
+    # This search is void unless the intended party is exposed.
     if not any(len(p) == 1 for p in task.space(chosen).determined):
         return None
     words += ". None can do worse than expose; how many are exposed was not searched through"
@@ -290,7 +290,7 @@ def _circle(record: SumRecord) -> Places | None:
         order[ahead] = record.hoods[place][: k // 2]
         if (order >= 0).all():
             break
-        # The farthest of them whose own neighbours are on record goes on.
+        # Go on from the farthest of them with neighbours on record.
         onward = [i for i in range(k // 2 - 1, -1, -1) if there[order[ahead[i]]]]
         if not onward or start + 1 + onward[0] >= n:
             return None
@@ -325,7 +325,7 @@ def _two_runs(present: Flags, h: int, size: int) -> Places | None:
     upto = np.concatenate([[0], np.cumsum(np.tile(present, 3))])
     starts = np.arange(2 * n)
     cost = upto[starts + h] - upto[starts]
-    # Behind the first run somebody must be left before the second begins.
+    # Some party must be left between the first run and the second.
     first_there = np.searchsorted(upto, upto[np.arange(n) + h] + 1)
     best: tuple[int, int, int] | None = None
     for spent in np.unique(cost[:n][cost[:n] <= size]).tolist():
@@ -334,7 +334,7 @@ def _two_runs(present: Flags, h: int, size: int) -> Places | None:
         at = np.searchsorted(second, first_there[first])
         fits = at < len(second)
         first, then = first[fits], second[at[fits]]
-        # The second run ends before the first begins again, with somebody left between them.
+        # The second run ends before the first begins again, with some party left between.
         fits = upto[first + n] > upto[then + h]
         first, then = first[fits], then[fits]
         if len(first):

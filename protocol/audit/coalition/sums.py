@@ -110,7 +110,8 @@ class SumReader:
     def __init__(self, charter: Charter) -> None:
         self._charter = charter
         self._places = {name: place for place, name in enumerate(charter.roster.parties)}
-        # How the sums are shared, if the variant says: by the ``SecureSum`` among its parameters.
+        # The profile and degree of sums, by the ``SecureSum`` among the variant's parameters, if
+        # any.
         self._profile: Profile = "sparse"
         self._neighbours: int | None = None
         self._threshold: int | None = None
@@ -207,7 +208,7 @@ class SumReader:
         sender, recipient = envelope.sender, envelope.recipient
         for_record = (sender, recipient) == (AGGREGATOR, RECORD)
         if for_record and envelope.kind not in _KERNEL and not isinstance(message, Opening):
-            # What is published may tell every total that there was.
+            # The published result may reveal every total.
             for record in self.records:
                 if record.contributed.any() and record.published_at is None:
                     record.published_at = number

@@ -126,7 +126,7 @@ def prove_each(
     held = Held(lambda: reader.stored)
     logged = Logged(reader)
     reading = _Reading(charter, logged, asked, covering.size, held)
-    # Of a record that grows, no more than what has been verified.
+    # Of a growing record, only the verified part.
     entries = islice(reader, verification.entries)
     for step in steps(charter.codec, entries, held, handed=verification.handed):
         reading.add(step)
@@ -217,7 +217,7 @@ class _Words:
         self._size = size
         self._hearing = hearing
         self._said: list[bytes] = []
-        # By place of the sender and seq: the leaf hashes of what was sent to the party.
+        # The leaf hashes of envelopes to the party, by place of the sender and seq.
         self._told: dict[tuple[int, int], bytes] = {}
         # By seq: reports under way. By topic: the first that came, the closing that counted it,
         # and one that awaited the party before and left it out.
@@ -290,7 +290,7 @@ class _Words:
         """
         roster, place, size = self._charter.roster, self._place, self._size
         counted = {t: report for t, report in self._came.items() if t in self._closed}
-        # What was never handed over is late all the same.
+        # An envelope that was never delivered is late all the same.
         sent = {topic: (seq, leaf, content) for seq, (topic, leaf, content) in self._sent.items()}
         made = sent | self._came
         before = {t: self._early(t, report[1]) for t, report in made.items() if t not in counted}

@@ -30,7 +30,7 @@ With fewer, what the margins seem to explain of a rare cell is chance.
 """
 
 _MET = 1e-6
-# An eigenvalue that is smaller beside the largest is the rounding of 0: shares add up to 1.
+# A smaller eigenvalue, relative to the largest, is a rounded 0: shares add up to 1.
 _ROUNDING = 1e-9
 
 
@@ -153,7 +153,7 @@ class LinearCalibration(Residual):
             return np.full(raw.variances.shape, np.nan)
         explained = np.sum(together @ self.regression.inverse * together, axis=1)
         left = raw.variances - explained
-        # What the margins determine otherwise has no error, up to rounding.
+        # Cells that the margins determine have no error, up to rounding.
         return np.where(left > _ROUNDING * raw.scales, left * self._factor, 0.0)
 
     @property

@@ -58,7 +58,7 @@ class Residual(Source):
         errors = np.sqrt(np.where(np.isnan(before), np.nan, left))
         told = self.before.source.cells(names).population_errors
         if told is not None:
-            # What the margins determine is exact, however few reports there are.
+            # Cells that the margins determine are exact, even with few reports.
             errors = np.where(np.isnan(told) & (errors > 0), np.nan, errors)
         part = np.sqrt(self.n * left / before)
         law = _residual_law(self.before.skewed(names), values, left, part)
@@ -89,7 +89,7 @@ def _residual_law(
     least: float = 0.0,
     most: float = 1.0,
 ) -> ErrorLaw:
-    # What the margins determine is within the range but for rounding.
+    # Cells that the margins determine are within the range, up to rounding.
     values = np.where(part == 0, np.clip(values, least, most), values)
     if skewed is None:
         variance = Variance(left)

@@ -326,7 +326,7 @@ def far_shares(
     for margin in margins:
         table = estimate.table(*margin.names)
         low, high = table.interval(each, "population")
-        # What is exactly on an end is out of it by a rounding at most.
+        # A share exactly on an end is outside by rounding at most.
         outside = (margin.shares < low - TOLERANCE) | (margin.shares > high + TOLERANCE)
         for place in map(tuple, np.argwhere(outside)):
             cell = tuple(names[code] for names, code in zip(table.categories, place, strict=True))

@@ -41,7 +41,7 @@ class TestResult:
         p_value: the probability of no smaller a statistic under H0, same shape.
     """
 
-    __test__ = False  # Not a class of tests, whatever a collector thinks of its name.
+    __test__ = False  # Not a class of tests, despite its name.
 
     test: str
     statistic: Floats

@@ -65,7 +65,7 @@ def cramers_law(reports: PairReports, about: About) -> QuadraticLaw:
     squares = reports.excess**2 * weights
     designs = _designs(reports, about)
     rows, columns = _noise(designs, first.values, second.values, weights)
-    # What X changes by with each margin, which enters the weights.
+    # The change of X with each margin, which enters the weights.
     by_first = first.slopes * _over(squares.sum(axis=-1) - rows, first.values)
     by_second = second.slopes * _over(squares.sum(axis=-2) - columns, second.values)
     slope = 2 * reports.excess * weights
@@ -157,7 +157,7 @@ def _law_of_one(
         for part in _null_parts(designs)
     ]
     noise = np.maximum(variance, 0.0) / reports.n
-    # The square is that of a number with one error: its linear part is all there is beside it.
+    # The square of a number with one error has only a linear part besides.
     linear = 4 * (value**2) * np.maximum(variance, 0.0)
     return QuadraticLaw.of(
         value**2,

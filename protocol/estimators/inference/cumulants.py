@@ -22,7 +22,7 @@ _STEPS = 60
 _FINE = 2.0**-40
 """An end of an interval is found to so much of its range, within so many steps."""
 
-# So many standard errors the ends of normal intervals are from those that are searched for.
+# How far the search goes beyond the ends of normal intervals, in standard errors.
 _NEAR = 0.1
 
 # Squared steps of a sum in its variance at which its own probability counts for less in a tail.
@@ -140,7 +140,7 @@ def count_cumulants(
     spread = inside.first - inside.second - least
     skewed = out.first - 3 * out.second + 2 * out.third
     skew = inside.first - 3 * inside.second + 2 * inside.third - skewed
-    # How many of those who report are in the set has the variance n t (1-t) left.
+    # The number of reporters in the set has the variance n t (1-t) left.
     drawn = n * g**2 * left
     both, own = 3 * g * spread * left, n * g**3 * left * turned
     none = np.zeros_like(drawn + least)

@@ -208,7 +208,7 @@ def weighted_law(
     fourth = float(np.sum(shares * (scores - mean) ** 4))
     known: dict[About, Cumulants] = {}
     if spread > 0:
-        # Beside what the line in the mean leaves of how far the squares are spread.
+        # Plus the spread of the squares that the line in the mean leaves.
         wider = inflation(spread, (fourth - cube**2 / spread - spread**2) / seen + more**2)
         slope = 2 * mean + cube / spread
         constant = spread + mean**2 - slope * mean

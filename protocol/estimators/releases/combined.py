@@ -21,7 +21,7 @@ from protocol.estimators.tables import Cells, Estimated, standard_error, standar
 from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey
 
-# A variance that is smaller beside 1/n is the rounding of 0.
+# A smaller variance, relative to 1/n, is a rounded 0.
 _EXACT = 1e-15
 
 

@@ -60,7 +60,7 @@ class HadamardResponse(Randomizer, frozen=True, tag="hadamard"):
         Raises:
             ValueError: ``epsilon`` is not positive and finite, or too small for any threshold.
         """
-        # A sign is kept or else drawn anew, and is then right half of the time.
+        # A sign is kept or drawn anew, and is then right half of the time.
         keep = KeepUniform.with_epsilon(2, epsilon=epsilon).threshold
         if keep < 2:
             raise ValueError(f"epsilon {epsilon}: too small for a probability above 1/2")

@@ -204,7 +204,7 @@ class LocalHashing(Randomizer, frozen=True, tag="hashing"):
         coefficients, offsets = np.divmod(functions, g)
         wanted = (values - offsets) % g
         counts = np.bincount(coefficients * g + wanted, minlength=g ** (digits + 1))
-        # Axes: coefficients left (the next one last), what they must add up to, digits settled.
+        # Axes: coefficients left (the next one last), their required sum, digits settled.
         counts = counts.reshape(-1, g, 1)
         for _ in range(digits):
             left, settled = counts.shape[0] // g, counts.shape[2]

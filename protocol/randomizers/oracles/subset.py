@@ -206,7 +206,7 @@ class SubsetSelection(Randomizer, frozen=True, tag="subset"):
             halves = stream.words(words).astype("<u8", copy=False).view("<u4")
             ranks = halves[: left.size * self.size].reshape(left.size, self.size)
             own = np.arange(left.size), codes[left]
-            # Its own code comes first or last, whatever it drew.
+            # Its own code comes first or last, for any draw.
             ranks[own] = np.where(held[left], np.uint32(0), np.uint32(2**32 - 1))
             lasts = np.partition(ranks, self.chosen - 1, axis=1)[:, self.chosen - 1]
             found = ranks <= lasts[:, np.newaxis]

@@ -236,7 +236,7 @@ def respondent_loss(job: Job, stage: Stage) -> Loss:
     except UnsupportedEventError:
         raise
     except Exception:
-        # A variant of a user's own may not have reckoned with so many respondents.
+        # A user's own variant may not be prepared for this many respondents.
         return accountant.judge(Plain(job.variant.survey.names))
     if stage.people > JUDGED and any(map(_differs, events)):
         return maximum([loss, loss_bound(job.variant)])

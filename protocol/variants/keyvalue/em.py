@@ -24,7 +24,7 @@ MOST_ITERATIONS = 10_000
 
 _BLOCK = 8192
 
-# Of those who hold a key: with a smaller share of either value the mean is at its edge.
+# With a smaller share of either value among a key's holders, the mean is at its edge.
 _EDGE = 1e-3
 
 
@@ -156,8 +156,8 @@ def em(
         raise ValueError(f"at most {at_most} iterations: expected at least 1")
     law = randomizer.matrix()[[PLUS, MINUS, ABSENT]] if tied else table_1(randomizer)
     rows = table.reshape(-1, 3)
-    # Keys have nothing to do with one another; those of a block and what is made of them stay in
-    # a cache, which makes many keys several times quicker.
+    # Keys are independent. A block of them stays in the cache, which is several times faster for
+    # many keys.
     blocks = [
         _iterated(rows[start : start + _BLOCK], law, tolerance=tolerance, at_most=at_most)
         for start in range(0, max(len(rows), 1), _BLOCK)

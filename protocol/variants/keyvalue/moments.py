@@ -229,7 +229,7 @@ def _likeliest_edge(shares: Floats, laws: Floats) -> Floats:
         t = likeliest_share(shares, laws[:, i], laws[:, j])
         law = laws[:, i] + t[:, np.newaxis] * (laws[:, j] - laws[:, i])
         law = np.where(shares > 0, law, 1.0)
-        with np.errstate(divide="ignore"):  # What was reported is impossible here.
+        with np.errstate(divide="ignore"):  # The reports are impossible here.
             likelihood = (shares * np.log(law)).sum(axis=-1)
         better = likelihood > highest
         highest[better] = likelihood[better]

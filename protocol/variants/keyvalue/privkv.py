@@ -104,7 +104,7 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
         super().__post_init__()
         if self.virtual and self.estimator != "moment":
             raise ValueError(f"virtual rounds of the estimator {self.estimator}: expected moment")
-        # Made here, so that what does not fit is said at once.
+        # Computed here, so that parameters that do not fit are refused at once.
         try:
             _ = self.values, self.client
         except SurveyError as error:
@@ -326,8 +326,8 @@ class PrivKVMVariant(KeyValueCollection, frozen=True, kw_only=True):
         return self.rounds
 
     def _drawn(self, round_: int) -> PrivKV | PrivKVM | KeepUniform:
-        # The fakes of further rounds are the aggregator's, so that no report is any cheaper than
-        # the draws that it is made of. Without the first round's a further one would tell more.
+        # The aggregator chooses the fakes of further rounds, so no report is cheaper than its
+        # draws. Without the first round a further one would reveal more.
         each = self.client.each
         return each.value_response if round_ else PrivKVM(each=each, rounds=1)
 

@@ -41,7 +41,7 @@ def law_of_sets(
         shape: that of the result's arrays, of as many elements as there are sets.
     """
     weights = sets.astype(np.float64)
-    # What a set's share is made of: its coefficients' weights.
+    # The weights of the coefficients in a set's share.
     turned = wht(weights.copy()) / weights.shape[1]
     reports = found.reports[0].astype(np.float64)
     values = turned @ found.values[0]
@@ -201,8 +201,8 @@ def _of_signs(found: Coefficients, turned: Floats, keep: float) -> _Parts:
     length = np.maximum(squares.sum(axis=1), np.finfo(np.float64).tiny)
     shares = squares / reports
     most = shares.sum(axis=1)
-    # If the share is t and not as estimated, the thetas are off along the weights: the mean square
-    # of what they add is a quadratic of t, of which the constant is what it is at the estimate.
+    # If the share is t and not the estimate, the thetas differ along the weights. The mean square
+    # of their part is a quadratic in t, with the value at the estimate as its constant.
     grows = (shares * squares).sum(axis=1) / length**2
     rises = 2 * (shares * weights * theta).sum(axis=1) / length
     noise = (1 - squares / length[:, np.newaxis]) / (keep**2 * reports)

@@ -20,8 +20,8 @@ from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 from protocol.variants.numeric.scales import Scale
 
-# As many respondents at the ends of the grid are added to those who reported: what few reports do
-# not tell of how far the answers are spread is so taken to be large.
+# The number of respondents added at the ends of the grid, so that few reports do not make the
+# spread of the answers look small.
 _ADDED = 4.0
 
 
@@ -136,7 +136,7 @@ def mean_law(randomizer: MeanRandomizer, totals: NDArray[np.int64]) -> ErrorLaw:
     third = (1 - added) * float(totals @ (scores - value) ** 3) / n
     skew = np.array([third, 0.0, 0.0, 0.0]) / n**2
     if randomizer.squares is None:
-        # Of those who are added the scores are the largest.
+        # The added respondents have the largest scores.
         mean_square += added * (float((scores**2).max()) - mean_square)
         sampled = given = np.array([mean_square, 0.0, -1.0])
     else:

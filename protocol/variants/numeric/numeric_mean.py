@@ -57,7 +57,7 @@ class NumericMean(EvenShares, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # Made here, so that what does not fit is said at once.
+        # Computed here, so that parameters that do not fit are refused at once.
         try:
             _ = self.scales
         except SurveyError as error:

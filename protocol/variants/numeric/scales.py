@@ -10,7 +10,7 @@ from itertools import pairwise
 from protocol.errors import SurveyError
 from protocol.surveys.survey import Attribute, shown
 
-# Short enough that arithmetic on anybody's survey costs nothing.
+# Short enough that arithmetic on any survey is cheap.
 _NUMBER = re.compile(r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?")
 
 

@@ -91,7 +91,7 @@ class AttributeOracles(OneReport[Request, A, A], Generic[A], frozen=True, kw_onl
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # Made here, so that what does not fit is said at once.
+        # Computed here, so that parameters that do not fit are refused at once.
         _ = self.columns
 
     def workload(self) -> Workload:
@@ -217,7 +217,7 @@ class EvenShares(WholeReport, frozen=True, kw_only=True):
         share = self.epsilon / len(self.survey.sizes)
         while True:
             made = tuple(make(size, share) for size in self.survey.sizes)
-            # The sum of rounded shares may exceed what was asked by a bit.
+            # The sum of rounded shares may exceed epsilon by a bit.
             if math.fsum(one.epsilon for one in made) <= self.epsilon:
                 return made
             share = math.nextafter(share, 0.0)

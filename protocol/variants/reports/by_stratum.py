@@ -78,7 +78,7 @@ def weighted(estimate: Callable[[V, Message], E]) -> Callable[[V, Message], E]:
     def found(variant: V, result: Message) -> E:
         if not isinstance(result, ByStratum):
             return estimate(variant, result)
-        # Imported late, as most surveys have no weights.
+        # Imported late: few surveys have weights.
         from protocol.estimators.releases.weighted import Stratum, Weighted
 
         strata = []

@@ -55,7 +55,7 @@ class RRIndependent(Blockwise, frozen=True):
                     KeepUniform.with_epsilon(size, epsilon=share) for size in survey.sizes
                 ),
             )
-            # The sum of rounded shares may exceed what was asked by a bit.
+            # The sum of rounded shares may exceed epsilon by a bit.
             if PureAccountant().judge(made.report_event).record <= epsilon:
                 return made
             share = math.nextafter(share, 0.0)

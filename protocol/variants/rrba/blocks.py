@@ -95,7 +95,7 @@ def integer_weights(cells: Cells, tables: Floats) -> NDArray[np.uint64]:
     weights = np.floor(np.minimum(tables, 1.0) * 2.0**_MANTISSA).astype(np.uint64)
     weights <<= np.uint64(64 - _MANTISSA)
     largest = cells.largest(tables)
-    # Sums are modulo 2**64, and so is what is left of it.
+    # Sums are modulo 2**64, and so is the rest.
     weights[largest] -= np.add.reduceat(weights, cells.starts)
     alone = np.add.reduceat(weights > 0, cells.starts, dtype=np.int64) == 0
     places, starts = largest[alone], cells.starts[alone]
@@ -249,7 +249,7 @@ class ReportLaw(NamedTuple):
             return cls._of_last(seen, raw, errors, keep=keep, mix=mix)
         if mix == 1.0:
             return cls(uniform, uniform**2, seen, float(n))
-        # What is left of the reports beside those that were kept.
+        # The rest of the reports, without the kept ones.
         fakes = np.clip((seen - keep * raw) / (1 - keep), 0.0, 1.0)
         kept, rest = keep * np.clip(raw, 0.0, 1.0), (1 - keep) * fakes
         squares = kept + rest - kept**2 - 2 * kept * rest - n * (keep * errors) ** 2

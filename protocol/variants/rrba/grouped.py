@@ -317,7 +317,7 @@ class GroupTables(Source):
             weight = (group.n / n / group.keep) ** 2 / group.worth
             covariance += weight * multinomial(reported, 1)
         if about == "respondents":
-            # What the sampling adds is less by so much than in a sample of a population.
+            # The factor by which sampling adds less than in a sample of a population.
             missing = 1.0 if self.n <= worth else (worth - 1) / (self.n - 1)
             covariance -= missing / worth * multinomial(raw, 1)
         return covariance

@@ -93,7 +93,7 @@ def _baranyai(d: int, k: int) -> list[list[tuple[int, ...]]]:
     """
     subsets, count = comb(d, k), lower_bound(d, k)
     least, more = divmod(subsets, count)
-    # A group is a bit mask of its attributes; a view says how many of its groups are equal.
+    # A group is a bit mask of its attributes; a view is the number of each of its groups.
     views = [{0: least + (number < more)} for number in range(count)]
     lacking = [k * view[0] for view in views]
     for place in range(d):

@@ -226,7 +226,7 @@ class Tallied(Variant, Generic[E], frozen=True, kw_only=True):
             raise CannotTabulateError(
                 f"variant {self.name!r} cannot be tabulated: {error}"
             ) from error
-        # All but the aggregator, who is first on the roster.
+        # All but the aggregator, which is first on the roster.
         everybody, length = 2 ** (parties + 1) - 2, (parties + 8) // 8
         return Tally(people, everybody.to_bytes(length, "little"), bytes(length), counted[1:])
 
@@ -237,7 +237,7 @@ class Tallied(Variant, Generic[E], frozen=True, kw_only=True):
             values = self.vector(party.me, stage.asked, party.records)
             found[0] += party.parties
             found[1:] += self.sums.with_coins(party.me, values, party.parties)
-            # Nothing is said by messages; by them it would be under masks.
+            # There are no messages here; with messages it would be masked.
             party.told.append(Masked(self.contribution_event))
         return found
 
