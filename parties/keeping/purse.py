@@ -485,7 +485,6 @@ def _is_new(lines: Sequence[Line], folder: Path) -> bool:
 
 
 def _read_secrets(folder: Path, lines: Sequence[Line]) -> list[bytes]:
-    """The secrets of a purse with these lines."""
     path, secret = folder / PAID, secret_in(folder / PURSE_SECRET)
     if not lines:
         raise unknown(path, f"is missing or empty, but the {PURSE_SECRET} beside it is there")

@@ -195,7 +195,6 @@ def _margins(
 
 
 def _margins_of_values(keyed: Keyed, about: About) -> Iterator[MarginOfError]:
-    """The margins of error of the means of keys' values."""
     low, high = keyed.mean_intervals(about=about)
     off = np.maximum(high - keyed.means, keyed.means - low) / 2
     margins = np.where(np.isnan(keyed.means), np.inf, off)

@@ -203,7 +203,6 @@ def _exchanged(rehearsal: Rehearsal, heard: Sequence[Envelope]) -> list[Envelope
 
 
 def _resent(rehearsal: Rehearsal, envelope: Envelope, message: Message) -> Envelope:
-    """An envelope with another message."""
     setting, sender = rehearsal.setting, envelope.sender
     stream = Stream(secret_of(0)).derive(f"exchanged {sender}")
     boxes = Boxes(

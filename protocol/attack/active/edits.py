@@ -170,7 +170,6 @@ _MISFIT = (
 
 
 def _least(kind: Type) -> Plain:
-    """The least value of a type."""
     match kind:
         case Numbers():
             shape = [low for low, _ in kind.shape]

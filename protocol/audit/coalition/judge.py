@@ -189,7 +189,6 @@ def _finding(
     coalition: Coalition,
     exposed: Iterable[PartyId],
 ) -> SumFinding:
-    """View of a coalition on a sum."""
     names, members = sums.parties, sums.flags(coalition.members)
 
     def named(places: Places) -> tuple[PartyId, ...]:

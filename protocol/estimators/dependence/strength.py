@@ -212,7 +212,6 @@ def _noise(
 def _variance(
     designs: Sequence[tuple[float, PairReports]], score: Callable[[PairReports], Floats]
 ) -> Floats:
-    """The variance of one report's score."""
     found: Floats = np.zeros(())
     for sign, design in designs:
         scores = score(design)

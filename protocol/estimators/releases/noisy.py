@@ -360,7 +360,6 @@ class NoisyTables(Source):
     def _noise_of_mean(
         self, names: Sequence[str], weights: Floats, by: Floats | float = 1.0
     ) -> Cumulants:
-        """Cumulants of the mean of a weight."""
         if not self.trials:
             return self._cumulants(0.0, 0.0)
         squares = cubes = 0.0

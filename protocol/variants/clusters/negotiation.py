@@ -195,7 +195,6 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
     def _with_coins(
         self, tables: dict[Names, NDArray[np.int64]], respondents: int, parties: int, noise: Noise
     ) -> LinearEstimate[NoisyTables]:
-        """The estimate from noisy counts."""
         trials = parties * noise.trials
         return LinearEstimate(NoisyTables(self.survey, tables, respondents, trials, noise.chance))
 

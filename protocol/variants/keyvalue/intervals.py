@@ -123,7 +123,6 @@ def _accepted(reports: _Reports, tail: float) -> tuple[Floats, Floats]:
 
 
 def _smaller_tail(reports: _Reports, means: Floats) -> Floats:
-    """Smaller tail of the reports on each key, at these means."""
     scores = reports.by_total - means[:, np.newaxis] * reports.by_frequency
     plus = (1 + means) / 2
     absent, positive, negative = (reports.laws[:, state] for state in (ABSENT, PLUS, MINUS))

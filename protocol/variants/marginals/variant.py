@@ -243,7 +243,6 @@ MargHT = _by("MargHT", "A Hadamard coefficient of one marginal by binary randomi
 
 
 def _bits(numbers: NDArray[np.unsignedinteger], width: int) -> NDArray[np.uint8]:
-    """Numbers as their bits, (n, width)."""
     shifts = np.arange(width - 1, -1, -1, dtype=np.uint64)
     bits: NDArray[np.uint8] = (
         (numbers.astype(np.uint64)[:, np.newaxis] >> shifts) & np.uint64(1)

@@ -96,7 +96,6 @@ class AttributeShares(Source):
         return int(self.reports[self.survey.index(name)])
 
     def _tallies(self, name: str) -> Tallies:
-        """Tallies of the reports on one attribute."""
         place = self.survey.index(name)
         return Tallies(
             self.survey,
