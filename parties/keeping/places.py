@@ -52,7 +52,7 @@ class HandedOut(NamedTuple):
 
     Args:
         place: its id.
-        to: who has it, by the name that was invited.
+        to: its holder, by the invited name.
     """
 
     place: PartyId
@@ -130,7 +130,7 @@ def unused_spares(folder: Path) -> tuple[PartyId, ...]:
 
 
 def handed_out(folder: Path) -> Sequence[HandedOut]:
-    """Spare places that were handed out to whoever came late, in that order.
+    """Spare places that were handed out to latecomers, in order.
 
     Args:
         folder: the aggregator's.

@@ -70,7 +70,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """The randomness that the answer was drawn with.
 
         Args:
-            own: the key of whoever gives it again (``session_keys.session_key``).
+            own: the key of the party that gives it again (``session_keys.session_key``).
         """
         session = self.release.session
         return role_stream(_masked(self.masked, own, session), session, self.release.party)

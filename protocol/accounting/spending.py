@@ -101,7 +101,7 @@ def event_cost(event: PrivacyEvent, *, honest: int, delta: float) -> Cost:
     """The cost of one message, by the consent of the party that sends it.
 
     Args:
-        event: what the message tells.
+        event: the event of the message.
         honest: the number of parties of a sum that the party takes to be honest, itself included; 0
             for a bound against any coalition.
         delta: the delta at which coins are judged.

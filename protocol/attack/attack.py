@@ -164,7 +164,7 @@ def attack(
     Args:
         variant: the variant with its parameters.
         records: a respondent per party; a handful.
-        target: whose record differs, from 0.
+        target: the party with the record that differs, from 0.
         observer: a member, ``record`` for the holder of the transcript, or several together; by
             default the aggregator and all services. Observers that do not see all that passes get
             whole runs only, as many as ``trials``.
@@ -183,7 +183,7 @@ def attack(
         progress: called before each pair of inputs with the number done and the number of all.
 
     Raises:
-        ValueError: numbers out of range, or an observer who is the target.
+        ValueError: numbers out of range, or the observer is the target.
         ProtocolError: the variant does not run.
     """
     if not 0 <= target < len(records):

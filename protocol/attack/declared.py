@@ -45,7 +45,7 @@ def log_ratios(
         codes: (m,) the records under the first and the second input.
 
     Returns:
-        (k,) of each respondent whose report is in it, in nats; None if ``drawn_in`` finds none.
+        (k,) of each respondent with a report in it, in nats; None if ``drawn_in`` finds none.
     """
     survey = variant.survey
     found = drawn_in(message, event, variant, Records(survey, np.stack(codes).astype(survey.dtype)))

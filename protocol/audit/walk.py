@@ -318,7 +318,7 @@ def walk(
     """The steps of a transcript, a block of them at a time; the arguments are those of ``Walk``.
 
     Raises:
-        TooMuchError: more is under way than there may be; that it is said has been handed on.
+        TooMuchError: more is under way than allowed; the folds know it by then.
     """
     going = Walk(codec, held, bodies=bodies, handed=handed)
     block: list[Step] = []
@@ -357,7 +357,7 @@ def fold(
     """Give every step to every fold, or as many as it has room for.
 
     Args:
-        heads: the bodies of the parties' sound heads; without, all are taken for unsigned.
+        heads: the bodies of the parties' sound heads; without them, all are unsigned.
     """
     going = list(folds)
     for each in going:

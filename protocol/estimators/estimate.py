@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Keyed(Protocol):
-    """Shares of those who hold each of d keys, and the means of their values, shape (d,)."""
+    """Shares of respondents that hold each of d keys, and the means of their values, shape (d,)."""
 
     @property
     def survey(self) -> Survey:
@@ -40,11 +40,11 @@ class Keyed(Protocol):
 
     @property
     def frequencies(self) -> Floats:
-        """The shares of those who hold each key."""
+        """The shares of respondents that hold each key."""
 
     @property
     def means(self) -> Floats:
-        """The means of the values of those who hold each key."""
+        """The means of each key's values."""
 
     def frequency_intervals(self, level: float = LEVEL, about: About = "respondents") -> Interval:
         """Intervals of the shares."""

@@ -294,8 +294,7 @@ class Table:
         Returns:
             For each attribute the categories, of texts. Then ``value``, ``standard_error``, and
             ``low`` and ``high``, the ends of the interval, of numbers: NaN where an error or an
-            interval is unknown. All have shape (cells,); errors and intervals are about whom is
-            said.
+            interval is unknown. All have shape (cells,); errors and intervals are about ``about``.
 
         Raises:
             ValueError: an attribute has the name of one of these columns, or as ``interval``.

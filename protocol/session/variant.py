@@ -349,7 +349,7 @@ def check_roles(variant: Variant) -> None:
 
 
 def loss_bound(variant: Variant) -> Loss:
-    """Bound on a respondent's loss, whatever is asked (``Variant.most``)."""
+    """Bound on a respondent's loss, for all questions (``Variant.most``)."""
     most, names = variant.most(), variant.survey.names
     why = () if math.isfinite(most) else (f"all that may be asked about {', '.join(names)}",)
     return Loss(most, dict.fromkeys(names, most), why)

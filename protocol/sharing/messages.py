@@ -72,7 +72,7 @@ class Graph(Message, frozen=True):
     """Neighbours of a party, and what proves it.
 
     Args:
-        respondents: of all who joined.
+        respondents: of all that joined.
         joined: the number of parties that joined.
         root: the Merkle root over all that joined; the graph follows from it.
         index, path: the recipient's own place under that root, and the proof.

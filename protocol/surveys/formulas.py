@@ -1,4 +1,4 @@
-"""Texts in CSV files that a spreadsheet would take for formulas."""
+"""Texts in CSV files that a spreadsheet would read as formulas."""
 
 from __future__ import annotations
 

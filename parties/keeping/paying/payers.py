@@ -131,7 +131,7 @@ class Payers:
             needed: per respondent.
 
         Raises:
-            PrivacyError: says how many, not who.
+            PrivacyError: gives their number, without names.
         """
         delta = self.allowance.delta
         sums = zip(spent.epsilon.tolist(), spent.delta.tolist(), strict=True)

@@ -39,10 +39,10 @@ class SumFinding(msgspec.Struct, frozen=True, kw_only=True):
         honest: the number of these that are not the coalition's own, with or without known keys.
         uploads_seen: the number of honest parties' masked contributions that the coalition sees.
         total_known: whether it knows the total.
-        opened: honest parties all of whose secrets follow from the shares it has.
+        opened: honest parties with all secrets known from its shares.
         unknown_masks: the number of masks between two honest parties that it does not know.
         masks: these masks, if they are not too many to list; else empty.
-        components: of the graph of those masks on the honest parties whose contribution is seen.
+        components: of the graph of those masks on the honest parties with a seen contribution.
         entries: the numbers of the entries that the finding rests on, the first few: how the total
             became known, and the contributions of those that are exposed.
     """
@@ -80,10 +80,10 @@ class CoalitionFinding(msgspec.Struct, frozen=True, kw_only=True):
     Args:
         coalition: the coalition.
         sums: its view of each secure sum on record, in order.
-        determined: the sets of honest parties whose exact sum follows, from all sums together. Any
-            other sum of honest parties that follows is a linear combination of these and of the
-            ``mixed`` ones.
-        mixed: sets whose sum follows that cannot be taken apart, and that overlap others.
+        determined: the sets of honest parties with an exact sum that follows, from all sums
+            together. Any other sum of honest parties that follows is a linear combination of these
+            and of the ``mixed`` ones.
+        mixed: sets with a sum that follows, overlapping others, that cannot be taken apart.
         searched: no sum over fewer parties follows than over the smallest set named here. With one
             sum on record this always holds.
         exposed: the sets of one party. Only their number protects the respondents of these, and the

@@ -32,8 +32,7 @@ NOBODY = -1
 class SumRecord:
     """Record of one secure sum, by place among the roster's parties.
 
-    It is noted while it is read; what somebody sees of it, and whose masks they know, is asked
-    later.
+    It is collected in one pass. The views and known masks of coalitions are computed later.
 
     Args:
         parties: how many the roster has.
@@ -41,21 +40,21 @@ class SumRecord:
         profile: of the sum.
 
     Attributes:
-        hoods: (n, k) everybody's neighbours, ``NOBODY`` where the record does not say.
-        joined: (n, k) which of them had joined.
-        dealt: (n, k) which of them had dealt by what the party was told: it was handed their
-            shares, and has a mask with each.
-        survivors: (n, k) which of them had uploaded by what the party was told.
-        contributed: (n,) who has uploaded or broadcast.
-        opened: (n,) of whom one secret was published: of those in the total the seed of the own
-            mask, of others the key to the seeds of their masks.
-        garbled: (n,) whose contribution cannot be read.
-        deals, unmasked: (n,) who has said what deals shares, and what opens them.
-        counted: (n,) whose values are in the total, by the record.
-        recounted: the same by every later closing that says something else.
+        hoods: (n, k) everybody's neighbours, ``NOBODY`` if unknown.
+        joined: (n, k) the neighbours that had joined.
+        dealt: (n, k) the neighbours that had dealt, as the party was told: it got their shares, and
+            has a mask with each.
+        survivors: (n, k) the neighbours that had uploaded, as the party was told.
+        contributed: (n,) the parties that have uploaded or broadcast.
+        opened: (n,) the parties with one published secret: the seed of the own mask for those in
+            the total, the key to the seeds of their masks for others.
+        garbled: (n,) the parties with an unreadable contribution.
+        deals, unmasked: (n,) the parties that have dealt shares, and that have opened them.
+        counted: (n,) the parties with values in the total, by the record.
+        recounted: the same by every later closing that differs.
         contributed_at: (n,) the number of the entry with the contribution.
-        published_at: the number of the first entry that tells everybody the total.
-        events: what contributions tell, each once.
+        published_at: the number of the first entry that publishes the total.
+        events: the events of contributions, each once.
         told: by kind, (n,) the number of the first entry by which a party was sent it.
         came: by kind, (n,) of the first such entry that was delivered to it.
     """

@@ -104,7 +104,7 @@ def prove_each(
     """Receipts of many parties, of one reading.
 
     Args:
-        parties: whose; by default all.
+        parties: the parties; by default all.
 
     The other arguments and the errors are those of ``prove``. A party without a receipt comes with
     the reason instead.

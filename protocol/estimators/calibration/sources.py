@@ -114,7 +114,7 @@ class Varying(ABC):
         return math.prod(self.source.survey.sizes_of(names))
 
     def skewed(self, names: Sequence[str]) -> Skewed | None:
-        """The cumulants of a table's cells; None if their errors are taken for normal."""
+        """The cumulants of a table's cells; None if their errors are taken to be normal."""
         return _skewed_by(self.source.cells(tuple(names)).law)
 
     def skewed_mean(self, names: Sequence[str], weights: Floats) -> Skewed | None:

@@ -103,12 +103,12 @@ class Glance:
 
     @property
     def noisy(self) -> int:
-        """Number of pairs of which nothing can be said."""
+        """Number of pairs without a conclusion."""
         return sum(pair.judged == "too noisy" for pair in self.pairs.values())
 
     @property
     def too_noisy(self) -> bool:
-        """True if nothing can be said of most pairs."""
+        """True if most pairs are without a conclusion."""
         return 2 * self.noisy > len(self.pairs)
 
     def pair(self, first: str, second: str) -> Pair:

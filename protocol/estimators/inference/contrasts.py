@@ -57,7 +57,7 @@ def difference(
 
     Args:
         table: raw.
-        first, second: which cells are in the sets, of the table's shape; other weights are allowed.
+        first, second: masks of the sets of cells, of the table's shape; other weights are allowed.
         level: of the interval.
         about: whose shares.
 

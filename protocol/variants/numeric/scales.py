@@ -1,4 +1,4 @@
-"""Attributes whose categories are equally spaced numbers."""
+"""Attributes with equally spaced numbers as categories."""
 
 from __future__ import annotations
 

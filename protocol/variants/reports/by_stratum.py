@@ -71,7 +71,7 @@ def pooled_by_stratum(
 def weighted(estimate: Callable[[V, Message], E]) -> Callable[[V, Message], E]:
     """Make a linear ``OneReport.estimate`` take a result by stratum too.
 
-    Of such a result the estimate is made from a ``Weighted``, whatever the type says.
+    The estimate of such a result is made from a ``Weighted``, despite its declared type.
     """
 
     @functools.wraps(estimate)

@@ -221,7 +221,7 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
         return LocalProtocolError(f"its party's own {what!r} is malformed")
 
     def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
-        """A report tells what ``report_reveals`` says; the result follows from the reports."""
+        """Event of a report, by ``report_reveals``; the result follows from the reports."""
         question, answer, result = self._spoken
         if isinstance(message, ByStratum):
             return Derived()

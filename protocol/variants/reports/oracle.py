@@ -36,7 +36,7 @@ class Tallied(Message, frozen=True):
 
 
 class FrequencyOracle(OneReport[Request, Draws, Draws], frozen=True, kw_only=True):
-    """Base of the protocols whose report is one draw of one randomizer.
+    """Base of the protocols with one draw of one randomizer as the report.
 
     A subclass has the ``randomizer``: its inputs are the combinations of all attributes, row-major.
 
