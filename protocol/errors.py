@@ -58,7 +58,7 @@ class RemoteProtocolError(ProtocolError):
 
 
 class QuorumError(ProtocolError):
-    """Fewer messages came than the role needs; ``missing`` names the members that did not send one."""
+    """Fewer messages came than the role needs; ``missing`` names the other senders."""
 
     def __init__(self, *, kind: str, answered: int, at_least: int, missing: Sequence[str]) -> None:
         shown = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
