@@ -111,7 +111,9 @@ def keep_receipt(
         charter, head, given, said=said, reports=reports, signed=signed
     )
     problems = receipt_problems(receipt, checkpoint) or _other_rounds(charter, receipt)
-    which = DECLINED if not done else LATE_NOTE if receipt.word == LATE else RECEIPT
+    which = DECLINED
+    if done:
+        which = LATE_NOTE if receipt.word == LATE else RECEIPT
     # Receipts for the same messages with another conclusion, and with the same.
     earlier: list[Kept] = []
     others = [name for name in (RECEIPT, LATE_NOTE) if done and name != which]

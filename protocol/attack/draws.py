@@ -97,10 +97,8 @@ def _sides(law: tuple[OutputClass, ...]) -> list[int]:
     loudest = max(odds)
     if loudest <= Fraction(1, 2):
         return [0] * len(law)
-    return [
-        0 if one < loudest else 1 if part.second > part.first else -1
-        for one, part in zip(odds, law, strict=True)
-    ]
+    sides = [1 if part.second > part.first else -1 for part in law]
+    return [side if one == loudest else 0 for one, side in zip(odds, sides, strict=True)]
 
 
 def _odds(part: OutputClass) -> Fraction:

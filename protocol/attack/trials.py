@@ -307,7 +307,9 @@ def many_parties(
         seeds=draw_seeds(drawn.derive("seeds"), runs),
         others=drawn.derive("others").integers(sizes, (held - 1, len(sizes))).astype(np.int64),
     )
-    sort = "couples" if pair.exchanged else "parties" if held == 1 else f"parties of {held}"
+    sort = "parties" if held == 1 else f"parties of {held}"
+    if pair.exchanged:
+        sort = "couples"
     return carried_out(sort, seen_of_parties, chunk, carried)
 
 

@@ -139,7 +139,9 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def source(self) -> Source:
         """The kind of run: a survey among people, a simulation or a trial."""
-        return "trial" if self.trial else "simulation" if self.simulated else "survey"
+        if self.trial:
+            return "trial"
+        return "simulation" if self.simulated else "survey"
 
     @property
     def verdict(self) -> Verdict:

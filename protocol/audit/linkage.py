@@ -87,15 +87,16 @@ def link(ledger: Ledger) -> Linkage:
         trail = tuple((charge.kind, charge.summed, charge.event) for charge in account.trail)
         alike.setdefault(trail, []).append(party)
     sizes = dict(zip(ledger.attributes, ledger.sizes, strict=False))
-    groups = [
-        Linked(
+    groups = []
+    for trail, parties in alike.items():
+        linked = [(kind, event) for kind, summed, event in trail if not summed]
+        group = Linked(
             parties=tuple(parties),
-            linked=tuple(kind for kind, summed, _ in trail if not summed),
+            linked=tuple(kind for kind, _ in linked),
             unlinked=tuple(kind for kind, summed, _ in trail if summed),
-            repeated=_repeated([event for _, summed, event in trail if not summed], ledger, sizes),
+            repeated=_repeated([event for _, event in linked], ledger, sizes),
         )
-        for trail, parties in alike.items()
-    ]
+        groups.append(group)
     groups.sort(key=lambda group: -len(group.parties))
     return Linkage(ledger.observer, tuple(groups))
 

@@ -262,8 +262,11 @@ def _opened(event: PrivacyEvent, readers: Collection[PartyId]) -> PrivacyEvent:
             return _opened(inner, readers) if reader in readers else Public()
         case Composed(events) | OneOf(events):
             parts = tuple(_opened(part, readers) for part in events)
-            known = {part for part in parts if not isinstance(part, Public)}
-            return event if parts == events else type(event)(parts) if known else Public()
+            if parts == events:
+                return event
+            if all(isinstance(part, Public) for part in parts):
+                return Public()
+            return type(event)(parts)
         case _:
             return event
 

@@ -272,7 +272,9 @@ class _Role:
         ended = "" if machine.failure is None else str(machine.failure)
         if not machine.finished:
             machine.abandon("the record has ended")
-        follows = False if self._differences else None if self._unknown else True
+        follows: bool | None = not self._differences
+        if follows and self._unknown:
+            follows = None
         return Replay(
             member=me,
             follows=follows,

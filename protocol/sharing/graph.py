@@ -71,9 +71,11 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
 
     def corrupt_count(self, parties: int) -> int:
         """``floor(corrupt * parties)``, with the share as it is written in decimals."""
-        if self.corrupt is None:
-            return max(1, parties // (3 if parties <= COMPLETE else 4 if parties <= MANY else 5))
-        return _floor(self.corrupt, parties)
+        if self.corrupt is not None:
+            return _floor(self.corrupt, parties)
+        if parties <= COMPLETE:
+            return max(1, parties // 3)
+        return parties // (4 if parties <= MANY else 5)
 
     def dropped_count(self, parties: int) -> int:
         """``floor(dropped * parties)``, with the share as it is written in decimals."""

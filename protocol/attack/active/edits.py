@@ -497,7 +497,7 @@ def _of_array(path: tuple[str | int, ...], value: Plain, kind: Numbers) -> Itera
     high = kind.high
     top = max(high) if isinstance(high, tuple) else high
     if top is None:
-        top = WORD - 1 if kind.dtype == "u8" else 255 if kind.dtype == "u1" else 1 << 20
+        top = {"u8": WORD - 1, "u1": 255}.get(kind.dtype, 1 << 20)
     for bound in dict.fromkeys((0, kind.low, min(top, 1), top)):
         yield Edit(path, "fill", value=bound)
     if array.ndim:

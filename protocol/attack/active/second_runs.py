@@ -86,17 +86,12 @@ def _heeded(charter: Charter, heard: Sequence[Heard], waits: Sequence[Wait]) -> 
     envelopes = [one.envelope for one in heard if one.envelope is not None]
     bodies = {(envelope.sender, envelope.seq): envelope.body for envelope in envelopes}
     members = [name for name, _ in charter.roster.members]
-    return [
-        Heeded(
-            wait.said,
-            (
-                wait.kind,
-                wait.round,
-                tuple((members[at], bodies.get((members[at], seq), b"")) for at, seq in wait.heard),
-            ),
-        )
-        for wait in waits
-    ]
+    heeded = []
+    for wait in waits:
+        senders = [(members[place], seq) for place, seq in wait.heard]
+        answers = tuple((name, bodies.get((name, seq), b"")) for name, seq in senders)
+        heeded.append(Heeded(wait.said, (wait.kind, wait.round, answers)))
+    return heeded
 
 
 def drawn_fields(first: dict[Slot, Word], other: dict[Slot, Word]) -> frozenset[tuple[Slot, str]]:

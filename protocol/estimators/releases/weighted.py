@@ -195,17 +195,12 @@ class _Tables:
         if len(known) < len(laws):
             return None
         sides = [about for about in SIDES if all(about in law.cumulants for law in known)]
-        cumulants = {
-            about: reduce(
-                Cumulants.plus,
-                (
-                    law.cumulants[about].times(part)
-                    for part, law in zip(self.parts, known, strict=True)
-                ),
-            )
-            for about in sides
-        }
-        steps = [part * law.steps for part, law in zip(self.parts, known, strict=True)]
+        weighted = list(zip(self.parts, known, strict=True))
+        cumulants = {}
+        for about in sides:
+            terms = (law.cumulants[about].times(part) for part, law in weighted)
+            cumulants[about] = reduce(Cumulants.plus, terms)
+        steps = [part * law.steps for part, law in weighted]
         return CumulantLaw(values=self.values, cumulants=cumulants, steps=np.maximum.reduce(steps))
 
     def _variances(self, about: About) -> Floats | None:

@@ -203,16 +203,13 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
     ) -> list[LinearEstimate[JointReports]]:
         """An estimate of every pair from the table of its reports."""
         blocks = {block.attributes[0]: block for block in self.pilot}
-        return [
-            LinearEstimate(
-                JointReports(
-                    Survey(self.survey.title, tuple(self.survey.attribute(name) for name in names)),
-                    tuple(blocks[name] for name in names),
-                    Counts.from_table(table),
-                )
-            )
-            for names, table in tables.items()
-        ]
+        estimates = []
+        for names, table in tables.items():
+            pair = Survey(self.survey.title, tuple(map(self.survey.attribute, names)))
+            own = tuple(blocks[name] for name in names)
+            source = JointReports(pair, own, Counts.from_table(table))
+            estimates.append(LinearEstimate(source))
+        return estimates
 
     def _clustered(self, learned: Dependences) -> Negotiated:
         attributes = combinations(self.survey.attributes, 2)

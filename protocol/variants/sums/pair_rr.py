@@ -57,16 +57,12 @@ def pair_estimates(
     survey: Survey, randomizers: tuple[KeepUniform, ...], tables: Mapping[Names, NDArray[np.int64]]
 ) -> tuple[LinearEstimate[JointReports], ...]:
     """Equation 2 on every pair's table of reports, each pair by itself."""
-    return tuple(
-        LinearEstimate(
-            JointReports(
-                Survey(survey.title, tuple(survey.attribute(name) for name in names)),
-                (Block(names, randomizer),),
-                Counts.from_table(table),
-            )
-        )
-        for (names, table), randomizer in zip(tables.items(), randomizers, strict=True)
-    )
+    estimates = []
+    for (names, table), randomizer in zip(tables.items(), randomizers, strict=True):
+        pair = Survey(survey.title, tuple(map(survey.attribute, names)))
+        source = JointReports(pair, (Block(names, randomizer),), Counts.from_table(table))
+        estimates.append(LinearEstimate(source))
+    return tuple(estimates)
 
 
 def pair_releases(
