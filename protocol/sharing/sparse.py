@@ -159,31 +159,49 @@ async def contribute(
     # All that joined may still come, but only neighbours with a good box.
     lost = int((hood.there & ~received.good).sum())
     _check_missing(parties - hood.joined + lost, parties - least)
-    masked = values.astype(f"<u{bits // 8}")
-    masked += expand_mask(own_seed, len(values), bits=bits)
-    places = hood.places.tolist()
-    for row in np.flatnonzero(received.dealt).tolist():
-        seed = seeds[row].tobytes()
-        masked += pair_mask(seed, len(values), place=hood.place, other=places[row], bits=bits)
+    masked = _mask(values, own_seed, seeds, hood, received, bits=bits)
     del seeds
     rejected = received.dealt & ~received.good
     await me.send(AGGREGATOR, Upload(masked, rejected.astype(np.uint8)))
     hood, digest = await _hear_survivors(
         me, hood, received, degree=degree, least=least, witnesses=witnesses
     )
-    uploaded = hood.there
     # All must unmask one set: by shares for different ones, one party's values could be had.
     await agree(me, hood, digest, round=SURVIVORS, degree=degree)
+    await me.send(AGGREGATOR, _reveal(me, hood, received, digest))
+    return hood
+
+
+def _mask(
+    values: NDArray[np.unsignedinteger],
+    own_seed: bytes,
+    seeds: Octets,
+    hood: Hood,
+    received: Received,
+    *,
+    bits: Bits,
+) -> NDArray[np.unsignedinteger]:
+    """Values under the party's own mask and those with all neighbours that have dealt."""
+    masked = values.astype(f"<u{bits // 8}")
+    masked += expand_mask(own_seed, len(values), bits=bits)
+    places = hood.places.tolist()
+    for row in np.flatnonzero(received.dealt).tolist():
+        seed = seeds[row].tobytes()
+        masked += pair_mask(seed, len(values), place=hood.place, other=places[row], bits=bits)
+    return masked
+
+
+def _reveal(me: Me, hood: Hood, received: Received, digest: bytes) -> Unmask:
+    """Shares for the aggregator, one kind per neighbour, for the survivor set of a digest."""
     # One kind of share per neighbour, whatever the aggregator sends later.
-    kind = np.where(uploaded, OWN, PAIRWISE)
-    rows = np.arange(k)
+    kind = np.where(hood.there, OWN, PAIRWISE)
+    rows = np.arange(len(hood.names))
     revealed = np.concatenate([received.shares[rows, kind], received.salts[rows, kind]], axis=1)
     revealed[~received.good] = 0
     secret_shared = me.agree(me.roster.key(AGGREGATOR))
-    edge = Edge(me.id, AGGREGATOR, edge_key(secret_shared, context=context))
+    edge = Edge(me.id, AGGREGATOR, edge_key(secret_shared, context=hood.context))
     salt, boxes, _ = seal(me.stream, "Unmask", [(edge, revealed.tobytes(), digest)])
-    await me.send(AGGREGATOR, Unmask(me.sign(unmasked_statement(context, digest)), salt, boxes[0]))
-    return hood
+    return Unmask(me.sign(unmasked_statement(hood.context, digest)), salt, boxes[0])
 
 
 async def _hear_survivors(
@@ -309,16 +327,12 @@ async def collect(
     places = {name: place for place, name in enumerate(meeting.names)}
     uploaded = np.zeros(len(meeting.names), np.bool_)
     uploaded[[places[name] for name in survivors]] = True
-    told = Survivors(me.roster.bitmap(survivors))
-    digest = survivors_digest(told)
-    await certify(me, survivors, told, witnesses, number=SURVIVORS)
+    announced = Survivors(me.roster.bitmap(survivors))
+    digest = survivors_digest(announced)
+    await certify(me, survivors, announced, witnesses, number=SURVIVORS)
     agreed = await carry(me, survivors, meeting.hoods, round=SURVIVORS, within=within, quorum=1)
     unmasks = await me.gather(Unmask, agreed, within=within, at_least=1)
-    # Two neighbours that differ about their mask were not handed each other's boxes.
-    rejected = delivered.dealt[:, None] & delivered.dealt[meeting.hoods] & ~delivered.masked
-    for name, upload in uploads.items():
-        place = places[name]
-        rejected[place] |= upload.rejected.astype(np.bool_) & delivered.masked[place]
+    rejected = _rejected({places[name]: each for name, each in uploads.items()}, meeting, delivered)
     signed = {
         places[name]: unmask
         for name, unmask in unmasks.items()
@@ -342,14 +356,7 @@ async def collect(
     total = np.zeros(cells, f"<u{bits // 8}")
     for upload in uploads.values():
         total += upload.values
-    for place in np.flatnonzero(delivered.dealt).tolist():
-        name, secret = meeting.names[place], found.secrets[place].tobytes()
-        if not uploaded[place]:
-            _cancel(total, place, secret, meeting, delivered, uploaded, bits=bits)
-        elif hashlib.sha256(context + secret).digest() == delivered.wholes[name]:
-            total -= expand_mask(secret, cells, bits=bits)
-        else:
-            raise _foreign_secret(name)
+    _unmask(total, found.secrets, meeting, delivered, uploaded, bits=bits)
     return Sum(
         total.astype(np.int64),
         survivors,
@@ -357,6 +364,45 @@ async def collect(
         tuple(meeting.names[place] for place in np.flatnonzero(accused).tolist()),
         meeting.hoods,
     )
+
+
+def _rejected(
+    uploads: Mapping[int, Upload], meeting: Meeting, delivered: Delivered
+) -> NDArray[np.bool_]:
+    """(n, k) the neighbours whose box a party could not open, so that it has no share of theirs.
+
+    Args:
+        uploads: by place.
+    """
+    # Two neighbours that differ about their mask were not handed each other's boxes.
+    rejected = delivered.dealt[:, None] & delivered.dealt[meeting.hoods] & ~delivered.masked
+    for place, upload in uploads.items():
+        rejected[place] |= upload.rejected.astype(np.bool_) & delivered.masked[place]
+    return rejected
+
+
+def _unmask(
+    total: NDArray[np.unsignedinteger],
+    secrets: Octets,
+    meeting: Meeting,
+    delivered: Delivered,
+    uploaded: NDArray[np.bool_],
+    *,
+    bits: Bits,
+) -> None:
+    """Remove all masks from a sum of uploads, by one secret of each party that dealt.
+
+    Raises:
+        ProtocolError: a secret is not the one that its party committed to.
+    """
+    for place in np.flatnonzero(delivered.dealt).tolist():
+        name, secret = meeting.names[place], secrets[place].tobytes()
+        if not uploaded[place]:
+            _cancel(total, place, secret, meeting, delivered, uploaded, bits=bits)
+        elif hashlib.sha256(meeting.context + secret).digest() == delivered.wholes[name]:
+            total -= expand_mask(secret, len(total), bits=bits)
+        else:
+            raise _foreign_secret(name)
 
 
 def _cancel(
