@@ -90,11 +90,11 @@ Law: TypeAlias = dict[Fraction, Fraction]
 def check_ledger(rehearsal: Rehearsal) -> tuple[str, ...]:
     """Check a run's ledger against the laws of its messages.
 
-    1. The statements of each randomizer agree with its law. 2. No two records give a respondent's
-    messages a likelihood ratio beyond the charge, for the record and for an attribute in which
-    alone they differ. 3. Nor do the messages on record: the reports of every law are found there,
-    and it can draw them. 4. At a delta, the exact composition of the laws is within the ledger's
-    figure.
+    1. The statements of each randomizer agree with its law.
+    2. No two records give a respondent's messages a likelihood ratio beyond the charge, for the
+       record and for an attribute in which alone they differ.
+    3. Nor do the messages on record. Every law finds its reports there, and can draw them.
+    4. At a delta, the exact composition of the laws is within the ledger's figure.
 
     Returns:
         What could not be checked, and why: reports under masks, and those of a randomizer without

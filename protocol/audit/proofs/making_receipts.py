@@ -84,6 +84,7 @@ def prove(
     Raises:
         NotCountedError: no report of the party was counted by then, or the record proves nothing.
         SurveyError: no readable header, one of another variant, or no such party.
+        TooMuchError: the party's received messages take more than a file of this length may.
     """
     [(_, found)], covering = prove_each(chunks, variant, [party], checkpoint)
     if isinstance(found, NotCountedError):

@@ -145,7 +145,7 @@ def _law_of_one(
     *,
     most: float,
 ) -> QuadraticLaw:
-    """The law of the square of a number that is a contrast of the excess."""
+    """The law of the square of one number, which is 0 if its contrast of the excess is 0."""
     designs = _designs(reports, about)
     variance = _variance(designs, score)
     parts = [
