@@ -70,8 +70,8 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         ledger: what the observer learned.
         passed: what the aggregator and all services learned together: more than any other member,
             and more than an observer of the network.
-        apart: what subsets of those learned, if the others keep to the protocol; in surveys with
-            services only.
+        apart: what subsets of those learned, if the others keep to the protocol; empty without
+            services.
         disclosed: in a survey with sums, the parties whose keys and records the audit uses, so that
             they hide nobody else.
         sealed: the sealed messages, and how many of them the audit has opened.
