@@ -151,7 +151,7 @@ class _Game:
         first, masses = binomial(n - 1, hidden, tail / 4)
         self._lost, self._negligible = tail / 2, tail / 16
         draws: Floats = first + 1.0 + np.arange(len(masses), dtype=np.float64)
-        draws, masses = _in_steps(draws, masses, _COARSE if k > 2 else _FINE)
+        draws, masses = _rounded_draws(draws, masses, _COARSE if k > 2 else _FINE)
         if k > 2:
             draws, others, masses = self._columns(draws, masses, tail)
             self._left = draws - others
@@ -229,7 +229,7 @@ class _Game:
         return min(found, local)
 
 
-def _in_steps(draws: Floats, masses: Floats, bits: int) -> tuple[Floats, Floats]:
+def _rounded_draws(draws: Floats, masses: Floats, bits: int) -> tuple[Floats, Floats]:
     """Numbers of draws rounded down to some leading bits, in the same steps at every n.
 
     Fewer draws reveal no less: an observer can add uniform draws itself.

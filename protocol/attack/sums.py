@@ -177,7 +177,7 @@ def summed_over(run: Rehearsal, parties: Sequence[PartyId]) -> NDArray[np.int64]
     Raises:
         ValueError: no sum on record has masks that can be removed.
     """
-    uploads, graphs, secrets = _on_record(run)
+    uploads, graphs, secrets = _recorded_sum(run)
     if not set(parties) <= uploads.keys() & graphs.keys() & secrets.keys():
         raise ValueError("there is no sum on record whose masks can be taken off")
     places = {name: place for place, name in enumerate(run.charter.roster.parties)}
@@ -211,7 +211,7 @@ def _shared(
     return pair_mask(seed, cells, place=places[0], other=places[1], bits=bits)
 
 
-def _on_record(
+def _recorded_sum(
     run: Rehearsal,
 ) -> tuple[
     Mapping[PartyId, NDArray[np.unsignedinteger]], Mapping[PartyId, Graph], Mapping[PartyId, bytes]

@@ -149,13 +149,13 @@ def pair_bound(study: Study, ledger: Ledger, pair: Pair, parties: Sequence[Party
         at_delta = None
         # An unsigned party may have sent more than is on record.
         if study.delta and pure and account.party not in ledger.unsigned:
-            at_delta = _at_delta(study, account, attribute)
+            at_delta = _bound_at_delta(study, account, attribute)
         smaller = at_delta is not None and at_delta.epsilon < pure
         found.append(at_delta if at_delta is not None and smaller else Bound(pure, 0))
     return max(found, default=NOTHING_TOLD)
 
 
-def _at_delta(study: Study, account: Account, attribute: str | None) -> Bound | None:
+def _bound_at_delta(study: Study, account: Account, attribute: str | None) -> Bound | None:
     """The figure of one account; None if one of its events has none."""
     accountant, apart = _accountant(study.delta), settled(study.variant)
     try:

@@ -296,7 +296,7 @@ def _two_cells(
 
 
 def _means(values: Floats, shares: Floats, members: NDArray[np.bool_]) -> Floats:
-    """The weighted mean of each column over its members, plain if they have no share; 0 for none."""
+    """Weighted mean of each column over its members, plain if they have no share; 0 for none."""
     weights = shares[:, np.newaxis] * members
     weights = np.where(weights.sum(axis=0) > 0, weights, members)
     total = np.maximum(weights.sum(axis=0), np.finfo(np.float64).tiny)

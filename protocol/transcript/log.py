@@ -52,10 +52,10 @@ def log_leaf(salt: bytes, content: bytes) -> bytes:
 
     No content begins with a zero byte, since it is a msgpack array or map.
     """
-    return salt + _in_leaf(content)
+    return salt + _leaf_content(content)
 
 
-def _in_leaf(content: bytes) -> bytes:
+def _leaf_content(content: bytes) -> bytes:
     return content if len(content) <= LARGEST_LEAF else b"\0" + _sha256(content).digest()
 
 
@@ -96,7 +96,7 @@ class Log:
     def add(self, content: bytes) -> None:
         """Add the header or an entry, encoded."""
         waiting = self._waiting
-        waiting.append(content if len(content) <= LARGEST_LEAF else _in_leaf(content))
+        waiting.append(content if len(content) <= LARGEST_LEAF else _leaf_content(content))
         if len(waiting) >= _BATCH:
             self._hash()
 

@@ -169,7 +169,7 @@ class Signatures:
         """True if the published checkpoint is of another session."""
         return self._published is not None and self._published.session != self._origin[0]
 
-    def _of_another(self) -> str:
+    def _foreign_session(self) -> str:
         other = b"" if self._published is None else self._published.session
         return (
             f"the checkpoint is of another session, {other.hex()}; this record is of "
@@ -183,7 +183,7 @@ class Signatures:
             return
         self._judged = True
         if self.foreign:
-            yield self._of_another()
+            yield self._foreign_session()
         elif published.key != self._origin[1] or not published.valid:
             yield "the checkpoint is not signed by the roster's aggregator"
         elif published.root != self._log.root():
@@ -197,7 +197,7 @@ class Signatures:
         if published is None:
             return
         if not self._judged and self.foreign:
-            yield self._of_another()
+            yield self._foreign_session()
         elif not self._judged:
             yield f"the checkpoint is over {published.size} leaves, the log has {self._log.size}"
         elif self.met and self.equivocation is not None:

@@ -114,7 +114,7 @@ def largest_errors(
     axes = [_squares(randomizer, alone=len(randomizers) == 1) for randomizer in randomizers]
     power = 2 if checked(about) == "population" else 1
     if shares is None:
-        return LargestErrors(_at_worst(axes, power, level) / math.sqrt(_number(n)), math.inf)
+        return LargestErrors(_worst_bound(axes, power, level) / math.sqrt(_number(n)), math.inf)
     given = _distribution(shares)
     expected = tuple(len(axis.inside) for axis in axes)
     if given.shape != expected:
@@ -165,7 +165,7 @@ def _common(errors: Floats, level: float) -> float:
     return _least(lambda bound: float(_tails(bound, errors).sum()), float(errors.max()), level)
 
 
-def _at_worst(axes: Sequence[_Squares], power: int, level: float) -> float:
+def _worst_bound(axes: Sequence[_Squares], power: int, level: float) -> float:
     """The bound for one report; times 1/sqrt(n) it holds for any shares.
 
     The sum of the tails g_v(t_v) over the cells v must be bounded for all shares t that add up to

@@ -130,7 +130,7 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
         """
         tables = self.layout.split(totals)
         if self.noise is not None:
-            return (self._with_coins(tables, respondents, parties, self.noise).source,)
+            return (self._noisy_estimate(tables, respondents, parties, self.noise).source,)
         match self.dependence:
             case "secure-sum":
                 return (Release.of_tables((Group(self.survey.names, 1.0),), tables),)
@@ -148,7 +148,7 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
     ) -> Dependences:
         measure, survey, noise = self.measure, self.survey, self.noise
         if noise is not None:
-            counted = self._with_coins(tables, respondents, parties, noise)
+            counted = self._noisy_estimate(tables, respondents, parties, noise)
             return debiased_dependences(counted, measure=measure)
         if self.dependence != "pair-rr":
             # Made for its checks: tables of the same records have margins that agree.
@@ -167,7 +167,7 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
                 return pairwise_dependences(survey, estimates, measure=measure)
             case "rr" | "rr-debiased":
                 learn = raw_dependences if self.dependence == "rr" else debiased_dependences
-                pairs = [learn(e, measure=measure) for e in self._of_reports(tables)]
+                pairs = [learn(e, measure=measure) for e in self._report_estimates(tables)]
                 epsilon = math.fsum(block.randomizer.epsilon for block in self.pilot)
                 # One report was enough for all of them.
                 return Dependences.joined(survey.names, pairs, epsilon=epsilon)
@@ -185,20 +185,20 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
         """
         tables = self.layout.split(totals)
         if self.noise is not None:
-            return [self._with_coins(tables, respondents, parties, self.noise)] * len(tables)
+            return [self._noisy_estimate(tables, respondents, parties, self.noise)] * len(tables)
         if self.dependence == "secure-sum":
             raise ValueError("the counts are exact: they need no estimate")
         if self.dependence == "pair-rr":
             return pair_estimates(self.survey, self.pairs, tables)
-        return self._of_reports(tables)
+        return self._report_estimates(tables)
 
-    def _with_coins(
+    def _noisy_estimate(
         self, tables: dict[Names, NDArray[np.int64]], respondents: int, parties: int, noise: Noise
     ) -> LinearEstimate[NoisyTables]:
         trials = parties * noise.trials
         return LinearEstimate(NoisyTables(self.survey, tables, respondents, trials, noise.chance))
 
-    def _of_reports(
+    def _report_estimates(
         self, tables: dict[Names, NDArray[np.int64]]
     ) -> list[LinearEstimate[JointReports]]:
         """An estimate of every pair from the table of its reports."""

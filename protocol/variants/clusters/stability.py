@@ -129,7 +129,7 @@ def _redrawn_matrices(
             values = _redrawn(negotiation, reports, measure, counts)
         else:
             coins = msgspec.structs.replace(noise, trials=parties * noise.trials)
-            values = _with_other_coins(coins, reports, measure, likely, draw, redraws)
+            values = _redrawn_coins(coins, reports, measure, likely, draw, redraws)
         matrices[:, i, j] = matrices[:, j, i] = values
     return matrices
 
@@ -173,7 +173,7 @@ def _redrawn(
     return np.array([measure(project(table, "clip")) for table in tables])
 
 
-def _with_other_coins(
+def _redrawn_coins(
     noise: Noise, reports: PairReports, measure: Measure, shares: Floats, draw: Draw, redraws: int
 ) -> Floats:
     """Dependence of a pair by noisy counts with other coins.

@@ -118,7 +118,7 @@ def moment(
     if debias:
         shares = ratio(table, total[..., np.newaxis])
         inverse = _inverse(laws)
-        means, _, mean_errors = _of_states(_product(shares, inverse), shares, total, inverse)
+        means, _, mean_errors = _state_estimates(_product(shares, inverse), shares, total, inverse)
     else:
         keep = 2 * randomizer.value_response.diagonal - 1
         sign = ratio(table[..., PLUS] - table[..., MINUS], held)
@@ -138,7 +138,7 @@ def moment(
     )
 
 
-def _of_states(
+def _state_estimates(
     states: Floats, law: Floats, total: Floats, inverse: Floats
 ) -> tuple[Floats, Floats, Floats]:
     """Means of estimated states, and standard errors of frequencies and means.
@@ -205,7 +205,7 @@ def maximum_likelihood(
     if outside.any():
         of_each = np.broadcast_to(laws, (*total.shape, 3, 3))
         states[outside] = _likeliest_edge(shares[outside], of_each[outside])
-    means, frequency_errors, mean_errors = _of_states(
+    means, frequency_errors, mean_errors = _state_estimates(
         states, _product(states, laws), total, inverse
     )
     return KeyValueEstimate(

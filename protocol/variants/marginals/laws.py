@@ -48,9 +48,9 @@ def law_of_sets(
     missing = (turned[:, 1:] != 0) @ (reports[1:] == 0)
     values = np.where(missing > 0, np.nan, values)
     if plan.transformed:
-        parts = _of_signs(found, turned, float(plan.randomizer.support.gain))
+        parts = _sign_parts(found, turned, float(plan.randomizer.support.gain))
     else:
-        parts = _of_cells(found, plan, turned, weights)
+        parts = _cell_parts(found, plan, turned, weights)
     return CumulantLaw(
         values=values.reshape(shape),
         cumulants={
@@ -69,7 +69,7 @@ def law_of_weights(found: Coefficients, plan: MarginalPlan, weights: Floats) -> 
     being estimated. It is unknown where a coefficient is known from less than two reports.
     """
     turned = wht(weights.copy()) / len(weights)
-    more, doubt = _of_few(found, plan, turned, float(np.ptp(weights)))
+    more, doubt = _few_report_terms(found, plan, turned, float(np.ptp(weights)))
     errors = []
     for about in SIDES:
         covariance = found.covariance(population=about == "population")[0]
@@ -87,7 +87,7 @@ def law_of_weights(found: Coefficients, plan: MarginalPlan, weights: Floats) -> 
     )
 
 
-def _of_few(
+def _few_report_terms(
     found: Coefficients, plan: MarginalPlan, turned: Floats, width: float
 ) -> tuple[float, float]:
     """Variance that one more report adds to a mean, and the squared error of the total.
@@ -117,7 +117,7 @@ class _Parts(NamedTuple):
     steps: Floats
 
 
-def _of_cells(found: Coefficients, plan: MarginalPlan, turned: Floats, weights: Floats) -> _Parts:
+def _cell_parts(found: Coefficients, plan: MarginalPlan, turned: Floats, weights: Floats) -> _Parts:
     """Parts of the law of reports on cells.
 
     If coefficients have separate reports, a share has the law of fewer reports on all of them: as
@@ -131,7 +131,7 @@ def _of_cells(found: Coefficients, plan: MarginalPlan, turned: Floats, weights: 
     for about in SIDES:
         if plan.one_hot:
             people = found.n if about == "respondents" else math.inf
-            law = _of_bits(plan, part, worth, left=left_by_sampling(worth, people))
+            law = _bit_cumulants(plan, part, worth, left=left_by_sampling(worth, people))
         else:
             offsets = Offsets.alike(worth, (1 - gain) * part)
             counts = count_cumulants(worth, offsets, gain, about=about, of=float(found.n))
@@ -145,7 +145,7 @@ def _of_cells(found: Coefficients, plan: MarginalPlan, turned: Floats, weights: 
     return _Parts(known, steps * np.maximum(part, 1 - part) if plan.one_hot else steps)
 
 
-def _of_bits(
+def _bit_cumulants(
     plan: MarginalPlan, part: Floats, n: Floats, *, left: tuple[Floats, Floats]
 ) -> Cumulants:
     """Cumulants of the shares of sets with a given part of all cells, from n one-hot reports each.
@@ -188,7 +188,7 @@ def _worth(found: Coefficients, turned: Floats) -> Floats:
     return worth
 
 
-def _of_signs(found: Coefficients, turned: Floats, keep: float) -> _Parts:
+def _sign_parts(found: Coefficients, turned: Floats, keep: float) -> _Parts:
     """Parts for reports of the sign of one coefficient each, kept with probability ``keep``.
 
     The reports of a coefficient have the mean theta and the variance ``1/keep**2 - theta**2``. The

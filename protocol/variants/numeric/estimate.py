@@ -130,7 +130,7 @@ def mean_law(randomizer: MeanRandomizer, totals: NDArray[np.int64]) -> ErrorLaw:
     scores = np.array([float(score) for score in randomizer.scores])
     value = float(totals @ scores) / n
     if len(scores) == 2:
-        return _of_two(value, n, float(2 / (scores[1] - scores[0])), randomizer.size == 2)
+        return _two_score_law(value, n, float(2 / (scores[1] - scores[0])), randomizer.size == 2)
     added = _ADDED / (n + _ADDED)
     mean_square = float(totals @ scores**2) / n
     third = (1 - added) * float(totals @ (scores - value) ** 3) / n
@@ -156,7 +156,7 @@ def mean_law(randomizer: MeanRandomizer, totals: NDArray[np.int64]) -> ErrorLaw:
     )
 
 
-def _of_two(value: float, n: float, gain: float, told: bool) -> ErrorLaw:
+def _two_score_law(value: float, n: float, gain: float, told: bool) -> ErrorLaw:
     """Law of reports with two scores: of the share of the larger value, if there were only two.
 
     Args:

@@ -246,7 +246,7 @@ class ReportLaw(NamedTuple):
             return cls(uniform, uniform**2, uniform, 0.0)
         seen = counts / n
         if not pooled:
-            return cls._of_last(seen, raw, errors, keep=keep, mix=mix)
+            return cls._from_last_two(seen, raw, errors, keep=keep, mix=mix)
         if mix == 1.0:
             return cls(uniform, uniform**2, seen, float(n))
         # The rest of the reports, without the kept ones.
@@ -257,7 +257,7 @@ class ReportLaw(NamedTuple):
         return cls(fakes, np.clip(squared, fakes**2, fakes), seen, float(n))
 
     @classmethod
-    def _of_last(
+    def _from_last_two(
         cls, seen: Floats, raw: Floats, errors: Floats, *, keep: float, mix: float
     ) -> ReportLaw:
         """Law of the last two blocks, whose numbers of reports and tables are not published.
