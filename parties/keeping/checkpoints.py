@@ -141,17 +141,17 @@ def read_evidence(content: bytes, path: Path) -> Equivocation:
         UsageError: the content is not evidence, or malformed.
     """
     try:
-        values = msgspec.convert(_once(content), dict[str, str])
+        values = msgspec.convert(_unique_keys(content), dict[str, str])
         if values.pop("format", None) != _EVIDENCE:
             raise UsageError(f"{path}: not evidence")
-        return msgspec.convert({k: _bytes(v) for k, v in values.items()}, Equivocation)
+        return msgspec.convert({k: _from_hex(v) for k, v in values.items()}, Equivocation)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         from protocol.wire.undecoded import Undecoded
 
         raise UsageError(f"{path}: not evidence: {Undecoded.of(error)}") from error
 
 
-def _once(content: bytes) -> dict[str, Any]:
+def _unique_keys(content: bytes) -> dict[str, Any]:
     """A JSON object without repeated names, on which readers could disagree."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def _once(content: bytes) -> dict[str, Any]:
     return values
 
 
-def _bytes(digits: str) -> bytes:
+def _from_hex(digits: str) -> bytes:
     """Bytes from lowercase hexadecimal digits, the one way to write them."""
     if not _HEX.fullmatch(digits):
         raise ValueError("expected pairs of the digits 0-9 and a-f")

@@ -113,11 +113,11 @@ class Unpacked:
                 if frame.eof:
                     self.stored = read
                     frame, held = None, 0
-                    yield _taken(content)
+                    yield _join_parts(content)
         self.torn = frame is not None
 
 
-def _taken(parts: list[bytes]) -> bytes:
+def _join_parts(parts: list[bytes]) -> bytes:
     """Join the parts and clear the list, since a frame may hold megabytes."""
     whole = b"".join(parts)
     parts.clear()
@@ -144,13 +144,13 @@ def whole_length(chunks: Callable[[], Iterable[bytes]]) -> int:
     try:
         return _whole_length(chunks())
     except UnopenedError as error:
-        zeros = _zeros_in(chunks(), error.offset or 0)
+        zeros = _zeros_start(chunks(), error.offset or 0)
         if zeros is None:
             raise
     return _whole_length(_beginning(chunks(), zeros))
 
 
-def _zeros_in(chunks: Iterable[bytes], frame: int) -> int | None:
+def _zeros_start(chunks: Iterable[bytes], frame: int) -> int | None:
     """Place of the zeros at the end of a file, if a crash can have left them; else None.
 
     Args:

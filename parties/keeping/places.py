@@ -125,7 +125,7 @@ def unused_spares(folder: Path) -> tuple[PartyId, ...]:
     """
     if not (folder / SPARES).exists():
         return ()
-    used = _used(withdrawals(folder), handed_out(folder))
+    used = _used_places(withdrawals(folder), handed_out(folder))
     return tuple(place for place in spares(folder) if place not in used)
 
 
@@ -211,7 +211,7 @@ def withdraw(folder: Path, charter: Charter, withdrawal: Withdrawal) -> None:
         )
     kept = spares(folder)
     with open_lines(folder / WITHDRAWALS, _LINE, None, lost=_LOST) as lines:
-        used = _used(lines.values, handed_out(folder))
+        used = _used_places(lines.values, handed_out(folder))
         before = [each.instead for each in lines.values if each.place == place]
         # A place withdrawn without a spare one may get one later.
         if before and not by_another and (instead is None or any(before)):
@@ -223,6 +223,6 @@ def withdraw(folder: Path, charter: Charter, withdrawal: Withdrawal) -> None:
         lines.add(withdrawal)
 
 
-def _used(withdrawn: Sequence[Withdrawal], handed: Sequence[HandedOut]) -> set[PartyId]:
+def _used_places(withdrawn: Sequence[Withdrawal], handed: Sequence[HandedOut]) -> set[PartyId]:
     gone = {name for each in withdrawn for name in (each.place, each.instead) if name is not None}
     return gone | {each.place for each in handed}

@@ -100,7 +100,7 @@ def remembering(path: Path, key: bytes) -> Generator[Memory]:
         OSError: the file cannot be written; names it.
     """
     busy = f"{path.parent}: another program is answering from this folder"
-    with locked_growing(path, busy, whole=_whole) as (earlier, growing):
+    with locked_growing(path, busy, whole=_whole_length) as (earlier, growing):
         if earlier and earlier[:KEY_BYTES] != key:
             raise UsageError(
                 f"{path.parent}: other records have answered in this session; "
@@ -112,7 +112,7 @@ def remembering(path: Path, key: bytes) -> Generator[Memory]:
         yield Memory(growing, earlier[KEY_BYTES:])
 
 
-def _whole(content: bytes) -> int:
+def _whole_length(content: bytes) -> int:
     """Length of the key and the whole digests, without the last one if a crash cut it.
 
     Each digest is synced before the next is written. So only the last may be partial, or zeros.
@@ -143,9 +143,9 @@ def noted_in(folder: Path, what: str, session: bytes) -> tuple[bytes, tuple[byte
     path = session_file(folder, what, session)
     with naming(path):
         content = path.read_bytes() if path.is_file() else b""
-    whole = range(KEY_BYTES, _whole(content), DIGEST_BYTES)
+    whole = range(KEY_BYTES, _whole_length(content), DIGEST_BYTES)
     digests = tuple(content[at : at + DIGEST_BYTES] for at in whole)
-    return content[: min(KEY_BYTES, _whole(content))], digests
+    return content[: min(KEY_BYTES, _whole_length(content))], digests
 
 
 class SameAgain:

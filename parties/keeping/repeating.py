@@ -73,7 +73,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             own: the key of the party that gives it again (``session_keys.session_key``).
         """
         session = self.release.session
-        return role_stream(_masked(self.masked, own, session), session, self.release.party)
+        return role_stream(_mask_key(self.masked, own, session), session, self.release.party)
 
     def check_asked(self, envelope: Envelope, question: str) -> None:
         """Refuse any other question than the earlier one.
@@ -169,7 +169,7 @@ def answer_given(earlier: Member, member: Member, records: Records) -> Given:
         OSError: a file cannot be read; names it.
     """
     folder, before = earlier.folder, earlier.charter
-    if _asked(before.variant) != _asked(member.charter.variant):
+    if _question(before.variant) != _question(member.charter.variant):
         raise UsageError(f"--repeat {folder}: another question was answered there")
     answers = answers_in(folder)
     paid = [attempt for attempt in answers.attempts if answers.spent(attempt).epsilon]
@@ -200,7 +200,7 @@ def answer_given(earlier: Member, member: Member, records: Records) -> Given:
         raise UsageError(f"{path}: {error}") from error
     return Given(
         release=Release(survey=before.survey_id, session=there.session, party=name, drawn=drawn),
-        masked=_masked(key, session_key(member.folder, member.charter, records), there.session),
+        masked=_mask_key(key, session_key(member.folder, member.charter, records), there.session),
         place=there.roster.position[name] - 1,
         asked=heard[0],
         report=report,
@@ -233,7 +233,7 @@ def noted_given(folder: Path, session: bytes) -> Given | None:
         raise UsageError(f"{path}: {Undecoded.of(error)}") from error
 
 
-def _masked(key: bytes, own: bytes, session: bytes) -> bytes:
+def _mask_key(key: bytes, own: bytes, session: bytes) -> bytes:
     """Mask a key of a session with a mask of one's own; the same call removes it."""
     mask = expand(own, b"sottovoce given 1" + session)
     return bytes(one ^ other for one, other in zip(key, mask, strict=True))
@@ -243,7 +243,7 @@ def _digest(envelope: Envelope) -> bytes:
     return hashlib.sha256(encode_envelope(envelope)).digest()
 
 
-def _asked(variant: Variant) -> tuple[str, dict[str, Any], Survey]:
+def _question(variant: Variant) -> tuple[str, dict[str, Any], Survey]:
     """A variant's question, without its patience and its number of parties."""
     parameters = plain_parameters(variant)
     for name in _NOT_ASKED:

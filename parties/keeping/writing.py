@@ -77,7 +77,9 @@ def write_whole(
     if own or not private:
         check_output(path, own=own)
     with naming(path):
-        with _written(path, content.encode() if isinstance(content, str) else content) as new:
+        with _temporary_file(
+            path, content.encode() if isinstance(content, str) else content
+        ) as new:
             if not private:
                 # Temporary files are private; a result is an ordinary file.
                 mask = os.umask(0)
@@ -95,13 +97,13 @@ def write_once(path: Path, content: bytes) -> None:
         OSError: it cannot be written.
     """
     with naming(path):
-        with _written(path, content) as new:
+        with _temporary_file(path, content) as new:
             os.link(new, path)
         sync_folder(path.parent)
 
 
 @contextmanager
-def _written(path: Path, content: bytes) -> Generator[str]:
+def _temporary_file(path: Path, content: bytes) -> Generator[str]:
     """A temporary file beside the path with this content, synced; removed after the block."""
     descriptor, new = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
     try:
@@ -140,7 +142,7 @@ def check_output(path: Path, *, own: bytes = b"") -> None:
                 f"{path}: is a transcript or part of one, which is never replaced; write elsewhere"
             )
         status = path.stat()
-        if status.st_size and not status.st_mode & _OTHERS and not _begins(path, own):
+        if status.st_size and not status.st_mode & _OTHERS and not _begins_private(path, own):
             raise UsageError(
                 f"{path}: only its owner may read it, so it may be a key or a record; "
                 "write elsewhere, or delete it first"
@@ -161,7 +163,7 @@ def prepare_output(path: Path, *, own: bytes = b"") -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
 
 
-def _begins(path: Path, own: bytes) -> bool:
+def _begins_private(path: Path, own: bytes) -> bool:
     """Check whether a file begins like an output that may be private."""
     with path.open("rb") as file:
         return bool(own) and file.read(len(own)) == own

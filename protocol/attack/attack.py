@@ -283,14 +283,14 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
         one = len(self.first.sent) / len(study.records)
         run, beside = one * len(study.records), self.copies or PARTIES
         if not study.observer.everything:
-            return [self._sort(whole, self.trials, TRIALS, each=run)]
-        sorts = [self._sort(whole, self.runs, RUNS, each=run, most=self.trials)]
+            return [self._make_trials(whole, self.trials, TRIALS, each=run)]
+        sorts = [self._make_trials(whole, self.runs, RUNS, each=run, most=self.trials)]
         if pair.exchanged:
-            return [*sorts, self._sort(parties, self.trials, EXCHANGES, each=2 * one)]
+            return [*sorts, self._make_trials(parties, self.trials, EXCHANGES, each=2 * one)]
         if self.honest:
             with contextlib.suppress(ValueError):
                 # Some sums cannot be unmasked from the record.
-                sorts.append(self._sort(sums, self.trials, TRIALS, each=self.honest * one))
+                sorts.append(self._make_trials(sums, self.trials, TRIALS, each=self.honest * one))
         if self.alone:
             return sorts
         rows = None
@@ -302,15 +302,15 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
             beside = PARTIES
         most = min((n for n in (self.trials, self.runs and PARTIES * self.runs) if n), default=None)
         if rows is not None:
-            sorts += [rows, self._sort(parties, None, RUNS, each=one, most=most)]
+            sorts += [rows, self._make_trials(parties, None, RUNS, each=one, most=most)]
         else:
-            sorts.append(self._sort(parties, self.trials, TRIALS, each=one))
+            sorts.append(self._make_trials(parties, self.trials, TRIALS, each=one))
         with contextlib.suppress(ProtocolError, ValueError):
             # In some variants parties speak for one respondent each.
-            sorts.append(self._sort(crowds, None, CROWDS, each=one, most=most))
+            sorts.append(self._make_trials(crowds, None, CROWDS, each=one, most=most))
         return sorts
 
-    def _sort(
+    def _make_trials(
         self,
         make: Callable[[Study, int], Trials],
         given: int | None,
@@ -332,7 +332,7 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
             given = most
         if given is not None:
             return make(self.study, given if most is None else min(given, most))
-        trials = make(self._anew("pilot"), PILOTS)
+        trials = make(self._fresh_study("pilot"), PILOTS)
         for attempt in range(_ATTEMPTS):
             tested = trials_to_exceed(trials.bound, alpha=self.level, delta=self.study.delta)
             # The other half teaches.
@@ -341,10 +341,10 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
             number = number if most is None else min(number, most)
             if attempt and number <= len(trials.bits):
                 break
-            trials = make(self._anew(f"attempt {attempt}"), number)
+            trials = make(self._fresh_study(f"attempt {attempt}"), number)
         return trials
 
-    def _anew(self, purpose: str) -> Study:
+    def _fresh_study(self, purpose: str) -> Study:
         """The same study with other randomness. Earlier runs decide only the number of trials."""
         return msgspec.structs.replace(self.study, stream=self.study.stream.derive(purpose))
 
@@ -415,7 +415,7 @@ def _pairs(study: Study, account: Account | None) -> tuple[Pair, ...]:
     events = [charge.event for charge in account.trail] if account is not None else []
     pairs, farthest = [], own.copy()
     for place, name in enumerate(survey.names):
-        others = _others(int(own[place]), survey.sizes[place], name, events)
+        others = _other_categories(int(own[place]), survey.sizes[place], name, events)
         farthest[place] = others[0]
         for code in others:
             changed = own.copy()
@@ -435,7 +435,7 @@ def _pairs(study: Study, account: Account | None) -> tuple[Pair, ...]:
     return tuple(pairs)
 
 
-def _others(own: int, size: int, name: str, events: Sequence[PrivacyEvent]) -> list[int]:
+def _other_categories(own: int, size: int, name: str, events: Sequence[PrivacyEvent]) -> list[int]:
     """Categories to tell from the true one, the farthest first."""
     for event in events:
         for part in event.events if isinstance(event, Composed) else (event,):

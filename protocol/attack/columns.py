@@ -123,7 +123,7 @@ def element_columns(
     numbers = {name for name in related if name in matrices and matrices[name].bits}
     pairs = sorted(
         combinations(sorted(numbers), 2),
-        key=lambda pair: _general(pair[0]) != _general(pair[1]),
+        key=lambda pair: _general_name(pair[0]) != _general_name(pair[1]),
     )
     alike = [(a, b) for a, b in pairs if matrices[a].bits == matrices[b].bits]
     for one, other in alike[:RELATED]:
@@ -135,7 +135,7 @@ def element_columns(
     return columns
 
 
-def _general(name: str) -> str:
+def _general_name(name: str) -> str:
     """An array's kind and field, without sender and number."""
     kind, _, field = name.partition("'s ")[2].partition(".")
     return f"{kind.partition(' ')[0]}.{field}"

@@ -94,7 +94,7 @@ def seen_sums(chunk: Chunk) -> Seen:
         parties = run.charter.roster.parties
         if not views:
             # All groups of all runs are alike, so one ledger holds for all.
-            ledger = run.ledger(_against(study, parties, parties[:honest]))
+            ledger = run.ledger(_conspirators(study, parties, parties[:honest]))
             bound = pair_bound(study, ledger, pair, parties[:1])
             coins = _noisy_counts(ledger.everybody.get(parties[0]))
         for place in range(len(bits)):
@@ -111,7 +111,7 @@ def seen_sums(chunk: Chunk) -> Seen:
     return Seen(views, ratios, bound)
 
 
-def _against(study: Study, parties: Sequence[PartyId], honest: Sequence[PartyId]) -> Coalition:
+def _conspirators(study: Study, parties: Sequence[PartyId], honest: Sequence[PartyId]) -> Coalition:
     """Coalition of the observer's members without records and all parties but the honest ones."""
     serving = [name for name in study.observer.members if name not in parties]
     return Coalition((*serving, *(name for name in parties if name not in honest)))
@@ -190,11 +190,11 @@ def summed_over(run: Rehearsal, parties: Sequence[PartyId]) -> NDArray[np.int64]
         for other in map(PartyId, graphs[name].names):
             if other not in parties:
                 place = places[name], places[other]
-                total -= _shared(run, graphs[name], name, other, place, len(values), bits)
+                total -= _shared_mask(run, graphs[name], name, other, place, len(values), bits)
     return total.astype(np.int64)
 
 
-def _shared(
+def _shared_mask(
     run: Rehearsal,
     graph: Graph,
     name: PartyId,

@@ -50,7 +50,7 @@ def worst_respondent(
     """
     accountant = ExactAccountant(delta)
     found: WorstRespondent | None = None
-    different = _different(ledger.accounts.values())
+    different = _distinct_accounts(ledger.accounts.values())
     for place, account in enumerate(different):
         if found is not None and account.loss.record <= found.composition.epsilon:
             break
@@ -84,7 +84,7 @@ def composed(
     return accountant.judge_in_turn(events)
 
 
-def _different(accounts: Iterable[Account]) -> list[Account]:
+def _distinct_accounts(accounts: Iterable[Account]) -> list[Account]:
     """One account of each trail of events, the dearest first."""
     found: dict[tuple[int, ...], Account] = {}
     for account in accounts:

@@ -125,23 +125,23 @@ class _Walk:
     def _look(self, place: int) -> None:
         told = self._told[place]
         sender = told.sender
-        event = self._clear(told, place)
+        event = self._clear_event(told, place)
         if not isinstance(event, Public):
-            if _hides(event):
+            if _has_row(event):
                 self._seen.append(place)
-            self._found.append((place, _bare(event)))
+            self._found.append((place, _without_masks(event)))
             self._pass_on(told, event, place)
         receiver = told.recipient or AGGREGATOR
         if self._known.get(receiver, 0) < MERGED:
             return
         opened = _opened(told.event, self._full | self._coalition.insiders | {receiver})
         # A receiver passes on unchanged what it cannot read.
-        if _hides(opened) and not _hides(_opened(told.event, {receiver})):
+        if _has_row(opened) and not _has_row(_opened(told.event, {receiver})):
             self._seen.append(place)
         if opened == event or receiver not in self._batches:
             return
         batch = self._first_batch(place, receiver)
-        self._merged.append((place, _bare(opened), batch))
+        self._merged.append((place, _without_masks(opened), batch))
         if batch is not None and passes(layers(opened)):
             self._know(sender, MERGED)
             self._batches.setdefault(sender, []).append((place, batch))
@@ -151,7 +151,7 @@ class _Walk:
         batches = reversed(self._batches[receiver])
         return next((into for at, into in batches if self._passed.received(place, at)), None)
 
-    def _clear(self, told: Told, place: int) -> PrivacyEvent:
+    def _clear_event(self, told: Told, place: int) -> PrivacyEvent:
         """Event of a message without its masked part."""
         sender, recipient = told.sender, told.recipient
         keys, receiver = self._coalition.insiders, recipient or AGGREGATOR
@@ -209,7 +209,7 @@ class _Walk:
         if not seen:
             return
         hidden = {unknown for row in seen for unknown in row if unknown[0] == "mask"}
-        honest = _crowds([*reduced(eliminated(seen, hidden)).values()])
+        honest = _crowd_sizes([*reduced(eliminated(seen, hidden)).values()])
         for place, told in enumerate(self._told):
             unknown = "own", told.sender, (told.kind, told.round)
             crowd = honest.pop(unknown, 0) if place in rows else 0
@@ -218,7 +218,7 @@ class _Walk:
                     yield place, part.event if crowd == 1 else Merged(part.event, crowd)
 
 
-def _crowds(rows: Sequence[Mapping[Unknown, Coefficient]]) -> dict[Unknown, int]:
+def _crowd_sizes(rows: Sequence[Mapping[Unknown, Coefficient]]) -> dict[Unknown, int]:
     """Least number of parties in a sum with a value, for every value in some rows.
 
     Args:
@@ -243,7 +243,7 @@ def _crowds(rows: Sequence[Mapping[Unknown, Coefficient]]) -> dict[Unknown, int]
     return found
 
 
-def _hides(event: PrivacyEvent) -> bool:
+def _has_row(event: PrivacyEvent) -> bool:
     """Check whether a message has a row, its own or a merged one."""
     return any(isinstance(part, Hidden | Merging) for part in layers(event))
 
@@ -273,12 +273,12 @@ def _opened(event: PrivacyEvent, readers: Collection[PartyId]) -> PrivacyEvent:
             return event
 
 
-def _bare(event: PrivacyEvent) -> PrivacyEvent:
+def _without_masks(event: PrivacyEvent) -> PrivacyEvent:
     """An event without masked parts, which are charged by rows."""
     if isinstance(event, Hidden):
         return Public()
     if isinstance(event, Composed | OneOf) and any(
         isinstance(part, Hidden) for part in layers(event)
     ):
-        return type(event)(tuple(_bare(part) for part in event.events))
+        return type(event)(tuple(_without_masks(part) for part in event.events))
     return event

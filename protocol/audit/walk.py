@@ -251,7 +251,7 @@ class Walk:
         said = self._under_way.pop(key, None)
         if said is not None:
             names = _long_names(said.envelope, said.envelope.recipient)
-            self._held.drop(self._let_go(said) + names)
+            self._held.drop(self._unshare(said) + names)
             return said
         sender, seq = key
         place = sender, seq // _GROUP
@@ -263,7 +263,7 @@ class Walk:
         if not group.count:
             del self._groups[place]
             names = _long_names(said.envelope)
-            self._held.drop(self._let_go(said) + names, overhead=_GROUP_BYTES)
+            self._held.drop(self._unshare(said) + names, overhead=_GROUP_BYTES)
         return said
 
     def _share(self, said: _Said) -> int:
@@ -275,7 +275,7 @@ class Walk:
         self._shared[key] = times + 1, first
         return 0 if times else said.size
 
-    def _let_go(self, said: _Said) -> int:
+    def _unshare(self, said: _Said) -> int:
         """Stop sharing the message of an envelope; returns the bytes that this frees."""
         if said.message is None or not self._is_shared(said.envelope):
             return said.size

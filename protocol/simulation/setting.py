@@ -167,7 +167,7 @@ def make_setting(
     if not isinstance(variant, Variant) or not isinstance(records, Records):
         raise TypeError(
             "expected a variant, such as RRJoint.with_keep(survey, p=0.5), and Records, in this "
-            f"order; got {_what(variant)} and {_what(records)}"
+            f"order; got {_described(variant)} and {_described(records)}"
         )
     seed = _integer("seed", seed)
     parties = len(records) if parties is None else _integer("parties", parties)
@@ -277,7 +277,7 @@ def _stacked(messages: Sequence[Message]) -> Message:
     return msgspec.structs.replace(first, **arrays)
 
 
-def _what(given: object) -> str:
+def _described(given: object) -> str:
     """Describe what was given, for an error message."""
     if isinstance(given, type):
         return f"the class {given.__name__}"

@@ -118,7 +118,7 @@ def check_texts(texts: Sequence[Texts], sizes: Mapping[str, int]) -> None:
         headed: tuple[Wording | Group, ...] = (*each.questions, *each.groups)
         words = [word for wording in headed for word in (wording.ask, wording.help)]
         labels = [label for wording in each.questions for label in wording.labels]
-        if any(map(_hides, (*each.about.values(), *words, *labels))):
+        if any(map(_has_hidden, (*each.about.values(), *words, *labels))):
             raise SurveyError(f"{where}: a character that does not show")
 
 
@@ -156,7 +156,7 @@ def _check_groups(groups: Sequence[Group], sizes: Mapping[str, int], where: str)
             raise SurveyError(f"{which}: the heading is empty")
 
 
-def _hides(text: str) -> bool:
+def _has_hidden(text: str) -> bool:
     """Check whether a text has invisible characters, or characters that reverse others."""
     formats = (c for c in text if unicodedata.category(c) == "Cf" and c not in _JOINERS)
     return bool(_UNFIT.search(text)) or any(formats)

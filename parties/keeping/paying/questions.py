@@ -32,13 +32,13 @@ class Question:
         self._registers = registers
         self._folder = folder
         self._who = [register.of(ids) for register in registers]
-        self._one = self._any(Register.is_one)
-        self.unclear = self._any(Register.is_unclear) & ~self._one
+        self._one = self._under_any(Register.is_one)
+        self.unclear = self._under_any(Register.is_unclear) & ~self._one
 
     @property
     def code(self) -> str:
         """Some digits of this question; an answer that gives them answers no other question."""
-        near = (each.exact.tobytes() for each in self._near())
+        near = (each.exact.tobytes() for each in self._alike_spellings())
         return self._registers[0].digest(_QUESTION + b"".join(near))[:4].hex()
 
     @property
@@ -64,14 +64,14 @@ class Question:
             return []
         if not same and different != self.code:
             raise UsageError(self._words())
-        near = self._near()
+        near = self._alike_spellings()
         if same:
             self._check_once(self._one | self.unclear, "by --same")
             pairs = zip(self._registers, near, strict=True)
             if any(register.is_apart(some).any() for register, some in pairs):
                 raise UsageError(
-                    f"--same: who is in {_rows(self.unclear)} may be several people, who were told "
-                    "apart; spell the id as it was spelled then"
+                    f"--same: who is in {_row_numbers(self.unclear)} may be several people, who were "
+                    "told apart; spell the id as it was spelled then"
                 )
         return [
             Told(
@@ -85,20 +85,20 @@ class Question:
     def _words(self) -> str:
         number, of = int(self.unclear.sum()), len(self.unclear)
         return (
-            f"{number} of {of} respondents ({_rows(self.unclear)}) "
+            f"{number} of {of} respondents ({_row_numbers(self.unclear)}) "
             f"{'reads' if number == 1 else 'read'} like somebody who is spelled otherwise, in the "
             f"file or in {self._folder}: expected --same if those who read alike are one person, "
             f"whose spending is shared, or --different {self.code} if each is somebody else"
         )
 
-    def _near(self) -> list[Spellings]:
+    def _alike_spellings(self) -> list[Spellings]:
         """All spellings that read like those asked about, under each secret."""
         return [
             register.reading_like(who[self.unclear])
             for register, who in zip(self._registers, self._who, strict=True)
         ]
 
-    def _any(self, said: Callable[[Register, Spellings], Bools]) -> Bools:
+    def _under_any(self, said: Callable[[Register, Spellings], Bools]) -> Bools:
         """Mask of the rows for which a condition holds under any of the secrets."""
         found = np.zeros(len(self._who[0]), np.bool_)
         for register, who in zip(self._registers, self._who, strict=True):
@@ -112,12 +112,12 @@ class Question:
         twice = one & np.isin(alike, values[rows > 1])
         if twice.any():
             raise UsageError(
-                f"{_rows(twice)}: those who read alike are one person, {by}, who answers once; "
-                "leave out all of their rows but one"
+                f"{_row_numbers(twice)}: those who read alike are one person, {by}, who answers "
+                "once; leave out all of their rows but one"
             )
 
 
-def _rows(which: Bools) -> str:
+def _row_numbers(which: Bools) -> str:
     """The first few rows of a file, numbered from 1, in words."""
     rows = (np.flatnonzero(which) + 1).tolist()
     more = f" and {len(rows) - _ROWS} more" if len(rows) > _ROWS else ""

@@ -29,7 +29,7 @@ def recalled_in(member: Member) -> list[Recalled]:
     charter, answers = member.charter, answers_in(member.folder)
     most = charter.variant.most_among(0, 0.0)
     costs = {attempt: answers.spent(attempt) for attempt in answers.attempts}
-    for attempt in _said(member):
+    for attempt in _attempts_sent(member):
         costs.setdefault(attempt, most)
     return [
         _recalled(member, charter.again(attempt), cost)
@@ -38,7 +38,7 @@ def recalled_in(member: Member) -> list[Recalled]:
     ]
 
 
-def _said(member: Member) -> Iterator[int]:
+def _attempts_sent(member: Member) -> Iterator[int]:
     """The attempts in which the party has sent something of its own, by the files in its folder."""
     for path in sorted(member.folder.iterdir()):
         kind, _, session = path.name.rpartition("-")

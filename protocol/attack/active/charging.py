@@ -169,7 +169,7 @@ def pilot(
     own = [play_conduct(study.machine(study.record(None), stream), heard) for stream in streams]
     views = [view_of_conduct(study, conduct) for conduct in own]
     best, ledgers = Worth(0, -math.inf), Ledgers(study, heard)
-    if not any(map(_speaks, own[:2])):
+    if not any(map(_is_charged, own[:2])):
         return best  # Its input was for another stream.
     for place, neighbour in enumerate(study.neighbours):
         if only not in (None, place):
@@ -180,18 +180,18 @@ def pilot(
         if math.isinf(bound):
             continue
         both = [*views, *(view_of_conduct(study, conduct) for conduct in others)]
-        rough = _roughly(both, np.arange(2 * pilots) >= pilots)
+        rough = _rough_epsilon(both, np.arange(2 * pilots) >= pilots)
         best = max(best, Worth(place, rough - bound), key=lambda one: one.excess)
     return best
 
 
-def _speaks(conduct: Conduct) -> bool:
+def _is_charged(conduct: Conduct) -> bool:
     """Check whether a conduct has an event that is charged."""
     events = (event for act in conduct.acts for event in act.events if event is not None)
     return any(not isinstance(event, Public | Derived | Merging) for event in events)
 
 
-def _roughly(views: Sequence[View], bits: NDArray[np.bool_]) -> float:
+def _rough_epsilon(views: Sequence[View], bits: NDArray[np.bool_]) -> float:
     """Rough estimate of the difference between the views of two inputs: the best single column.
 
     The estimate is cautious: an error of ``_CAUTION`` standard deviations is taken off.

@@ -42,7 +42,7 @@ def sampled(study: Study, library: Library, *, most: int, stream: Stream) -> lis
 
 
 def _sorts(study: Study, library: Library) -> Iterator[list[Script]]:
-    yield from _imagined(study, library)
+    yield from _imagined_scripts(study, library)
     for sender in study.hostile:
         for sort in _sorts_by(study, library, sender):
             # A single one need not be named.
@@ -53,7 +53,9 @@ def _named(script: Script, sender: PartyId) -> Script:
     return Script(tuple(msgspec.structs.replace(move, by=sender) for move in script.moves))
 
 
-def _told(study: Study, library: Library, world: int) -> dict[tuple[str, str, int], bytes]:
+def _target_messages(
+    study: Study, library: Library, world: int
+) -> dict[tuple[str, str, int], bytes]:
     """Messages to the target in a world, by sender (if several), kind and number."""
     return {
         (sender if len(study.hostile) > 1 else "", *slot): body
@@ -146,15 +148,15 @@ def followed(script: Script, study: Study, library: Library, *, stream: Stream) 
     return found
 
 
-def _imagined(study: Study, library: Library) -> Iterator[list[Script]]:
+def _imagined_scripts(study: Study, library: Library) -> Iterator[list[Script]]:
     """Scripts with messages from a world without values: whole messages, or one field."""
-    told, grammar = _told(study, library, 0), study.grammar
+    told, grammar = _target_messages(study, library, 0), study.grammar
     for to in ("all", "target"):
         together: list[Script] = []
         summed: list[Script] = []
         single: list[Script] = []
         for world in range(1, len(library.told)):
-            there = _told(study, library, world)
+            there = _target_messages(study, library, world)
             moves: list[Move] = []
             sums: list[Move] = []
             for (by, kind, nth), body in told.items():

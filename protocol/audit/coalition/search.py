@@ -51,7 +51,7 @@ class Choice(NamedTuple):
     words: str
 
 
-def _damage(space: RowSpace) -> tuple[float, int]:
+def _damage_size(space: RowSpace) -> tuple[float, int]:
     """Size of the smallest set, and the number of exposed parties, negated: less is worse."""
     sizes = [len(places) for places in (*space.determined, *space.mixed)]
     if space.opposite:
@@ -133,7 +133,7 @@ def _try_all(task: _Search, tried: int) -> Choice:
     size = min(task.size, len(task.active))
     best = min(
         combinations(task.active.tolist(), size),
-        key=lambda places: (*_damage(task.space(places)), places),
+        key=lambda places: (*_damage_size(task.space(places)), places),
     )
     words = f"all {tried:,} coalitions of {size} of the {len(task.active)} parties were tried"
     return Choice(task.filled(best), True, words)
@@ -364,8 +364,8 @@ def _shrinking(task: _Search) -> Choice:
         place = int(np.argmin(masks))
         hood = record.hoods[place][known.unknown[place]]
         candidates.append(tuple(hood[: task.size].tolist()))
-    best = min(candidates, key=lambda places: _damage(task.space(places)))
-    smallest, _ = _damage(task.space(best))
+    best = min(candidates, key=lambda places: _damage_size(task.space(places)))
+    smallest, _ = _damage_size(task.space(best))
     words = (
         f"{len(candidates)} coalitions were tried: of the smallest set whose sum follows, and of "
         "those with whom a party has the fewest masks; there may be worse"

@@ -143,9 +143,9 @@ class LinearCalibration(Residual):
             raw = self.before.sums(names, weights)
             together = self.before.sum_covariances(names, weights)
         values: Floats = raw.values + together @ self.regression.change
-        return values, self._left(raw, together, names)
+        return values, self._variances_left(raw, together, names)
 
-    def _left(self, raw: Sums, together: Floats, names: Sequence[str]) -> Floats:
+    def _variances_left(self, raw: Sums, together: Floats, names: Sequence[str]) -> Floats:
         """Rest of the variances of some sums about the population."""
         if any(set(names) <= set(margin.names) for margin in self.known):
             return np.zeros(raw.variances.shape)

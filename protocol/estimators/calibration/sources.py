@@ -254,17 +254,17 @@ class VaryingTable(Varying):
         return self.source.cells(tuple(names)).values
 
     def sums(self, names: Sequence[str], weights: Floats) -> Sums:
-        rows = self._spread(names, weights)
+        rows = self._spread_weights(names, weights)
         whole = self.source.cells(self.names).values.ravel()
         values, variances = rows @ whole, np.sum(rows @ self._covariance * rows, axis=1)
         return Sums(values, variances, rows**2 @ self._covariance.diagonal() + values**2)
 
     def covariances(self, names: Sequence[str]) -> Floats:
-        cells = self._spread(names, _each_cell(self.source.survey.sizes_of(names)))
-        others = [self._spread(m.names, _each_cell(m.shares.shape)) for m in self.margins]
+        cells = self._spread_weights(names, _each_cell(self.source.survey.sizes_of(names)))
+        others = [self._spread_weights(m.names, _each_cell(m.shares.shape)) for m in self.margins]
         return cells @ self._covariance @ np.concatenate(others).T
 
-    def _spread(self, names: Sequence[str], weights: Floats) -> Floats:
+    def _spread_weights(self, names: Sequence[str], weights: Floats) -> Floats:
         """Weights of a table's cells as weights of the whole table, in row-major order."""
         shape = self.source.survey.sizes_of(self.names)
         rows = [np.broadcast_to(along(one, names, self.names), shape) for one in weights]

@@ -66,7 +66,7 @@ def difference(
             ``about``, or a table without a known covariance.
     """
     one, two, [[v, c], [_, w]] = _pair(table, first, second, about)
-    error, weights = _root(v - 2 * c + w, v + w), np.subtract(first, second)
+    error, weights = _contrast_error(v - 2 * c + w, v + w), np.subtract(first, second)
     law = NormalLaw.of_errors(
         one - two, error, error, least=float(weights.min()), most=float(weights.max())
     )
@@ -207,7 +207,7 @@ def _quotient(
         level: the level of the interval.
     """
     v, c, w = covariance
-    z, error = critical(level), _root(v - 2 * c + w, v + w)
+    z, error = critical(level), _contrast_error(v - 2 * c + w, v + w)
     a, b, constant = two**2 - z**2 * w, one * two - z**2 * c, one**2 - z**2 * v
     inside = b**2 - a * constant
     value = one / two if two else math.nan
@@ -232,7 +232,7 @@ def _raw(table: Table) -> Floats:
     return table.values
 
 
-def _root(variance: float, parts: float) -> float:
+def _contrast_error(variance: float, parts: float) -> float:
     """The standard error; unknown if the estimated variance is not positive.
 
     Args:
