@@ -77,9 +77,8 @@ def write_whole(
     if own or not private:
         check_output(path, own=own)
     with naming(path):
-        with _temporary_file(
-            path, content.encode() if isinstance(content, str) else content
-        ) as new:
+        octets = content.encode() if isinstance(content, str) else content
+        with _temporary_file(path, octets) as new:
             if not private:
                 # Temporary files are private; a result is an ordinary file.
                 mask = os.umask(0)

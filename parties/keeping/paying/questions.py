@@ -70,8 +70,8 @@ class Question:
             pairs = zip(self._registers, near, strict=True)
             if any(register.is_apart(some).any() for register, some in pairs):
                 raise UsageError(
-                    f"--same: who is in {_row_numbers(self.unclear)} may be several people, who were "
-                    "told apart; spell the id as it was spelled then"
+                    f"--same: who is in {_row_numbers(self.unclear)} may be several people, who "
+                    "were told apart; spell the id as it was spelled then"
                 )
         return [
             Told(
