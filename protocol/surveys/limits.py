@@ -17,7 +17,7 @@ MAX_ATTRIBUTES = 2**14
 """The most attributes of a survey."""
 
 MAX_TABLES = 2**17
-"""The most tables that a variant counts its respondents in."""
+"""The most tables in which a variant counts its respondents."""
 
 MAX_STEPS = 2**24
 """The most tables times attributes."""
@@ -44,22 +44,22 @@ FREE_ENTRIES = 2**16
 """The number of entries that any packed file may have, however short it is."""
 
 STORED_PER_ENTRY = 2
-"""The bytes of a packed file that allow one further entry. Entries that are all alike take no room
-in it, but whoever reads them has to count them."""
+"""The bytes of a packed file that allow one further entry. Identical entries take almost no space,
+but whoever reads them has to count them."""
 
 FREE_VALUES = 2**20 + 2**17
-"""The number of values that any header may have, those inside others counted too."""
+"""The number of values, nested ones included, that any header may have."""
 
 STORED_PER_VALUE = 8
 """The bytes of the file that allow one further value; a member of a roster is three of them."""
 
 
 class Workload(NamedTuple):
-    """Sizes that a variant lays out for its survey.
+    """Size of the tables in which a variant counts the answers to its survey.
 
     Args:
-        tables: how many tables of the answers.
-        cells: how many cells these have together.
+        tables: the number of tables.
+        cells: the number of their cells, all tables together.
     """
 
     tables: int = 0
@@ -85,10 +85,10 @@ def workload_of_groups(sizes: Sequence[int], k: int) -> Workload:
 
 
 def check_workload(attributes: int, workload: Workload) -> None:
-    """Refuse a survey that would take more than a machine should give for it.
+    """Refuse a survey that would take too much time or memory.
 
     Raises:
-        ValueError: says what there is too much of, and how much may be.
+        ValueError: a size is above its cap; the message names both.
     """
     _check("attributes", attributes, MAX_ATTRIBUTES)
     _check("tables", workload.tables, MAX_TABLES)
@@ -100,7 +100,7 @@ def check_respondents(parties: int, max_records: int) -> None:
     """Refuse a survey of more respondents than can be counted.
 
     Raises:
-        ValueError: says how many there may be.
+        ValueError: a number is above its cap; the message names both.
     """
     _check("respondents of one party", max_records, MAX_RECORDS)
     _check("respondents", parties * max_records, MAX_RESPONDENTS)
@@ -112,7 +112,7 @@ def _check(what: str, there: int, most: int) -> None:
 
 
 class TooMuchError(ProtocolError):
-    """A file makes its reader hold more than is given to a file of its length."""
+    """A file makes its reader hold more than a file of its length may."""
 
 
 class Held:

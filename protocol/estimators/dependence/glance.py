@@ -24,23 +24,23 @@ from protocol.estimators.tables import Table
 from protocol.randomizers.exact import Floats
 
 Judged: TypeAlias = Literal["dependent", "not found", "too noisy"]
-"""What can be said of a pair: they depend on each other; nothing was found, though a dependence of
-``STRONG`` would have been; or not even that would have been found, or nothing was tested."""
+"""Conclusion about a pair: they depend on each other; or no dependence was found, though one of
+``STRONG`` would have been; or even that would have been missed, or nothing was tested."""
 
 STRONG = 0.5
-"""A Cramer's V that is called strong."""
+"""The Cramer's V from which a dependence is called strong."""
 
 POWER = 0.8
-"""The probability with which a dependence has to be found, to say that there is none."""
+"""The probability with which the test must find a dependence before its absence is concluded."""
 
 _DAMPING = 4.0
 """As in ``strength``: a category counts half where its share is two standard errors."""
 
 MOST = 40
-"""Of more attributes the first ones are looked at."""
+"""The most attributes looked at; further ones are left out."""
 
 CELLS = 400
-"""Larger tables are not looked at: their covariance has this squared entries."""
+"""The most cells of a table looked at: its covariance has the square of this many entries."""
 
 
 class Pair(NamedTuple):
@@ -50,8 +50,8 @@ class Pair(NamedTuple):
         first, second: the attributes.
         strength: Cramer's V with the effect of noise subtracted from its square, from 0 to 1; NaN
             if unknown.
-        least: the least V that the test finds with a probability of ``POWER``; infinite if there is
-            none.
+        least: the least V that the test finds with probability ``POWER``; infinite if it finds
+            none so.
         p_value: of the test of independence, corrected for the number of tests (Holm); NaN if there
             are too few reports for it.
         information: the mutual information of the nearest table of shares, in nats.
@@ -75,12 +75,11 @@ class Glance:
         names: the attributes, the first ``MOST`` at most, in an order in which those of a cluster
             are neighbours.
         pairs: by their two names, in either order.
-        large: how many pairs of these attributes were left out, for they have more than ``CELLS``
-            cells.
-        missing: how many pairs of them the result has no table of.
-        beyond: how many attributes were left out.
-        clusters: attributes that were randomized together; without such those that are connected
-            by strong dependences. Only those of at least two attributes, and not of all.
+        large: the number of pairs of them left out for having more than ``CELLS`` cells.
+        missing: the number of pairs of them without a table in the result.
+        beyond: the number of attributes left out.
+        clusters: attributes that were randomized together; if none were, those connected by
+            strong dependences. Only clusters of at least two attributes, and not of all.
         edges: of the forest of the largest total mutual information among dependent pairs
             (Chow and Liu 1968).
         level: of the tests of all pairs together.
@@ -112,7 +111,7 @@ class Glance:
         return 2 * self.noisy > len(self.pairs)
 
     def pair(self, first: str, second: str) -> Pair:
-        """Two attributes, in either order.
+        """The pair of two attributes, named in either order.
 
         Raises:
             KeyError: the result has no table of them.
@@ -125,7 +124,7 @@ def glance(estimate: Estimate, *, level: float = 0.05) -> Glance | None:
 
     Args:
         estimate: the result.
-        level: the probability, at most, that any independent pair is called dependent.
+        level: the most that the probability of calling any independent pair dependent may be.
     """
     if estimate.attribute_means():
         return None

@@ -1,11 +1,11 @@
-"""Reports about two attributes, as far as their dependence goes.
+"""Reports on two attributes, for estimating and testing their dependence.
 
-With pi the joint shares of two attributes, their excess is ``d = pi - margin * margin``: 0 where
-they are independent. Whatever randomized them, an estimate of it is to first order the mean over
-the reports y of ``u(y)[a] v(y)[b]`` and a constant: a product, since what randomizes each attribute
-by itself is one, and what keeps a pair or draws a fake one becomes one by centring at the margins.
-So covariances of whole tables, with (r c)**2 entries, are never made: all that follows from them is
-sums over a table of reports and r x r and c x c matrices.
+With pi the joint shares of two attributes, their excess is ``d = pi - margin * margin``: 0 if they
+are independent. For every randomizer here, its estimate is to first order a constant and the mean
+over the reports y of a product ``u(y)[a] v(y)[b]``: for attributes that are randomized one by one
+because each has its own factor, and for pairs that are kept or replaced by a fake one because the
+factors are centred at the margins. So covariances of whole tables, with (r c)**2 entries, are never
+computed: sums over the table of reports, and r x r and c x c matrices, are enough.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ class Side:
 
     Attributes:
         margin: the estimated shares of its categories, raw and signed, shape (..., r).
-        errors: what each report adds to the error of the margin, shape (..., R, r), mean 0.
-        contrast: its factor of what a report adds to the excess: u or v, shape (..., R, r).
+        errors: the contribution of each report to the error of the margin, shape (..., R, r), mean
+            0.
+        contrast: its factor u or v in each report's contribution to the excess, shape (..., R, r).
     """
 
     margin: Floats
@@ -36,20 +37,20 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class PairReports:
-    """The reports on two attributes, and what each of them says.
+    """The reports on two attributes, and the contribution of each.
 
     Leading axes, if there are any, are runs of the same design.
 
     Attributes:
-        n: how many reports there are.
-        shares: of the reports, shape (..., R_1, R_2); of estimated answers they may be negative.
+        n: the number of reports.
+        shares: of the reports, shape (..., R_1, R_2); those of estimated answers may be negative.
         sides: the two attributes.
         excess: the estimated d, shape (..., r_1, r_2).
-        null: the law that the reports would have without dependence: a mixture of laws by which the
-            two parts of a report are independent, each with its weight, (..., R_1) and (..., R_2).
-        design: makes the same from other shares of as many reports.
-        noise: the covariance of what was added to the shares beside what the reports vary by, by
-            component (``releases.components``), shape (2, 2); None if nothing was.
+        null: the law of the reports without dependence: a mixture, given as tuples of a weight and
+            the laws of the two parts of a report, (..., R_1) and (..., R_2), which are independent.
+        design: computes the same from other shares of reports and their number.
+        noise: the covariance of the noise added to the shares, by component
+            (``releases.components``), shape (2, 2); None if none was added.
     """
 
     n: int
@@ -62,11 +63,11 @@ class PairReports:
 
     @classmethod
     def apart(cls, shares: Floats, n: int, first: Floats, second: Floats) -> PairReports:
-        """Reports on attributes that were randomized each by itself.
+        """Reports on attributes that were randomized one by one.
 
         Args:
             shares: of the reports, shape (..., R_1, R_2).
-            n: how many there are.
+            n: the number of reports.
             first, second: the inverse Q of each attribute's randomizer, shape (R, r).
         """
         laws = shares.sum(axis=-1), shares.sum(axis=-2)
@@ -93,7 +94,7 @@ class PairReports:
 
         Args:
             shares: of the reports, shape (..., r_1, r_2).
-            n: how many there are.
+            n: the number of reports.
             keep: the probability of keeping.
             fakes: the probability of each fake pair, shape (r_1, r_2), total 1.
         """
@@ -125,7 +126,7 @@ class PairReports:
 
         Args:
             shares: of the answers, with noise if there is any, shape (..., r_1, r_2).
-            n: how many there are.
+            n: the number of reports.
             noise: as the attribute.
         """
         made = cls.apart(shares, n, np.eye(shares.shape[-2]), np.eye(shares.shape[-1]))

@@ -1,4 +1,4 @@
-"""The result of a survey with design weights: one for each stratum, and its estimate."""
+"""Results of a survey with design weights, one for each stratum, and their estimate."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BESIDE = 8
 
 
 class ByStratum(Message, frozen=True):
-    """The published result of a survey with weights: that of each stratum by itself.
+    """The published result of a survey with weights: one result for each stratum.
 
     Args:
         results: in the order of the strata's names, encoded; empty where no report was counted.
@@ -35,9 +35,9 @@ class ByStratum(Message, frozen=True):
 
 
 def with_strata(variant: Variant, kinds: tuple[Kind, ...]) -> tuple[Kind, ...]:
-    """The kinds of a variant, of which the last is the result, and the result by stratum.
+    """A variant's kinds, the last of them the result, followed by the kind of results by stratum.
 
-    Without weights they are the same.
+    Without weights, only its kinds.
     """
     if not variant.strata:
         return kinds
@@ -48,12 +48,12 @@ def with_strata(variant: Variant, kinds: tuple[Kind, ...]) -> tuple[Kind, ...]:
 def pooled_by_stratum(
     variant: Variant, read: Mapping[PartyId, R], pooled: Callable[[Sequence[R]], Message]
 ) -> Message:
-    """The result of what was read of reports, by stratum if the variant has weights.
+    """Result of the reports, by stratum if the variant has weights.
 
     Args:
         variant: with weights, or without.
-        read: of each party, at least one.
-        pooled: makes the result of some of them.
+        read: the reports by party, at least one.
+        pooled: computes the result of some of them.
 
     Raises:
         SurveyError: a party is in no stratum.
@@ -69,7 +69,7 @@ def pooled_by_stratum(
 
 
 def weighted(estimate: Callable[[V, Message], E]) -> Callable[[V, Message], E]:
-    """Make a linear ``OneReport.estimate`` take a result by stratum too.
+    """Make a linear ``OneReport.estimate`` accept a result by stratum too.
 
     The estimate of such a result is made from a ``Weighted``, despite its declared type.
     """

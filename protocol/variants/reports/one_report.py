@@ -1,4 +1,4 @@
-"""One question, one report: what protocols share in which everybody is asked once."""
+"""Base of the protocols in which every party gets one question and sends one report."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ Answer = TypeVar("Answer", bound=Message)
 Report = TypeVar("Report")
 
 PROBED = 9
-"""How many reports are made up to see whether results add up."""
+"""Number of made-up reports on which it is tried whether results add up."""
 
 
 class Request(Message, frozen=True):
     """The question; how it is answered is in the charter.
 
     Args:
-        survey: the digest of the survey that is meant.
+        survey: the digest of the survey.
     """
 
     scalar_bytes = 64
@@ -45,10 +45,10 @@ class Request(Message, frozen=True):
 class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only=True):
     """Base of the protocols in which every party is asked once and sends one report.
 
-    Its ``messages`` are the question, the answer and the result. A subclass says how an answer is
-    made (``answer``), what it tells (``report_reveals``) and what all of them make (``pooled``).
-    Its types are the question, the answer and the report, which is what is read of an answer: the
-    answer itself, unless the subclass unpacks it (``read``).
+    Its ``messages`` are the question, the answer and the result. A subclass makes an answer
+    (``answer``), states what it reveals (``report_reveals``), and computes the result from all
+    reports (``pooled``). A report is what ``read`` returns for an answer: the answer itself, unless
+    the subclass unpacks it.
     """
 
     heeds: ClassVar[tuple[type[Message], ...] | None] = ()
@@ -64,7 +64,7 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
 
     @property
     def randomizer(self) -> Randomizer:
-        """Randomizer of a report, where that is one draw on all attributes together."""
+        """Randomizer of a report, if a report is one draw on all attributes together."""
         raise NotImplementedError
 
     def question(self) -> Question:
@@ -72,10 +72,10 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
         return cast(Question, Request(self.survey.digest))
 
     def consent(self, question: Question) -> None:
-        """A party's check of the question: by default of the ``survey`` that it is about.
+        """A party's check of the question; by default, that it names this survey.
 
         Raises:
-            PrivacyError: it asks for something else than was agreed to, or for more.
+            PrivacyError: it asks for anything other than what was agreed to.
         """
         self.check_asked(cast(Request, question).survey)
 
@@ -84,27 +84,27 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
 
         Args:
             records: of its respondents.
-            question: what was asked; it has been consented to.
+            question: the question, consented to.
             stream: the randomness for the answer to this question.
         """
         raise NotImplementedError
 
     def read(self, report: Answer) -> Report | None:
-        """Part of an answer that is pooled: all of it, unless a subclass unpacks it.
+        """Report in an answer; the answer itself, unless a subclass unpacks it.
 
-        None if it is malformed: it is left out, and counts as the answers themselves.
+        None if it is malformed: it is not pooled, and is taken to reveal the answers themselves.
         """
         return cast(Report, report)
 
     def pooled(self, reports: Sequence[Report]) -> Message:
-        """The result, of what was read of each party's report; at least a quorum of them."""
+        """Result of the reports of at least a quorum of the parties."""
         raise NotImplementedError
 
     def report_reveals(self, report: Report, seen: Seen) -> PrivacyEvent:
         """Event of a report, as ``reveals``; by default that of one draw of ``randomizer``.
 
         Args:
-            report: what was read of it.
+            report: what ``read`` returned.
             seen: as in ``reveals``.
         """
         return Randomized(self.randomizer, self.survey.names)
@@ -119,13 +119,13 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
         return _Reports(self)
 
     async def party(self, me: Me, records: Records) -> None:
-        """Hear the question, consent, report."""
+        """Receive the question, consent to it, and send the report."""
         question = await me.receive(self._spoken[0], AGGREGATOR)
         self.consent(question)
         await me.send(AGGREGATOR, self.answer(records, question, me.stream_for(question)))
 
     async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Message:
-        """Ask, wait, pool.
+        """Ask every party, wait for the reports, and pool them.
 
         Raises:
             ProtocolError: too few valid reports, or with weights, a party in no stratum.
@@ -140,7 +140,7 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
         return pooled_by_stratum(self, read, self.pooled)
 
     def legible(self, answers: Mapping[PartyId, Answer]) -> dict[PartyId, Report]:
-        """Answers by party as they are read, without the malformed ones."""
+        """Reports by party, without those of malformed answers."""
         read = {party: self.read(answer) for party, answer in answers.items()}
         return {party: found for party, found in read.items() if found is not None}
 
@@ -148,7 +148,7 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
         return with_strata(self, super().kinds(parties))
 
     def stages(self, people: int) -> Generator[Stage, Totals, Message]:
-        """One question; the result is the sum of what ``pooled`` makes of each party's report.
+        """One question; the result is the sum of ``pooled`` of each party's report.
 
         Raises:
             CannotTabulateError: the results of single parties do not add up to that of all, or
@@ -172,7 +172,11 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
 
     @functools.cached_property
     def _probed(self) -> Message:
-        """The result of some invented respondents, added up from those of each."""
+        """The result of some invented respondents, if it is the sum of the results of each.
+
+        Raises:
+            CannotTabulateError: it is not.
+        """
         each = [self._read_alone(party) for party in range(PROBED)]
         together = self.pooled(each)
         apart = [number_vector(self.pooled([read]), self.name) for read in each]
@@ -186,7 +190,7 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
         return together
 
     def count(self, stage: Stage, parties: Iterable[Respondents]) -> Totals:
-        """The sum of what ``pooled`` makes of each party's report."""
+        """Sum of ``pooled`` of each party's report."""
         found = np.zeros(0, np.int64)
         for party in parties:
             counts = number_vector(self.pooled([self.heard(party, stage.asked)]), self.name)
@@ -197,7 +201,7 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
         """Read a party's report.
 
         Raises:
-            CannotTabulateError: it answers with anything else.
+            CannotTabulateError: it answers with another kind of message.
             LocalProtocolError: it is malformed.
         """
         read = self.read(party.ask(question, kind=self._spoken[1]))
@@ -247,14 +251,14 @@ class _Reports(OneWait[Answer], Generic[Answer, Report]):
 
 
 def check_valid(valid: int, quorum: int, what: str = "valid reports") -> None:
-    """Refuse to go on with too few reports that can be counted.
+    """Refuse to go on with too few valid reports.
 
     Args:
-        valid: how many parties sent a well-formed one.
-        what: they sent.
+        valid: the number of parties that sent a well-formed one.
+        what: the name of what they sent, for the error.
 
     Raises:
-        ProtocolError: says how many there are.
+        ProtocolError: fewer than ``quorum``; the message names both numbers.
     """
     if valid < quorum:
         raise ProtocolError(f"{valid} parties sent {what}, at least {quorum} needed")
