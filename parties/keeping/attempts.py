@@ -42,14 +42,14 @@ class Allowance(NamedTuple):
 
     Args:
         epsilon: in nats; infinite for any amount.
-        delta: 0 where nothing but pure epsilon may be; infinite for any.
+        delta: 0 to allow only pure epsilon; infinite for any.
     """
 
     epsilon: float = math.inf
     delta: float = math.inf
 
     def rest(self, cost: Cost) -> Allowance:
-        """The rest of it once so much was spent."""
+        """The allowance that is left after a cost."""
         return Allowance(
             budget_rest(self.epsilon, cost.epsilon), delta_left(self.delta, cost.delta)
         )

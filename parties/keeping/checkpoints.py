@@ -17,8 +17,8 @@ from protocol.transcript.checkpoints import SignedCheckpoint, read_note
 from protocol.transcript.evidence import Equivocation
 
 OLDER, NEWER = "older-checkpoint", "newer-checkpoint"
-"""Beginnings of files in a member's folder, before the session's id: of the checkpoint of a
-record that lacks what was acknowledged, and of that by which it was acknowledged."""
+"""Prefixes of file names in a member's folder, before the session's id: of the checkpoint of a
+record that lacks an acknowledged report, and of the checkpoint that acknowledged it."""
 
 _EVIDENCE = "sottovoce evidence 1"
 _HEX = re.compile(r"([0-9a-f]{2})*")

@@ -35,7 +35,7 @@ _U32 = struct.Struct(">I")
 _SKIPPED = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18")
 _LEVEL = 3
 _SLICE = 1 << 11
-"""The bytes that are unpacked at once: what they hold may be 32,768 times as much."""
+"""The packed bytes read at once: unpacked they may be 32,768 times as long."""
 
 
 class Packer:

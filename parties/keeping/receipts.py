@@ -38,13 +38,13 @@ RECEIPT = ("receipt", "checkpoint")
 LATE_NOTE = ("late-note", "late-checkpoint")
 DECLINED = ("declined-receipt", "declined-checkpoint")
 REFUSED = ("refused-receipt", "refused-checkpoint")
-"""How a receipt and its checkpoint are called in a party's folder, before the session's id."""
+"""Prefixes of the file names of a receipt and its checkpoint, before the session's id."""
 
 EARLIER = ("earlier-receipt", "earlier-checkpoint")
-"""The same of one that was given for a record that went on from an older copy later."""
+"""The names of a receipt for a record that later went on from an older copy."""
 
 EVIDENCE = "evidence"
-"""The beginning of a party's file for evidence, before the session's id."""
+"""The prefix of the name of a party's file for evidence, before the session's id."""
 
 
 class Kept(NamedTuple):
@@ -87,11 +87,11 @@ def keep_receipt(
 ) -> Kept:
     """Keep an aggregator's acknowledgement as a receipt, after checking it.
 
-    A valid receipt that is there stays. Two kinds of receipt have names of their own: a late note,
-    for a report that came too late; and one that does not hold, which the aggregator has to answer
-    for. With the latter, two checkpoints of one size are kept as evidence. A receipt counts as one
-    that does not hold, too, if it says "late" and an earlier one did not, or the other way round: a
-    report is late before its party is acknowledged, or never.
+    A valid receipt from before stays. Two kinds of receipt get file names of their own: a late
+    note, for a report that came too late; and an invalid one, which the aggregator has to answer
+    for. With the latter, two checkpoints of one size are kept as evidence. A receipt is invalid,
+    too, if it says "late" and an earlier one did not, or the other way round: a report is late
+    before its party is acknowledged, or never.
 
     Args:
         folder: the party's folder.
@@ -146,7 +146,7 @@ def keep_receipt(
 
 
 def _other_rounds(charter: Charter, receipt: Receipt) -> tuple[str, ...]:
-    """Problems of closings that are of another round than their report.
+    """Problems of closings of another round than their report's.
 
     A receipt alone does not show the round of a report, but its party knows it.
     """

@@ -35,7 +35,7 @@ def session_key(folder: Path, charter: Charter, records: Records) -> bytes:
 
 
 def known_session_key(folder: Path, charter: Charter, records: Records) -> bytes:
-    """The same of a party that has answered.
+    """The key of ``session_key``, for a party that has answered.
 
     Raises:
         UsageError: a file is missing, or not a secret.

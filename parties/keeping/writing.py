@@ -68,10 +68,10 @@ def write_whole(
     Args:
         private: only its owner may read it. Without ``own`` it may replace a private file, so the
             caller makes sure that nothing is lost; otherwise ``check_output`` does.
-        own: as ``check_output`` has it.
+        own: as for ``check_output``.
 
     Raises:
-        UsageError: what has that name must not be replaced.
+        UsageError: the file of that name must not be replaced.
         OSError: it cannot be written.
     """
     if own or not private:

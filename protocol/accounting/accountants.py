@@ -84,8 +84,8 @@ class PureAccountant:
         """The loss of one event.
 
         Raises:
-            UnsupportedEventError: the event is of no class that this accountant knows, or is about
-                a randomizer that is not hashable or does not say its epsilon.
+            UnsupportedEventError: the event has a class that this accountant does not know, or a
+                randomizer that is not hashable or does not state its epsilon.
         """
         try:
             loss = self._judged.get(event)

@@ -19,7 +19,7 @@ class PrivacyEvent(msgspec.Struct, frozen=True, tag=True, cache_hash=True):
 
 
 class Public(PrivacyEvent, frozen=True):
-    """Nothing revealed: the message is the same whatever the sender's records are."""
+    """Nothing revealed: the message does not depend on the sender's records."""
 
 
 class Derived(PrivacyEvent, frozen=True):
@@ -84,8 +84,8 @@ class Plain(PrivacyEvent, frozen=True):
 class Masked(PrivacyEvent, frozen=True):
     """A contribution to a secure sum: only its sum with others is revealed.
 
-    The others follow from the sum's messages. If all of them disclose what they know, the sender's
-    own values are revealed.
+    The others follow from the sum's messages. If all of them pool their knowledge, the sender's own
+    values are revealed.
 
     Args:
         event: the event of the contribution alone.

@@ -73,8 +73,8 @@ def attack_client(
 ) -> ClientAttack:
     """Attack the reports of a client function.
 
-    Reports may be numbers, text, bytes, arrays, lists, tuples, dicts, or objects of these; what is
-    none of them counts by its ``repr``. An error that a client raises now and then is a report too.
+    Reports may be numbers, text, bytes, arrays, lists, tuples, dicts, or objects of these; anything
+    else counts by its ``repr``. An error that a client raises now and then is a report too.
 
     Args:
         client: makes a report of an input; its randomness is its own.

@@ -142,7 +142,7 @@ def _general_name(name: str) -> str:
 
 
 def plain_facts(views: Sequence[View]) -> dict[str, Codes]:
-    """Lengths, numbers and the like, by name."""
+    """The facts of views, such as lengths and numbers, as columns by name."""
     names = dict.fromkeys(name for view in views for name in view.facts)
     return {name: np.array([view.facts.get(name, 0) for view in views], np.int64) for name in names}
 

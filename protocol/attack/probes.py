@@ -28,7 +28,7 @@ class Tried(msgspec.Struct, frozen=True):
     Args:
         views: their sort: whole runs, parties, couples of them, or rows of arrays.
         trials: their number. Half of them teach; guesses are tried on the others.
-        runs: how many runs these come from.
+        runs: the number of runs that these come from.
         bound: the ledger's upper bound on epsilon in these runs.
         provable: the largest bound that they can prove, if every guess is right.
         honest: how many parties of a sum that bound takes to be honest; 0 if it holds whoever else
@@ -44,12 +44,12 @@ class Tried(msgspec.Struct, frozen=True):
 
     @property
     def undecided(self) -> bool:
-        """True if a leak may show here that so few trials cannot prove, however total it is."""
+        """True if so few trials cannot prove any leak, however large it is."""
         return math.isfinite(self.bound) and self.provable <= self.bound
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
-    """Attempt on one pair of inputs; of several the one that proves most.
+    """The attempt on one pair of inputs that proves most.
 
     Args:
         pair: how the inputs differ.
@@ -60,7 +60,7 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
         event: the event that guesses use, in words; empty if nothing was tried.
         learned: whether the event was learned from other trials.
         trials: the number of views that guesses were made on.
-        runs: how many runs these come from.
+        runs: the number of runs that these come from.
         guesses, right: the number of guesses, and of right ones.
         first, second: the probability of the event under the input that it indicates, and under the
             other.

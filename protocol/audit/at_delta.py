@@ -71,9 +71,10 @@ def composed(
     """The composition of all that was learned of one party's respondents.
 
     Args:
-        settled: as ``worst_respondent`` takes it. Where it is not, and there are several messages,
-            the figure is of records that differ in any way.
-        attribute: for two records that differ in this attribute alone; else in any way.
+        settled: as for ``worst_respondent``. If false, and with several messages, the figure is
+            for records that differ in any way.
+        attribute: the only attribute in which the two records differ; None if they may differ in
+            any way.
 
     Raises:
         UnsupportedEventError: a message was drawn by a randomizer that cannot be composed.

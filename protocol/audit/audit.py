@@ -39,7 +39,7 @@ from protocol.transcript.signatures import Checks
 from protocol.transcript.verification import Verification, verify
 
 Chunks = Callable[[], Iterable[bytes]]
-"""Opens a transcript anew: its bytes in parts, from the start."""
+"""Opens a transcript and returns its bytes in parts, from the start, at every call."""
 
 Verdict = Literal["sound", "unchecked", "incomplete", "broken", "unfinished"]
 """Verdict on a record and its result. ``unchecked``: the record is intact, but its result could not

@@ -71,7 +71,7 @@ class Told(NamedTuple):
 
 
 class Passed:
-    """Messages that reveal something, as the ledger of any set needs them.
+    """Messages that reveal something, as needed for the ledger of any set of members.
 
     Args:
         roster: the members.
@@ -155,7 +155,7 @@ class Passed:
 
 
 def passes(parts: Iterable[PrivacyEvent]) -> int:
-    """Depth at which a sender is known by the layers of its message: 0 for not at all."""
+    """Depth at which a sender is known by the layers of its message; 0 if it is not known."""
     telling = [part for part in parts if not isinstance(part, _OWN | Sealed | Composed | OneOf)]
     if not telling:
         return 0

@@ -3,14 +3,14 @@
 The messages are walked from the last to the first. A member is unknown, or known by the sum or the
 random order of what it had received (``Merging``), or by anything that follows from that. Once
 known, it is known for all messages before. A head is a hash of what its sender has sent and
-received, so it confirms guesses of what is not sealed.
+received, so it confirms guesses of messages that are not sealed.
 
 1. A message is seen by its sender, its recipient, a tap on their link, and the aggregator, which
    hosts the switch.
 2. A box is opened by its reader's key, and by its reader if that is known by anything.
 3. A message that follows from others makes their receiver, its sender, known. The aggregator is
-   known by anything once it sends anything; but no key opens on the way what it carries for others.
-4. What is known as merged alone is charged as ``Merged``, with the number of honest parties that
+   known by anything once it sends anything; but no key opens messages that it only passes on.
+4. A message known only as merged is charged as ``Merged``, with the number of honest parties that
    are merged; for one alone, the event itself.
 5. A masked part is a row of a linear system, and is charged by what follows from all rows that
    are seen (``protocol.audit.coalition.elimination``).

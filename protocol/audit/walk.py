@@ -81,16 +81,16 @@ class _Said(NamedTuple):
 
 
 _GROUP = 16
-"""How many numbers of a sender stand together in a ``_Broadcast``."""
+"""Number of consecutive numbers of a sender that share a ``_Broadcast``."""
 
 _GROUP_BYTES = 1024
-"""The bytes that a group takes beside its message."""
+"""The bytes of memory that a group takes, without its message."""
 
 _MEMBER_BYTES = 32
-"""The bytes that one of a group's envelopes takes beside its recipient's name."""
+"""The bytes of memory that an envelope of a group takes, without its recipient's name."""
 
 _SHORT = 160
-"""The length of all names of an envelope together for which ``OVERHEAD`` has room."""
+"""Total length of an envelope's names that ``OVERHEAD`` includes."""
 
 
 class _Broadcast:

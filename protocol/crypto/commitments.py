@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from protocol.crypto.octets import Octets, row_bytes, stacked
 
 COMMITMENT_BYTES = 16
-"""SHA-256 is truncated to this, for a party sends one per neighbour.
+"""Length of a commitment: SHA-256, truncated because a party sends one to each neighbour.
 
-What is asked for is that the holder of a share who opens a commitment of somebody else opens that
-share and no other: a second preimage, of which 128 bits are left. The one who commits could find
-two openings with 2**64 work, but gains nothing: it chooses the shares anyway.
+The holder of a share must not open another share for somebody else's commitment. That takes a
+second preimage, with 2**128 work. The committing party could find two openings with 2**64 work, but
+gains nothing: it chooses the shares anyway.
 """
 
 SALT_BYTES = 16

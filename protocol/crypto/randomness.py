@@ -167,7 +167,7 @@ class Stream:
     def bernoulli(self, threshold: int, size: int | tuple[int, ...]) -> NDArray[np.bool_]:
         """Independent bits that are true with probability exactly ``threshold / 2**64``.
 
-        Each takes one word, whatever the threshold.
+        Each takes one word for any threshold.
 
         Raises:
             ValueError: the threshold is not in 0..2**64.
@@ -184,7 +184,7 @@ class Stream:
     ) -> NDArray[np.uint64]:
         """Independent integers, each exactly uniform on ``0 <= value < high``.
 
-        A word in the incomplete last run of ``high`` values is refused and drawn anew.
+        A word in the incomplete last run of ``high`` values is refused and drawn again.
 
         Args:
             high: one bound for all (1 to 2**64), or an array of bounds (at least 1).
@@ -216,10 +216,10 @@ class Stream:
         return (drawn % bounds).reshape(shape)
 
     def permutation(self, n: int) -> NDArray[np.int64]:
-        """A uniform permutation of ``0..n-1``: every one of the n! orders is exactly as likely.
+        """A uniform permutation of ``0..n-1``: all n! orders are exactly equally likely.
 
         The order that sorts n words is uniform if they all differ, so words with a tie among
-        them (chance about n**2 / 2**65) are all drawn anew.
+        them (chance about n**2 / 2**65) are all drawn again.
         """
         while True:
             drawn = self.words(n)

@@ -23,13 +23,13 @@ from protocol.errors import RemoteProtocolError
 from protocol.messages import PartyId
 
 SEAL_BYTES = 16
-"""How much longer a sealed box is than what it holds."""
+"""The bytes of a sealed box beyond its content."""
 
 SALT_BYTES = 16
 TAG_BYTES = 16
 
 HIDDEN_BYTES = 32
-"""What two members know with a box beside what is in it."""
+"""The bytes that two members share with a box, in addition to its content."""
 
 _KEY = 32
 _NONCE = bytes(12)
@@ -124,8 +124,8 @@ def seal(
     """Seal the parts of one message for other members, one box for each.
 
     Args:
-        stream: the stream of the sealing member. It keys the salt, whatever was drawn from it: the
-            same letters get the same boxes, and other letters get another salt.
+        stream: the stream of the sealing member. It keys the salt, whatever was drawn before:
+            the same letters get the same boxes, and other letters get another salt.
         kind: the kind of the content.
         letters: for each, the member, the content, and the context that the box is bound to, which
             opening requires.

@@ -136,7 +136,7 @@ def check_ledger(rehearsal: Rehearsal) -> tuple[str, ...]:
 
 
 def _apart(ledger: Ledger) -> Ledger:
-    """A ledger without merged messages of others, since laws are of one party."""
+    """A ledger with every merged event as its own event, since laws are of one party."""
 
     def bare(part: PrivacyEvent) -> PrivacyEvent:
         return part.event if isinstance(part, Merged) else part

@@ -2,16 +2,16 @@
 
     test_my_randomizer = lawful(MyRandomizer(...))
 
-What is checked:
+The checks:
 
-1. value: it is hashable, and comes back from the header's bytes as it was.
-2. law: exact probabilities that sum to 1; of a symmetric one the same for all inputs compared.
-3. epsilon and the dominating pair: neither says less than the law has.
+1. value: it is hashable, and equal after encoding and decoding as in a header.
+2. law: exact probabilities that sum to 1; if symmetric, the same for all inputs compared.
+3. epsilon and the dominating pair: neither is below what follows from the law.
 4. reports: of the declared dtype, shape and range, as many bits as stated, the same again from the
    same stream, and with the law's frequencies. A bias of 5 % in the likeliest class is found, or
-   there are too few samples, and that is said.
-5. whatever fits: anybody may send what has the form of reports; what ``fits`` lets pass is counted
-   and classed, for a party that sends it may not end a survey.
+   there are too few samples, and the check fails saying so.
+5. hostile reports: anybody may send any array of the form of reports. All that ``fits`` accepts can
+   be counted and classed, since no party may end a survey by it.
 6. estimate: unbiased, with the stated variances and covariances; of a randomizer of numbers, the
    scores of an input's reports have its value as their mean.
 7. guesses: likelihood ratios are the law's, and the best guess is neither below what two inputs
@@ -49,13 +49,13 @@ SAMPLES = 400_000
 """The number of reports that are drawn of each input."""
 
 LEVEL = 1e-9
-"""The chance that a single comparison fails of a randomizer that is right."""
+"""The probability that a single comparison fails for a correct randomizer."""
 
 BIAS = 0.05
 """The bias in the likeliest class that the samples must be enough to find."""
 
 MOST_TALLIED = 1024
-"""The most inputs for whom estimates are checked."""
+"""The most inputs of a randomizer for which estimates are checked."""
 
 Fact = Literal["law", "epsilon", "dominating", "estimate", "covariance"]
 """What a randomizer may leave out: figures that need it are refused by name."""

@@ -21,10 +21,10 @@ from protocol.simulation.rehearsal import Rehearsal
 from protocol.surveys.records import Records
 
 REDRAWN = 40
-"""How often the randomness of a service that merges is drawn anew."""
+"""Number of new draws of the randomness of a service that merges."""
 
 ALONE = 8
-"""How many parties' ledgers are looked at, each by itself."""
+"""Number of parties whose ledgers are checked, one by one."""
 
 RUNS = 100
 """The number of runs in which a member looks on."""

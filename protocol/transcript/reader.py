@@ -56,8 +56,8 @@ ENTRY_SLACK = 1 << 16
 """Maximum size of an entry beyond its body, in bytes."""
 
 FREE_HEADER, HEADER_RATIO = 1 << 22, 8
-"""How much a packed file may hold before the end of its header, in bytes, whatever its size; and
-how many times its size: keys cannot be compressed, so a roster hardly shrinks."""
+"""Before the end of its header, a packed file may hold this many bytes, or this many times its own,
+if that is more: keys cannot be compressed, so a roster hardly shrinks."""
 
 MAX_HEADER = 1 << 26
 """Maximum size of a header, in bytes."""

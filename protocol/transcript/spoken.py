@@ -14,10 +14,10 @@ from protocol.session.roster import Signed, are_signatures
 from protocol.transcript.entries import Header
 
 NOBODY = 2**32 - 1
-"""The recipient of what is not sent to a member."""
+"""The recipient's number in an envelope that is not sent to a member."""
 
 UNSIGNED = "its sender has not signed this head over what it has said and heard on record"
-"""What is wrong with a head whose signature does not hold."""
+"""The problem of a head whose signature does not hold."""
 
 _WORD = struct.Struct("<32sIIB")
 _FATE = _WORD.size - 1

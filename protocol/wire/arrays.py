@@ -33,10 +33,10 @@ _DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype("<" + name) for name in get_
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 
 Named = int | tuple[int, ...]
-"""What a name in a specification stands for; a tuple counts for its length in a shape."""
+"""The value of a name in a specification; in a shape a tuple counts as its length."""
 
 Size = int | str
-"""A number, or the name of what has it."""
+"""A number, or the name of an attribute with that number."""
 
 
 class Bounds(msgspec.Struct, frozen=True):

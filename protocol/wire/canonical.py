@@ -9,7 +9,7 @@ import msgspec
 T = TypeVar("T")
 
 MALFORMED = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
-"""What a decoder, or encoding again what it has decoded, may raise."""
+"""Errors that decoding a value, or encoding it again, may raise."""
 
 _encode = msgspec.msgpack.Encoder().encode
 

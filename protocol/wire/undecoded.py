@@ -35,7 +35,7 @@ _DECODED = (
     (r"JSON is malformed: .* \(byte (\d+)\)", r"not JSON, from byte \1 on"),
     (r"Expecting value: line 1 column 1 .*", "not JSON"),
 )
-"""What decoders find wrong, and how it is said to a person."""
+"""Patterns of decoders' error messages, and the words for a person."""
 
 
 class Undecoded(NamedTuple):

@@ -78,7 +78,7 @@ class Spellings:
         return Spellings(self.exact[which], self.alike[which])
 
     def is_same(self, other: Spellings) -> bool:
-        """Return whether both are of the same ids, in the same order."""
+        """True if both have the same ids, in the same order."""
         return np.array_equal(self.exact, other.exact)
 
 

@@ -6,8 +6,8 @@ all that these see and open together, by their ledger:
 - *outward*: all acts of the target follow from messages that it received, and from its record only
   in bytes that are charged.
 - *charge*: the ledger's charge covers what can be learned from all acts of the target.
-- *fresh*: what hides an answer is drawn anew when the target is started again and receives
-  something else.
+- *fresh*: when the target is started again and receives something else, it draws new randomness
+  to hide its answer.
 
 No variant needs code of its own for it.
 """

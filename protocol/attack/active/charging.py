@@ -35,15 +35,15 @@ from protocol.session.charter import Charter
 from protocol.transcript.entries import Delivered, Sent
 
 PILOTS = 48
-"""How often each record is tried first, to see which script is worth more trials."""
+"""Runs of each record in the first pilot, which picks the scripts worth more trials."""
 
 MORE_PILOTS = 300
-"""The same of the few scripts that are worth it."""
+"""Runs of each record in the longer pilot of these scripts."""
 
 _CAUTION = 1.0
 
 TRIALS = 8_000
-"""How often a script is played that seems to tell more than is charged."""
+"""Runs of a script that seems to reveal more than is charged."""
 
 
 class Worth(NamedTuple):

@@ -33,10 +33,10 @@ from protocol.crypto.randomness import Stream, secret_of
 from protocol.messages import ROLE_STREAM
 
 STREAMS = 3
-"""With how many streams of the target each script is played; the first is the session's."""
+"""Number of the target's streams with which each script is played; the first is the session's."""
 
 MORE_STREAMS = 12
-"""The same of a script that makes the target do what it has not done before."""
+"""The number for a script under which the target shows a new behaviour."""
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ Does: TypeAlias = Literal["rewrite", "drop", "repeat", "hold", "insert", "restar
 
 ``rewrite``: send it edited. ``drop``: do not send it. ``repeat``: send it as it is and an edited
 copy. ``hold``: send it, edited, after ``wait`` further messages, or when its sender has ended.
-``insert``: say something else besides. ``restart``: send it, and begin the role anew.
+``insert``: send another message too. ``restart``: send it, and start the role again.
 """
 
 Scope: TypeAlias = Literal["target", "all", "others"]
@@ -85,7 +85,8 @@ class Source(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
 
     Args:
         kind: its kind.
-        nth: which of this kind to the recipient; if there is none, which of this kind at all.
+        nth: its number among those of this kind to the recipient; if there are none, among all of
+            this kind.
         world: the rehearsal.
     """
 

@@ -1,10 +1,10 @@
 """Second runs: a party that is started again, with the same randomness, and receives something
 else.
 
-A deployment keeps a memory and refuses; a machine has none. Whatever it receives, the randomness
-that hides its answers must be drawn anew for it. Otherwise one run reveals what the other hid. So
-if a message follows from other messages than in the first run, no long drawn field may be the same,
-unless the whole message is.
+A deployed party remembers its first run and refuses; a machine remembers nothing. So it must draw
+new randomness to hide its answers for every new input. Otherwise one run reveals what the other
+hid. If a message follows from other messages than in the first run, no long drawn field may be the
+same, unless the whole message is.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from protocol.messages import PartyId, Wait
 from protocol.session.charter import Charter
 
 SECRET = 16
-"""The fewest bytes of a field that nobody guesses."""
+"""The fewest bytes of a field that nobody can guess."""
 
 Slot = tuple[str, int]
-"""A kind, and which message of this kind."""
+"""A kind, and the number of a message among those of this kind."""
 
 
 class Heeded(NamedTuple):
@@ -44,7 +44,7 @@ class Word(NamedTuple):
 
     Args:
         after: the waits that had returned before.
-        judged: whether it claims to reveal nothing, or nothing but a sum.
+        judged: whether it claims to reveal nothing, or only a sum.
         fields: its fields of ``SECRET`` bytes or more, if the hostile members read it.
     """
 

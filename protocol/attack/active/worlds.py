@@ -256,7 +256,7 @@ class Library(msgspec.Struct, frozen=True):
 
 
 EXAMPLES = 3
-"""How many bodies of every kind a library keeps, whoever said them."""
+"""Number of bodies of every kind that a library keeps, of all senders together."""
 
 
 def make_library(study: Study, worlds: Iterable[int] | None = None) -> Library:
@@ -341,7 +341,7 @@ class Hostile(Machine):
         return sent
 
     def _say(self, sent: list[Envelope], recipient: PartyId, kind: str, content: bytes) -> bool:
-        """Send the script's version of one message, or of the start; True to begin anew."""
+        """Send the script's version of a message, or of the start; True to start the role again."""
         if kind == Head.kind():  # After all that is held back.
             self._held[recipient] = [_Held(0, kind, content)]
             return False
@@ -439,16 +439,16 @@ class _Sent:
         self.envelopes.append(envelope)
 
     def delivered(self, envelope: Envelope, *, now: float, repeat: bool = False) -> None:
-        """Take what is delivered as sent."""
+        """Ignore a delivery: the envelope was noted when it was sent."""
 
     def refused(self, link: str, reason: str, excerpt: bytes, *, now: float) -> None:
-        """Take what is refused as not sent."""
+        """Ignore a refusal: nothing was sent."""
 
     def departed(self, party: PartyId, reason: str, *, now: float) -> None:
         """Ignore a departure, which sends nothing."""
 
     def hindered(self, envelope: Envelope, *, now: float) -> None:
-        """Take what is hindered as sent."""
+        """Ignore a hindrance: the envelope was noted when it was sent."""
 
     def fault_of_head(self, envelope: Envelope) -> str | None:
         return None

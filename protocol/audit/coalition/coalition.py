@@ -104,7 +104,7 @@ class Coalition(msgspec.Struct, frozen=True, dict=True):
 
 
 Observer: TypeAlias = PartyId | Coalition
-"""A member, ``record`` for whoever holds the transcript, or some together."""
+"""A member, ``record`` for the holder of the transcript, or a coalition."""
 
 
 def parse_coalition(observer: Observer) -> Coalition:

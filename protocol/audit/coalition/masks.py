@@ -286,9 +286,9 @@ def coalition_knowledge(record: SumRecord, sight: Seen, eyes: Eyes, threshold: i
 def _mask_entries(
     record: SumRecord, unknown: Flags, under_own: Flags
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Unknown masks by the party in whose row they are, (e,), and the one whom it has them with.
+    """For each unknown mask the party in whose row it is, (e,), and the other party of the mask.
 
-    A mask of its own a party has with itself.
+    The other party of a party's own mask is the party itself.
     """
     n = record.parties
     flat = np.flatnonzero(unknown)

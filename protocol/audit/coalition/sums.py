@@ -73,7 +73,7 @@ _NOTED: dict[type[Message], tuple[str, ...]] = {
     Dealt: ("dealt",),
     Survivors: ("survivors",),
 }
-"""Instructions, of which a party takes one each, and where a ``SumRecord`` has what they say."""
+"""Instructions, each sent to a party once, and the fields of ``SumRecord`` with their content."""
 
 _NOTHING, _SAID, _DELIVERED = range(3)
 

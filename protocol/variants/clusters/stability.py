@@ -37,9 +37,9 @@ class Stability:
 
     Attributes:
         names: the attributes, m of them.
-        redraws: how many pilots were drawn; 0 where the dependences are of exact counts.
-        same: the share that gave just these clusters.
-        clusters: each cluster with the share that gave it.
+        redraws: the number of pilots drawn; 0 if the dependences are of exact counts.
+        same: the share that led to exactly these clusters.
+        clusters: each cluster with the share that led to it.
         together: the share that put two attributes in one cluster, shape (m, m), 1 in the diagonal.
     """
 
@@ -70,7 +70,7 @@ def stability(
     itself, since counts of pairs do not determine how the errors of two tables depend on each
     other.
 
-    With noisy counts only the coins are drawn anew, and the respondents stay the same.
+    With noisy counts only the coins are redrawn; the respondents stay the same.
 
     A share has a standard error of at most ``1 / (2 sqrt(redraws))``.
 

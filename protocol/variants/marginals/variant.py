@@ -43,7 +43,7 @@ class Bits(Message, frozen=True):
 
 
 class Counted(Message, frozen=True):
-    """The published result: how many report on each choice, and what they report in sum."""
+    """The published result: the number of reports on each choice, and their sums."""
 
     scalar_bytes = 64
 

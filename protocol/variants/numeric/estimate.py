@@ -67,10 +67,11 @@ class NumericMeans(Estimate):
     def attribute_means(self) -> dict[str, Estimated]:
         """The mean of every attribute, unbiased, and its standard error given the answers.
 
-        One bit does not determine the spread of the answers. Its error is that of answers drawn
-        anew: too large by their own spread, never too small on average. It is None if the reports
-        are too few or too similar. An interval about the respondents is then that about a
-        population of which they are a sample, unless there are only two answers.
+        One bit does not determine the spread of the answers. So its error is the one that holds if
+        the answers are a random sample: too large by their own spread, never too small on average.
+        It is None if the reports are too few or too similar. An interval about the respondents is
+        then the one about a population of which they are a sample, unless there are only two
+        answers.
         """
         return {
             name: _mean(scale, randomizer, totals)
