@@ -222,7 +222,7 @@ class Purse:
             survey: its id; spending in it does not count here.
 
         Raises:
-            PrivacyError: says how many cannot pay, not who.
+            PrivacyError: gives the number of those that cannot pay, without names.
         """
         elsewhere = self.spent(payers, lambda release: release.survey != survey)
         payers.check_left(elsewhere, needed=payers.needed(payers.allowance))
@@ -236,7 +236,7 @@ class Purse:
             epsilon: its cost; None is infinite.
 
         Raises:
-            PrivacyError: says how many have not paid, not who.
+            PrivacyError: gives the number of those that have not paid, without names.
         """
         unpaid = self.unpaid(payers, release, json_nats(epsilon))
         if unpaid:
@@ -485,7 +485,6 @@ def _is_new(lines: Sequence[Line], folder: Path) -> bool:
 
 
 def _read_secrets(folder: Path, lines: Sequence[Line]) -> list[bytes]:
-    """The secrets of a purse with these lines."""
     path, secret = folder / PAID, secret_in(folder / PURSE_SECRET)
     if not lines:
         raise unknown(path, f"is missing or empty, but the {PURSE_SECRET} beside it is there")

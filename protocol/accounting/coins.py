@@ -69,7 +69,7 @@ def sized(epsilon: float, delta: float, *, tables: int, honest: int) -> Noise:
 
 @lru_cache(maxsize=1024)
 def coins_epsilon(trials: int, chance: int, *, tables: int, honest: int, delta: float) -> float:
-    """The epsilon at a delta of tables with such coins in a sum over so many honest parties.
+    """The epsilon at a delta of tables with such coins, in a sum over honest parties.
 
     Args:
         trials: one party's coins of a cell.

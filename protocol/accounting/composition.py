@@ -190,7 +190,7 @@ class ExactAccountant:
         """Compose all these events about one respondent.
 
         Args:
-            events: of one respondent, as of an ``Account``'s trail.
+            events: the events of one respondent, as in an ``Account``'s trail.
             attribute: for two records that differ in this attribute alone; else in any way.
 
         Raises:
@@ -231,7 +231,7 @@ class ExactAccountant:
             UnsupportedEventError: an event is of no class that this accountant knows.
         """
         counted = Counter(events).items()
-        return _together(
+        return _all_of(
             [(self._dominating_pairs(event, attribute), count) for event, count in counted]
         )
 
@@ -242,7 +242,7 @@ class ExactAccountant:
             UnsupportedEventError: as ``judge``.
         """
         parts = [self.pairs([event]) for event in events]
-        return _together([(part.by_epsilon() if i else part, 1) for i, part in enumerate(parts)])
+        return _all_of([(part.by_epsilon() if i else part, 1) for i, part in enumerate(parts)])
 
     def _dominating_pairs(self, event: PrivacyEvent, attribute: str | None) -> DominatingPairs:
         pairs = self._pairs.get((event, attribute))
@@ -273,7 +273,7 @@ class ExactAccountant:
             case Composed(events):
                 return self.pairs(events, attribute)
             case OneOf(events):
-                return _any([self._dominating_pairs(part, attribute) for part in events])
+                return _any_of([self._dominating_pairs(part, attribute) for part in events])
             case _:
                 raise UnsupportedEventError(
                     f"this accountant does not know {type(event).__name__!r}"
@@ -292,7 +292,7 @@ class ExactAccountant:
                 return _single(SummedResponse(randomizer, honest), 1, tight=False)
             case Composed(events) if not linked or len(events) == 1:
                 parts = [self._merged(part, honest, attribute, linked=linked) for part in events]
-                return _together([(part, 1) for part in parts])
+                return _all_of([(part, 1) for part in parts])
             case _:
                 return self._dominating_pairs(event, attribute)
 
@@ -397,7 +397,7 @@ def _single(pair: Pair, count: int, *, tight: bool) -> DominatingPairs:
     return DominatingPairs(frozenset([frozenset([(pair, count)])]), tight)
 
 
-def _any(parts: list[DominatingPairs]) -> DominatingPairs:
+def _any_of(parts: list[DominatingPairs]) -> DominatingPairs:
     """Dominating pairs of one of several mechanisms, chosen in public."""
     found: set[Pairs] = set()
     for part in parts:
@@ -407,7 +407,7 @@ def _any(parts: list[DominatingPairs]) -> DominatingPairs:
     return _limited(found or {frozenset()}, all(part.tight for part in parts))
 
 
-def _together(parts: list[tuple[DominatingPairs, int]]) -> DominatingPairs:
+def _all_of(parts: list[tuple[DominatingPairs, int]]) -> DominatingPairs:
     """Dominating pairs of several mechanisms together, each repeated by its count."""
     whole = _NOTHING
     for part, count in parts:

@@ -19,7 +19,7 @@ class PrivacyEvent(msgspec.Struct, frozen=True, tag=True, cache_hash=True):
 
 
 class Public(PrivacyEvent, frozen=True):
-    """Nothing revealed: the message is the same whatever the sender's records are."""
+    """Nothing revealed: the message does not depend on the sender's records."""
 
 
 class Derived(PrivacyEvent, frozen=True):
@@ -142,7 +142,7 @@ class Merged(PrivacyEvent, frozen=True):
 
 
 class Mask(msgspec.Struct, frozen=True):
-    """A random value that a sender adds to what it sends.
+    """A random value that a sender adds to a message.
 
     Args:
         name: of the value; one sender has one value of a name.

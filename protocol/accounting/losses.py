@@ -43,7 +43,7 @@ class Law(Protocol):
         """The largest loss, in nats; infinite if there is none."""
 
     def losses(self, draws: int, spare: float) -> LossDistribution:
-        """The law of so many independent draws, or one that dominates it.
+        """The law of several independent draws, or one that dominates it.
 
         Args:
             draws: at least 1.
@@ -112,7 +112,7 @@ class LossDistribution:
         return whole
 
     @cached_property
-    def _gains(self) -> tuple[Floats, Floats]:
+    def _positive_losses(self) -> tuple[Floats, Floats]:
         """The atoms of positive loss, the only ones that count at an epsilon of 0 or more."""
         first = int(np.searchsorted(self.losses, 0.0, side="right"))
         return self.losses[first:], self.masses[first:]
@@ -125,11 +125,11 @@ class LossDistribution:
         """
         if not epsilon >= 0:
             raise ValueError(f"epsilon {epsilon}: expected at least 0")
-        first = int(np.searchsorted(self._gains[0], epsilon, side="right"))
+        first = int(np.searchsorted(self._positive_losses[0], epsilon, side="right"))
         return self._excess(epsilon, first)
 
     def _excess(self, epsilon: float, first: int) -> float:
-        losses, masses = self._gains
+        losses, masses = self._positive_losses
         return self.infinite - float(masses[first:] @ np.expm1(epsilon - losses[first:]))
 
     def epsilon(self, delta: float) -> float:
@@ -144,7 +144,7 @@ class LossDistribution:
             raise ValueError(f"delta {delta}: expected 0 to 1")
         if self.infinite > delta:
             return math.inf
-        losses, masses = self._gains
+        losses, masses = self._positive_losses
         if self.delta(0.0) <= delta:
             return 0.0
         low, high = -1, len(losses) - 1
@@ -239,7 +239,7 @@ def _convolved(one: LossDistribution, other: LossDistribution) -> LossDistributi
     return LossDistribution(losses[ends], np.add.reduceat(masses, starts), infinite, step)
 
 
-def _trimmed(part: LossDistribution, spare: float) -> LossDistribution:
+def _trim_tails(part: LossDistribution, spare: float) -> LossDistribution:
     """The same without tails of at most ``spare``, with their mass moved to infinity."""
     below = int(np.searchsorted(np.cumsum(part.masses), spare / 2, side="right"))
     above = int(np.searchsorted(np.cumsum(part.masses[::-1]), spare / 2, side="right"))
@@ -254,12 +254,12 @@ def _trimmed(part: LossDistribution, spare: float) -> LossDistribution:
 
 def _on_grid(parts: list[LossDistribution], spare: float, cells: int) -> LossDistribution:
     share = spare / (2 * len(parts))
-    parts = [_trimmed(part, share) for part in parts]
+    parts = [_trim_tails(part, share) for part in parts]
     width = math.fsum(_range(part) for part in parts)
     step = width / cells
     whole = _Gridded(0, np.ones(1), 0.0)
     for part in sorted(parts, key=_range):
-        whole = _joined(whole, _split(part, step), share)
+        whole = _convolve_grids(whole, _split_atoms(part, step), share)
     return _ungridded(whole, max([step, *(part.step for part in parts)]), step)
 
 
@@ -283,13 +283,13 @@ def repeated(parts: Sequence[tuple[LossDistribution, int]], spare: float) -> Los
     share = spare / (4 * draws)
     found = _Gridded(0, np.ones(1), 0.0)
     for part, count in parts:
-        square, left = _split(_trimmed(part, share), step), count
+        square, left = _split_atoms(_trim_tails(part, share), step), count
         while left:
             if left % 2:
-                found = _joined(found, square, share)
+                found = _convolve_grids(found, square, share)
             left //= 2
             if left:
-                square = _joined(square, square, share)
+                square = _convolve_grids(square, square, share)
     return _ungridded(found, max([step, *(part.step for part, _ in parts)]), step)
 
 
@@ -325,12 +325,12 @@ class _Gridded(NamedTuple):
     infinite: float
 
 
-def _joined(one: _Gridded, other: _Gridded, spare: float) -> _Gridded:
+def _convolve_grids(one: _Gridded, other: _Gridded, spare: float) -> _Gridded:
     """The sum of two losses, without tails of at most ``spare``."""
     # Term by term, not by a Fourier transform, whose errors are as large as the rarest masses.
     masses = np.convolve(one.masses, other.masses).astype(np.float64)
     places: Floats = np.arange(len(masses), dtype=np.float64)
-    kept = _trimmed(LossDistribution(places, masses), spare)
+    kept = _trim_tails(LossDistribution(places, masses), spare)
     start = one.start + other.start + int(kept.losses[0])
     infinite = one.infinite + other.infinite * (1 - one.infinite) + kept.infinite
     return _Gridded(start, kept.masses, infinite)
@@ -341,7 +341,7 @@ def _ungridded(whole: _Gridded, widest: float, step: float) -> LossDistribution:
     return LossDistribution(losses, whole.masses, whole.infinite, widest)
 
 
-def _split(part: LossDistribution, step: float) -> _Gridded:
+def _split_atoms(part: LossDistribution, step: float) -> _Gridded:
     """Losses on a grid, with every atom split between its neighbours."""
     below = np.floor(part.losses / step)
     upper = part.masses * upper_parts(part.losses, below, step)

@@ -35,8 +35,8 @@ class Opinion(msgspec.Struct, frozen=True, kw_only=True):
     Args:
         epsilon: with losses rounded up, in nats; infinite if something revealed is not private.
         lower: with losses rounded down.
-        delta: the probability for which epsilon need not hold.
-        interval: the widest cell of losses that was used, in nats; 0 if none was.
+        delta: the probability with which epsilon may fail.
+        interval: the widest cell of losses used, in nats; 0 for none.
     """
 
     epsilon: float

@@ -51,7 +51,7 @@ class Amplification(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         epsilon: central, in nats, never above ``local``.
-        delta: the probability for which epsilon need not hold.
+        delta: the probability with which epsilon may fail.
         local: epsilon of each respondent's randomizer.
         n: the number of respondents, this one included.
         relation: the neighbouring relation.
@@ -151,14 +151,14 @@ class _Game:
         first, masses = binomial(n - 1, hidden, tail / 4)
         self._lost, self._negligible = tail / 2, tail / 16
         draws: Floats = first + 1.0 + np.arange(len(masses), dtype=np.float64)
-        draws, masses = _in_steps(draws, masses, _COARSE if k > 2 else _FINE)
+        draws, masses = _rounded_draws(draws, masses, _COARSE if k > 2 else _FINE)
         if k > 2:
             draws, others, masses = self._columns(draws, masses, tail)
             self._left = draws - others
         else:
             others = draws
             self._left = draws
-        # Per column: T, and what multiplies e**epsilon in the term, and its probability.
+        # Per column: T, the factor of e**epsilon in the term, and the probability.
         self._draws, self._others, self._masses = draws, others, masses
         self._share = 1 / 2 if k == 2 else 1 / (k - 1)
 
@@ -229,7 +229,7 @@ class _Game:
         return min(found, local)
 
 
-def _in_steps(draws: Floats, masses: Floats, bits: int) -> tuple[Floats, Floats]:
+def _rounded_draws(draws: Floats, masses: Floats, bits: int) -> tuple[Floats, Floats]:
     """Numbers of draws rounded down to some leading bits, in the same steps at every n.
 
     Fewer draws reveal no less: an observer can add uniform draws itself.

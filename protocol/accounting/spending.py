@@ -55,7 +55,7 @@ def assumed(honest: tuple[int, ...]) -> str:
 
 
 def in_words(cost: Cost) -> str:
-    """Both figures of a contribution with coins, whoever conspires and if enough are honest."""
+    """Both figures of a noisy contribution, against any coalition and among honest parties."""
     if math.isinf(cost.epsilon):
         return "whoever conspires: no bound; nor if as many are honest as the sum promises"
     return f"whoever conspires: no bound; {cost}"

@@ -67,7 +67,7 @@ class CoinTable:
         return self.chance / SIDES
 
     def losses(self, draws: int, spare: float) -> LossDistribution:
-        """The law of so many tables: an upper bound, on a grid."""
+        """The law of several tables: an upper bound, on a grid."""
         tail = _tail(spare, draws)
         gains, loses = _cells(self.coins, self.probability, tail)
         if 2 * self.chance == SIDES:  # Heads are as likely as tails: both cells have one law.
@@ -101,7 +101,7 @@ def _finite(losses: Floats, masses: Floats, tail: float) -> LossDistribution:
 
 @dataclass(frozen=True, slots=True)
 class SummedResponse:
-    """A table of randomized responses of as many honest parties: the game of ``shuffling``.
+    """A table of randomized responses of honest parties: the game of ``shuffling``.
 
     There T draws of k values are tallied, one of them the respondent's report. The number S of
     draws of value 0 or 1 has one law under P and Q. Given T and S, the report is a kept answer with
@@ -130,7 +130,7 @@ class SummedResponse:
         return self.keep.epsilon
 
     def losses(self, draws: int, spare: float) -> LossDistribution:
-        """The law of so many tables: an upper bound, on a grid."""
+        """The law of several tables: an upper bound, on a grid."""
         table = _responses(self.keep, self.honest, _tail(spare, draws))
         return table if draws == 1 else repeated([(table, draws)], spare)
 

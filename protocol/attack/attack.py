@@ -333,7 +333,7 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
             given = most
         if given is not None:
             return make(self.study, given if most is None else min(given, most))
-        trials = make(self._anew("pilot"), PILOTS)
+        trials = make(self._fresh_study("pilot"), PILOTS)
         for attempt in range(_ATTEMPTS):
             tested = trials_to_exceed(trials.bound, alpha=self.level, delta=self.study.delta)
             # Half of the trials teach.
@@ -342,10 +342,10 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
             number = number if most is None else min(number, most)
             if attempt and number <= len(trials.bits):
                 break
-            trials = make(self._anew(f"attempt {attempt}"), number)
+            trials = make(self._fresh_study(f"attempt {attempt}"), number)
         return trials
 
-    def _anew(self, purpose: str) -> Study:
+    def _fresh_study(self, purpose: str) -> Study:
         """The study with other randomness, as earlier runs decide only the number of trials."""
         return msgspec.structs.replace(self.study, stream=self.study.stream.derive(purpose))
 
@@ -416,7 +416,7 @@ def _pairs(study: Study, account: Account | None) -> tuple[Pair, ...]:
     events = [charge.event for charge in account.trail] if account is not None else []
     pairs, farthest = [], own.copy()
     for place, name in enumerate(survey.names):
-        others = _others(int(own[place]), survey.sizes[place], name, events)
+        others = _other_categories(int(own[place]), survey.sizes[place], name, events)
         farthest[place] = others[0]
         for code in others:
             changed = own.copy()
@@ -436,7 +436,7 @@ def _pairs(study: Study, account: Account | None) -> tuple[Pair, ...]:
     return tuple(pairs)
 
 
-def _others(own: int, size: int, name: str, events: Sequence[PrivacyEvent]) -> list[int]:
+def _other_categories(own: int, size: int, name: str, events: Sequence[PrivacyEvent]) -> list[int]:
     """Categories to compare with the true one, the farthest first."""
     for event in events:
         for part in event.events if isinstance(event, Composed) else (event,):

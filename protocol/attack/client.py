@@ -121,7 +121,7 @@ def attack_client(
     reports = Trials("reports", bits, element_columns(matrices, related=()), None, claims, trials)
     pair = Pair(words, (), (np.empty(0, np.int64), np.empty(0, np.int64)))
     probe = strongest_probe(pair, [reports], level=alpha / 2, delta=delta)
-    probe = msgspec.structs.replace(probe, event=_spelled(probe.event, fields))
+    probe = msgspec.structs.replace(probe, event=_event_words(probe.event, fields))
     return ClientAttack(claims=claims, alpha=alpha, delta=delta, probe=probe)
 
 
@@ -154,7 +154,7 @@ def leaves(report: object, name: str = "report") -> Iterator[tuple[str, NDArray[
                 yield name, field_array(repr(report))
 
 
-def _spelled(event: str, fields: Mapping[str, list[Placed]]) -> str:
+def _event_words(event: str, fields: Mapping[str, list[Placed]]) -> str:
     """An event in words, with short arrays in place of their hashes."""
     hashes = set(re.findall(r"\d{8,}", event))
     for parts in fields.values():

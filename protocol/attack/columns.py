@@ -133,7 +133,7 @@ def element_columns(
     numbers = {name for name in related if name in matrices and matrices[name].bits}
     pairs = sorted(
         combinations(sorted(numbers), 2),
-        key=lambda pair: _general(pair[0]) != _general(pair[1]),
+        key=lambda pair: _general_name(pair[0]) != _general_name(pair[1]),
     )
     alike = [(a, b) for a, b in pairs if matrices[a].bits == matrices[b].bits]
     for one, other in alike[:RELATED]:
@@ -145,14 +145,14 @@ def element_columns(
     return columns
 
 
-def _general(name: str) -> str:
+def _general_name(name: str) -> str:
     """An array's kind and field, without sender and number."""
     kind, _, field = name.partition("'s ")[2].partition(".")
     return f"{kind.partition(' ')[0]}.{field}"
 
 
 def plain_facts(views: Sequence[View]) -> dict[str, Codes]:
-    """Lengths, numbers and the like, by name."""
+    """The facts of views, such as lengths and numbers, as columns by name."""
     names = dict.fromkeys(name for view in views for name in view.facts)
     return {name: np.array([view.facts.get(name, 0) for view in views], np.int64) for name in names}
 

@@ -38,7 +38,7 @@ class Guess(NamedTuple):
 def log_ratios(
     message: Message, event: PrivacyEvent, variant: Variant, codes: tuple[Codes, Codes]
 ) -> Floats | None:
-    """Log likelihood ratio of a message under the second input to the first, by its event.
+    """Log likelihood ratio of a message, the second input to the first, by its event.
 
     Args:
         variant: as it is in the run.
@@ -79,7 +79,7 @@ def drawn_in(
     """
     draws = {part for part in single_events(event) if isinstance(part, Randomized)}
     given = variant.drawn(message, event, records)
-    parts = _searched(message, event) if given is None else given
+    parts = _search_reports(message, event) if given is None else given
     if not draws or {part.event for part in parts} != draws:
         return None
     found = [
@@ -90,7 +90,7 @@ def drawn_in(
     return found if len(found) == len(parts) else None
 
 
-def _searched(message: Message, event: PrivacyEvent) -> list[Drawn]:
+def _search_reports(message: Message, event: PrivacyEvent) -> list[Drawn]:
     """The reports of an event's draws, from the only array that fits; else empty."""
     events = event.events if isinstance(event, Composed) else (event,)
     draws = [part for part in events if isinstance(part, Randomized)]

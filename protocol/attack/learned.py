@@ -157,7 +157,7 @@ def learned_guess(
         return None
     ranked = sorted(found, key=lambda one: -one.worth)
     best = ranked[0]
-    chosen = combinations(_to_combine(ranked, found), 2)
+    chosen = combinations(_candidates(ranked, found), 2)
     pairs = [_paired(one, other, lesson) for one, other in chosen]
     for pair in pairs:
         if pair is not None and pair.worth > best.worth + MARGIN:
@@ -251,7 +251,7 @@ def _summed(parts: Sequence[_Learned], taught: NDArray[np.bool_], lesson: _Lesso
     return _fitted(name, _Coding(len(bounds) + 1), codes, lesson)._replace(scored=True)
 
 
-def _to_combine(ranked: list[_Learned], found: list[_Learned]) -> list[_Learned]:
+def _candidates(ranked: list[_Learned], found: list[_Learned]) -> list[_Learned]:
     """Columns to try in pairs: the best ones, plus the first few with few distinct values."""
     few = [one for one in found if one.coding.size <= math.isqrt(_DENSE)]
     chosen = {id(one): one for one in (*ranked[: COMBINED // 2], *few[: COMBINED // 2])}

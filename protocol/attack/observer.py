@@ -38,7 +38,7 @@ class Observation(NamedTuple):
 def observe(
     rehearsal: Rehearsal, observer: Coalition, labels: Mapping[PartyId, str]
 ) -> Observation:
-    """Observation of some members of a run.
+    """Observation of a run by an observer.
 
     Args:
         labels: the members with messages in the view, each with a name.

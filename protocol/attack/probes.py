@@ -49,7 +49,7 @@ class Tried(msgspec.Struct, frozen=True):
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
-    """Attempt on one pair of inputs; of several the one that proves most.
+    """The attempt on one pair of inputs that proves most.
 
     Args:
         pair: the difference between the inputs.

@@ -51,12 +51,12 @@ class Rows(msgspec.Struct, frozen=True):
 
 
 class RowChunk(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of large parties, to be made anywhere.
+    """One run of large parties, to be made here or by a worker.
 
     Args:
         study, pair: of the attack.
         bits: (parties, held), whether a respondent has the second input.
-        seed: of the run.
+        seed: the seed of the run.
         fields: the arrays with a row per respondent.
     """
 

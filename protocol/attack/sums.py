@@ -94,7 +94,7 @@ def seen_sums(chunk: Chunk) -> Seen:
         parties = run.charter.roster.parties
         if not views:
             # All groups of all runs are alike, so one ledger is enough.
-            ledger = run.ledger(_against(study, parties, parties[:honest]))
+            ledger = run.ledger(_conspirators(study, parties, parties[:honest]))
             bound = pair_bound(study, ledger, pair, parties[:1])
             coins = _noisy_counts(ledger.everybody.get(parties[0]))
         for place in range(len(bits)):
@@ -111,7 +111,7 @@ def seen_sums(chunk: Chunk) -> Seen:
     return Seen(views, ratios, bound)
 
 
-def _against(study: Study, parties: Sequence[PartyId], honest: Sequence[PartyId]) -> Coalition:
+def _conspirators(study: Study, parties: Sequence[PartyId], honest: Sequence[PartyId]) -> Coalition:
     """Coalition of the observer's members without records and all parties but the honest ones."""
     serving = [name for name in study.observer.members if name not in parties]
     return Coalition((*serving, *(name for name in parties if name not in honest)))
@@ -170,14 +170,14 @@ def _log_steps(heads: NDArray[np.integer], coins: int, chance: float) -> NDArray
 
 
 def summed_over(run: Rehearsal, parties: Sequence[PartyId]) -> NDArray[np.int64]:
-    """Input of some parties to a run's secure sum, (cells,), as all others compute it together.
+    """Sum of some parties' contributions to a run's secure sum, (cells,), computed by all others.
 
     The others know the masks that they share with these parties. The opening removes the rest.
 
     Raises:
         ValueError: no sum on record has masks that can be taken off.
     """
-    uploads, graphs, secrets = _on_record(run)
+    uploads, graphs, secrets = _recorded_sum(run)
     if not set(parties) <= uploads.keys() & graphs.keys() & secrets.keys():
         raise ValueError("there is no sum on record whose masks can be taken off")
     places = {name: place for place, name in enumerate(run.charter.roster.parties)}
@@ -190,11 +190,11 @@ def summed_over(run: Rehearsal, parties: Sequence[PartyId]) -> NDArray[np.int64]
         for other in map(PartyId, graphs[name].names):
             if other not in parties:
                 place = places[name], places[other]
-                total -= _shared(run, graphs[name], name, other, place, len(values), bits)
+                total -= _shared_mask(run, graphs[name], name, other, place, len(values), bits)
     return total.astype(np.int64)
 
 
-def _shared(
+def _shared_mask(
     run: Rehearsal,
     graph: Graph,
     name: PartyId,
@@ -211,7 +211,7 @@ def _shared(
     return pair_mask(seed, cells, place=places[0], other=places[1], bits=bits)
 
 
-def _on_record(
+def _recorded_sum(
     run: Rehearsal,
 ) -> tuple[
     Mapping[PartyId, NDArray[np.unsignedinteger]], Mapping[PartyId, Graph], Mapping[PartyId, bytes]

@@ -157,14 +157,14 @@ def pair_bound(study: Study, ledger: Ledger, pair: Pair, parties: Sequence[Party
         bound = Bound(pure, 0)
         # A party that has not signed may have sent more than is on record.
         if study.delta and pure and account.party not in ledger.unsigned:
-            at_delta = _at_delta(study, account, attribute)
+            at_delta = _bound_at_delta(study, account, attribute)
             if at_delta is not None and at_delta.epsilon < pure:
                 bound = at_delta
         found.append(bound)
     return max(found, default=NOTHING_TOLD)
 
 
-def _at_delta(study: Study, account: Account, attribute: str | None) -> Bound | None:
+def _bound_at_delta(study: Study, account: Account, attribute: str | None) -> Bound | None:
     """The figure of one account; None if one of its events has none."""
     accountant, apart = _accountant(study.delta), settled(study.variant)
     try:
@@ -197,7 +197,7 @@ def unmasked_loss(account: Account | None) -> float:
 
 
 class Chunk(msgspec.Struct, frozen=True, kw_only=True):
-    """Some runs, to be made anywhere.
+    """Some runs, to be made here or by a worker.
 
     Args:
         study, pair: of the attack.
@@ -294,7 +294,7 @@ def many_parties(
     held: int = 1,
     carried: Map = one_by_one,
 ) -> Trials:
-    """Trials that are parties, or couples of them: ``copies`` parties a run.
+    """Trials that are parties, or couples of them, ``copies`` parties a run.
 
     Args:
         held: number of respondents of each party. The first has one of the two records; the others

@@ -39,7 +39,7 @@ from protocol.transcript.signatures import Checks
 from protocol.transcript.verification import Verification, verify
 
 Chunks = Callable[[], Iterable[bytes]]
-"""Opens a transcript anew: its bytes in parts, from the start."""
+"""Opens a transcript and returns its bytes in parts, from the start, at every call."""
 
 Verdict = Literal["sound", "unchecked", "incomplete", "broken", "unfinished"]
 """Verdict on a record and its result. ``unchecked``: the record is intact, but its result could not
@@ -70,8 +70,8 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         ledger: what the observer learned.
         passed: what the aggregator and all services learned together: more than any other member,
             and more than an observer of the network.
-        apart: what subsets of those learned, if the others keep to the protocol; in surveys with
-            services only.
+        apart: what subsets of those learned, if the others keep to the protocol; empty without
+            services.
         disclosed: in a survey with sums, the parties whose keys and records the audit uses, so that
             they hide nobody else.
         sealed: the sealed messages, and how many of them the audit has opened.
@@ -139,7 +139,9 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def source(self) -> Source:
         """The kind of run: a survey among people, a simulation or a trial."""
-        return "trial" if self.trial else "simulation" if self.simulated else "survey"
+        if self.trial:
+            return "trial"
+        return "simulation" if self.simulated else "survey"
 
     @property
     def verdict(self) -> Verdict:

@@ -1,6 +1,6 @@
-"""Looks into what is sealed, with the keys that an auditor has, and counts what nobody looked into.
+"""Opens sealed messages with the auditor's keys, and counts those that it cannot open.
 
-Without a reader's key, a message is charged by what its kind declares alone.
+Without a reader's key, a message is charged by the declaration of its kind alone.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class SealedFor(msgspec.Struct, frozen=True):
 
 
 class InsideWriter:
-    """Counts what is sealed from the steps of a transcript.
+    """Counts sealed messages from the steps of a transcript.
 
     Args:
         charter: the survey.
-        disclosed: what is known of members' keys.
+        disclosed: the members' keys, as far as known.
     """
 
     def __init__(self, charter: Charter, disclosed: Iterable[Disclosure]) -> None:

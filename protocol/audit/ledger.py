@@ -174,7 +174,7 @@ class Charging:
             return self._accountant.judge(self._everything)
 
     def seen_as(self, charge: Charge, event: PrivacyEvent) -> Charge:
-        """The charge of a message for an observer to whom it is another event."""
+        """The charge of a message for an observer who sees another event in it."""
         event = self._events.setdefault(event, event)
         return charge._replace(event=event, loss=self._accountant.judge(event))
 

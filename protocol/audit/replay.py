@@ -272,7 +272,9 @@ class _Role:
         ended = "" if machine.failure is None else str(machine.failure)
         if not machine.finished:
             machine.abandon("the record has ended")
-        follows = False if self._differences else None if self._unknown else True
+        follows: bool | None = not self._differences
+        if follows and self._unknown:
+            follows = None
         return Replay(
             member=me,
             follows=follows,
@@ -339,7 +341,7 @@ class _Role:
             return False
         else:
             gone = [name for name in waiting.senders if name in departed]
-            # At the record's end no departure is told: a member need not have noticed it.
+            # At the record's end departures do not count, as a member need not have noticed them.
             if not gone or recorded is None:
                 return False
             for name in gone:

@@ -219,7 +219,7 @@ def is_included(leaf: bytes, *, index: int, count: int, path: Sequence[bytes], r
         leaf: the leaf itself, not its hash.
         index: its place in the tree, from 0.
         count: how many leaves the tree has.
-        path: what ``inclusion_path`` gave.
+        path: the path, as of ``inclusion_path``.
         root: the tree's root.
     """
     return joint_root({index: leaf_hash(leaf)}, count=count, path=path) == root
@@ -264,9 +264,9 @@ def is_consistent(
     """Check whether ``path`` proves that a tree extends an earlier one (RFC 9162, section 2.1.4.2).
 
     Args:
-        first, second: how many leaves the earlier and the later tree have.
+        first, second: the numbers of leaves of the earlier and the later tree.
         first_root, second_root: their roots.
-        path: what ``consistency_path`` gave.
+        path: the path, as of ``consistency_path``.
     """
     if not 0 <= first <= second:
         return False
@@ -321,7 +321,7 @@ def joint_path(levels: Sequence[Sequence[bytes]], indices: Iterable[int]) -> tup
 
     Args:
         levels: of the whole tree, as ``tree_levels`` gives them.
-        indices: which leaves, in any order.
+        indices: the leaves, in any order.
     """
     known = sorted(set(indices))
     path = []
@@ -338,7 +338,7 @@ def joint_root(hashes: Mapping[int, bytes], *, count: int, path: Sequence[bytes]
     Args:
         hashes: the leaf hash of each of these leaves, by its place.
         count: how many leaves the tree has.
-        path: what ``joint_path`` gave.
+        path: the path, as of ``joint_path``.
     """
     if not hashes or not all(0 <= i < count for i in hashes):
         return None

@@ -65,7 +65,7 @@ def conclusions(
 
     Args:
         survey: what was asked.
-        blocks: how, a partition of its attributes.
+        blocks: the randomizers, on a partition of its attributes.
         reports: one cell of each block, shape (b,).
         prior: joint distribution of her answers, shape ``survey.sizes``. Where attributes depend
             on each other in it, a report on one changes the others too.

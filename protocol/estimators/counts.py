@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from protocol.randomizers import join_codes, split_codes
 from protocol.wire.arrays import MAX_TABLE_CELLS, smallest_dtype
 
-# A product domain of up to so many cells per record is counted densely, which is faster.
+# The most cells per record of a product domain that is counted densely, which is faster.
 _DENSE_CELLS_PER_RECORD = 4
 
 

@@ -71,7 +71,7 @@ def design_effects(whole: Estimate, parts: Sequence[PartMargins]) -> DesignEffec
         parts: of each party.
 
     Returns:
-        None if the parts are not those of the whole, or only one.
+        None if the parts do not add up to the whole, or if there is only one.
     """
     sizes = np.array([part.n for part in parts], np.float64)
     if len(parts) < 2 or sizes.sum() != whole.n:

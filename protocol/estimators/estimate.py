@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Keyed(Protocol):
-    """Shares of those who hold each of d keys, and the means of their values, shape (d,)."""
+    """Shares of respondents that hold each of d keys, and the means of their values, shape (d,)."""
 
     @property
     def survey(self) -> Survey:
@@ -40,11 +40,11 @@ class Keyed(Protocol):
 
     @property
     def frequencies(self) -> Floats:
-        """The shares of those who hold each key."""
+        """The shares of respondents that hold each key."""
 
     @property
     def means(self) -> Floats:
-        """The means of the values of those who hold each key."""
+        """The means of each key's values."""
 
     def frequency_intervals(self, level: float = LEVEL, about: About = "respondents") -> Interval:
         """Intervals of the shares."""
@@ -78,10 +78,10 @@ class Answers(ABC):
         """
 
     def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
-        """The mean of a weight that is not the same for all, of shape ``survey.sizes_of(names)``.
+        """The mean of a weight that varies, of shape ``survey.sizes_of(names)``.
 
-        By default it follows from the cells, with a normal error from their covariance; where this
-        is unknown the weight of a single cell has the error of that.
+        By default it follows from the cells, with a normal error from their covariance. If that is
+        unknown, a weight on a single cell has the error of the cell.
 
         Raises:
             ValueError: no name, or attributes that this result does not have together.
@@ -136,7 +136,7 @@ class Answers(ABC):
         raise ValueError("it has no tables of groups that could disagree")
 
     def reported(self, names: Sequence[str]) -> Sequence[Reported]:
-        """The counts of reports that a table of some attributes is fitted to, with their laws.
+        """The counts of reports, with their laws, for the likelihood of a table.
 
         Raises:
             SurveyError, ValueError: as ``table``.

@@ -28,7 +28,7 @@ STEPS = 10_000
 MAX_CELLS = 2**22
 """The most cells of a table, and of the attributes that were randomized with its own."""
 
-# The least that an extrapolation leaves of a share: none may become 0, for it would stay 0.
+# The least part of a share that an extrapolation leaves, since a share of 0 would stay 0.
 _LEFT = 1e-2
 
 # The factor by which an extrapolation may become longer, or must become shorter.
@@ -36,7 +36,7 @@ _LONGER = 4.0
 
 
 class Reported(NamedTuple):
-    """Counts of reports on some attributes, with the law they were drawn by.
+    """Counts of reports on some attributes, with their law.
 
     Args:
         groups: for each axis of the counts, the attributes of its reports.
@@ -53,7 +53,7 @@ class Fit(NamedTuple):
     """End of EM.
 
     Args:
-        log_likelihood: of the reports, in nats, but for a constant; with the logarithm of the prior
+        log_likelihood: of the reports, in nats, up to a constant; with the logarithm of the prior
             if there is one.
         gap: how far it may be below its maximum at most. It is concave, so the largest slope
             towards a single category, less the slope towards the shares themselves, bounds that
@@ -79,10 +79,10 @@ def likeliest(
 ) -> tuple[Floats, Fit]:
     """The shares that maximize the likelihood, or with a prior the posterior density.
 
-    Respondents count as drawn from a population with these shares. Several sets of reports
-    multiply: exactly, if they are of different respondents; of the same ones it is a composite
-    likelihood, which has its maximum at the truth too but does not say how sharp it is. EM begins
-    with equal shares.
+    Respondents count as drawn from a population with these shares. Likelihoods of several sets of
+    reports are multiplied. That is exact for different respondents. For the same ones it is a
+    composite likelihood, which also has its maximum at the truth, but not the right curvature. EM
+    begins with equal shares.
 
     The shares are biased: none is negative, so rare cells come out too large on average and common
     ones too small. At a low keep probability many cells come out as 0. Tables that overlap are

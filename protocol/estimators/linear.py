@@ -52,7 +52,7 @@ S = TypeVar("S", bound=Source, covariant=True)
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class LinearEstimate(Estimate, Generic[S]):
-    """Unbiased tables, means and counts of what was asked.
+    """Unbiased tables, means and counts.
 
     Args:
         source: of the estimates.

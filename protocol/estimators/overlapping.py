@@ -1,8 +1,8 @@
 """Overlapping tables made to agree: Randomized Response Block Aggregation (RRBA), section 4.3.
 
-Tables estimated from different groups of respondents give different marginals of the attributes
-they share. The nearest tables that agree are known in closed form, whatever their pattern of
-overlaps (``Overlaps.agreeing``); only non-negativity takes iterations.
+Tables estimated from different groups of respondents have different marginals of common attributes.
+The nearest tables that agree have a closed form for any pattern of overlaps
+(``Overlaps.agreeing``). Only non-negativity takes iterations.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 
 class Response(NamedTuple):
-    """Response: the number of those asked, and of those counted.
+    """Response: the numbers of those asked and of those counted.
 
     Attributes:
         asked: at least ``answered``.
@@ -26,7 +26,7 @@ class Response(NamedTuple):
 
     @property
     def widest(self) -> float:
-        """Largest distance of a share of all who were asked from that of those who were counted."""
+        """Largest difference between the share of all asked and of all counted."""
         return 1 - self.rate
 
     def bounds(self, shares: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -37,7 +37,7 @@ class Response(NamedTuple):
         bounds include its uncertainty.
 
         Args:
-            shares: of those who were counted.
+            shares: of those that were counted.
         """
         counted = self.rate * np.asarray(shares, np.float64)
         return counted, counted + self.widest

@@ -237,10 +237,10 @@ class Table:
         *,
         simultaneous: bool = False,
     ) -> Interval:
-        """Shares of every cell that its raw estimate does not contradict, within 0 and 1.
+        """Confidence intervals of every cell's share, within 0 and 1, from the raw estimate.
 
-        Each holds its true share with probability ``level``. A projection moves no interval, and a
-        projected value may lie outside.
+        Each covers its true share with probability ``level``. A projection does not change the
+        intervals, and a projected value may lie outside.
 
         Args:
             level: the confidence level, above 0 and below 1.
@@ -250,7 +250,7 @@ class Table:
                 of how the cells depend on each other.
 
         Returns:
-            Arrays of the table's shape; NaN where nothing is known.
+            Arrays of the table's shape; NaN if unknown.
 
         Raises:
             ValueError: the level is not above 0 and below 1, or an unknown ``about``.

@@ -1,4 +1,4 @@
-"""Usefulness: the margin of error of a table, and the scale that it is judged by.
+"""Usefulness: the margin of error of a table, and its scale.
 
 The margin of error of a table is the most that any of its shares may be off: the largest distance
 of a value from the farther end of its interval. The intervals of all cells hold at once
@@ -41,7 +41,7 @@ class Grade(NamedTuple):
     average: float
 
     def edge(self, cells: int) -> float:
-        """The largest margin of error of a table of so many cells, as a share."""
+        """The largest margin of error of a table with this many cells, as a share."""
         return min(self.points, self.average / cells)
 
 
@@ -110,8 +110,8 @@ def least_exact(of: Iterable[MarginOfError]) -> MarginOfError:
 def even_guess(cells: int) -> float:
     """The margin of error of the guess that all shares are equal, without any answers.
 
-    All shares are within it with probability ``LEVEL`` if every table is as likely as any other: a
-    share is then above ``t`` with probability ``(1 - t)**(cells - 1)``.
+    All shares are within it with probability ``LEVEL`` if every table is equally likely: a share is
+    then above ``t`` with probability ``(1 - t)**(cells - 1)``.
 
     Args:
         cells: the number of cells, at least 2.
@@ -167,8 +167,8 @@ def margins_of_error(
 ) -> tuple[MarginOfError, ...]:
     """The margins of error of every attribute, then of some tables, where the result has them.
 
-    An attribute has shares, a mean, or both: the share of those who hold a key and the mean of its
-    values, whose range is from -1 to 1.
+    An attribute has shares, a mean, or both: the share of respondents with a key, and the mean of
+    its values, with a range from -1 to 1.
 
     Args:
         estimate: of shares, or of means that have a range.
@@ -197,7 +197,6 @@ def _margins(
 
 
 def _margins_of_values(keyed: Keyed, about: About) -> Iterator[MarginOfError]:
-    """The margins of error of the means of keys' values."""
     low, high = keyed.mean_intervals(about=about)
     off = np.maximum(high - keyed.means, keyed.means - low) / 2
     margins = np.where(np.isnan(keyed.means), np.inf, off)

@@ -1,8 +1,8 @@
-"""One answer of a record, drawn by lot, is randomized; fake answers stand for all others.
+"""One answer of a record, drawn by lot, is randomized, and all others are fake.
 
 Arcolezi, Couchot, Al Bouna and Xiao, Random Sampling Plus Fake Data: Multidimensional Frequency
-Estimates With Local Differential Privacy, CIKM 2021, section 3: RS+FD with GRR. Nobody is told
-which answer was drawn.
+Estimates With Local Differential Privacy, CIKM 2021, section 3: RS+FD with GRR. The drawn answer is
+not revealed.
 """
 
 from __future__ import annotations
@@ -66,10 +66,12 @@ class FakeData(Randomizer, frozen=True, tag="rs-fd"):
 
     @classmethod
     def with_epsilon(cls, sizes: Sequence[int], *, epsilon: float) -> FakeData:
-        """The paper's parameters: what is drawn is randomized with ``ln(m (e**epsilon - 1) + 1)``.
+        """The paper's parameters: the drawn answer is randomized with ``ln(m (e**epsilon - 1) +
+        1)``.
 
-        The authors say that the fakes bring a report back to ``epsilon``. They do for two records
-        that differ in one of attributes of equal sizes; the whole record has the raised figure.
+        By the authors, the fakes reduce the epsilon of a report to ``epsilon``. That holds for two
+        records that differ in one attribute, if all have equal sizes. The whole record has the
+        raised figure.
 
         Raises:
             ValueError: ``epsilon`` is not positive and finite, or too small, or as the class.
@@ -148,7 +150,7 @@ class FakeData(Randomizer, frozen=True, tag="rs-fd"):
         return found
 
     def farthest(self, code: int) -> int:
-        """The record whose every answer is another one."""
+        """The record with another code of every attribute."""
         codes = _codes(self, code)
         return _joined(self, [(c + 1) % size for c, size in zip(codes, self.sizes, strict=True)])
 

@@ -19,18 +19,18 @@ MOST_UNLIKE = 8
 
 @lru_cache(maxsize=256)
 def guess_of_keeps(size: int, thresholds: tuple[int, ...]) -> float | None:
-    """Probability of the best guess of a category that was reported through each of these.
+    """Probability of the best guess of a category from a report of each keep randomizer.
 
-    All categories are equally likely before. The probability is the sum over all reports of the
-    largest likelihood of a category, divided by how many there are; it is computed with rational
-    numbers and rounded once.
+    The prior is uniform. The probability is the sum over all reports of the largest likelihood of a
+    category, divided by the number of categories. It is computed with rational numbers and rounded
+    once.
 
     Args:
         size: the number of categories.
         thresholds: of the keep randomizers, rising.
 
     Returns:
-        None if there are too many reports to go through.
+        None if there are too many reports to enumerate.
     """
     alike = len(set(thresholds)) == 1
     if len(thresholds) > (MOST_ALIKE if alike else MOST_UNLIKE):
@@ -77,7 +77,7 @@ def _unlike(ratios: Sequence[Fraction], size: int) -> Fraction:
         one = Fraction(1)
         heaviest = max(math.prod((ratios[i] for i in block), start=one) for block in blocks)
         weights[len(blocks), heaviest] += 1
-    # There is no way to give more blocks than categories different ones: perm says 0.
+    # More blocks than categories cannot have different ones: perm is 0.
     return sum(
         (
             times * math.perm(size, blocks) * heaviest

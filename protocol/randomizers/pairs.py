@@ -84,7 +84,7 @@ class Dominating(NamedTuple):
     """Pair of laws that dominates one draw of a randomizer.
 
     Args:
-        pairs: whose composition dominates the draw; None if a report can rule an answer out.
+        pairs: pairs that, composed, dominate the draw; None if a report can rule an answer out.
         tight: whether any two different answers have exactly this loss.
     """
 

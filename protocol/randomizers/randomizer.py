@@ -158,7 +158,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
     symmetric: ClassVar[bool] = False
     """Whether the law is the same for any two different inputs, so that one pair stands for all."""
 
-    # What the author gives.
+    # Given by the author.
 
     @property
     def size(self) -> int:
@@ -213,7 +213,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
             self._refuse("the classes of its reports")
         return reports
 
-    # What follows from it.
+    # Computed from that.
 
     def reports(self, k: int | Bounds) -> ArraySpec:
         """Form of k reports, for the array field of a message: shape ``(k, *report.shape)``."""

@@ -1,4 +1,4 @@
-"""The charter: what every member knows before the first message is sent."""
+"""The charter: the agreed terms and the roster, known to every member before the first message."""
 
 from __future__ import annotations
 
@@ -28,24 +28,22 @@ from protocol.wire.codec import Codec
 
 
 class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """Charter: what is asked and how, what was announced, who takes part, and the attempt.
+    """Charter: the variant with its survey, the announced analysis, the roster, and the attempt.
 
     The session's id binds all of it.
 
     Args:
         variant: the protocol.
-        roster: the members, or what a party knows of them (``Roster.known_to``).
-        nonce: 16 bytes that set this session apart from others of the same terms.
-        analysis: what was announced of the analysis; None if nothing was.
-        attempt: how many times the aggregator has begun the survey, this time included.
+        roster: the members, or the part that a party knows (``Roster.known_to``).
+        nonce: 16 bytes that distinguish the survey from others of the same terms.
+        analysis: the announced analysis; None if none was announced.
+        attempt: the number of times that the aggregator has begun the survey, with this one.
         code: the SHA-256 of the file that the variant is in, or None; by default the variant's.
-        enrolled: how the parties came by their keys, in the roster's order; None if nothing is
-            known of that.
+        enrolled: how the parties got their keys, in roster order; None if unknown.
 
     Raises:
-        ValueError: more respondents than can be counted, a nonce of another length, an analysis
-            that cannot be one of this survey, an attempt that cannot be, or a roster with other
-            services than the variant's.
+        ValueError: too many respondents, a nonce of another length, an analysis that does not fit
+            the survey, an attempt out of range, or a roster with other services than the variant's.
     """
 
     variant: Variant

@@ -130,7 +130,7 @@ class Exchange:
         return self._next.get(member, 0)
 
     def has_ended(self, member: PartyId) -> bool:
-        """Check whether a member has said its last words: its head."""
+        """Check whether a member has sent its head."""
         return member in self._headed
 
     def attach(self, member: PartyId) -> None:
@@ -303,7 +303,7 @@ class Exchange:
         self._left[member] = reason
 
     def reminders(self) -> list[Delivery]:
-        """Notices of all departures so far, again: the record does not say who had them."""
+        """Notices of all departures so far, again, since the record does not say who got them."""
         return [notice for member in self._left for notice in self._departure_notices(member)]
 
     def _departure_notices(self, member: PartyId) -> list[Delivery]:

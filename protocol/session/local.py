@@ -45,10 +45,10 @@ def run_locally(
     to the next delayed delivery or the earliest deadline. Parties without records never come.
 
     Args:
-        budget, honest, delta: of each party, as ``Machine`` has them.
-        endings: takes what becomes of each party, also where the run fails.
-        outside: makes what the aggregator's role asks for from outside the session; without it,
-            nobody does.
+        budget, honest, delta: for each party, as for ``Machine``.
+        endings: takes the ending of each party, even if the run fails.
+        outside: makes the messages that the aggregator's role asks for from outside the session;
+            None without.
 
     Raises:
         ProtocolError: the aggregator's role failed, or all members wait for each other.
@@ -98,12 +98,12 @@ class Member(Ended, Protocol):
 
 
 class Loop:
-    """Carries a session's members to their ends.
+    """Carries the members of a session to their ends.
 
     Args:
         exchange: the hub, to which nobody is attached yet.
-        machines: of those who come, in the order of the roster.
-        outside: as ``run_locally`` has it.
+        machines: the machines of members that come, in roster order.
+        outside: as for ``run_locally``.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Loop:
         for name in exchange.charter.roster.parties:
             if name not in machines:
                 self._queue(exchange.leave(name, NEVER_CAME, now=self._now))
-        # The aggregator starts last, as in a session: nobody misses its first words.
+        # The aggregator starts last, as in a session, so nobody misses its first message.
         for name in reversed(list(machines)):
             machines[name].start(self._now)
             self._post(machines[name])

@@ -229,7 +229,7 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
 
     @functools.cached_property
     def services(self) -> tuple[PartyId, ...]:
-        """The members beside the aggregator that hold no records."""
+        """The members without records, apart from the aggregator."""
         return tuple(name for name, _ in self.members[1 : 1 + len(self.roles)])
 
     @functools.cached_property

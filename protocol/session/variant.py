@@ -217,9 +217,9 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
     ) -> Sequence[Drawn] | None:
         """The reports in a message, to be checked against the laws that its event declares.
 
-        By default None: then they are looked for in the message's arrays. An array fits that has
-        one report of a respondent in each row or, where there are several randomizers, the reports
-        of one after those of another.
+        By default None: then they are looked for in the message's arrays. An array fits that has a
+        row per respondent, with a report or, for several randomizers, a report of each side by
+        side.
 
         Args:
             message: the message.
@@ -235,8 +235,8 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
     def alone(self, contribution: Message) -> Message | None:
         """The result that one party's contribution would give by itself, as ``estimate`` takes it.
 
-        Auditors compare parties by it. None, the default, if single contributions reveal nothing,
-        or if this one is malformed.
+        Auditors compare parties by it. None, the default, if a single contribution gives no
+        estimate, or if this one is malformed.
         """
         return None
 
@@ -349,7 +349,7 @@ def check_roles(variant: Variant) -> None:
 
 
 def loss_bound(variant: Variant) -> Loss:
-    """Bound on a respondent's loss, whatever is asked (``Variant.most``)."""
+    """Bound on a respondent's loss, for all questions (``Variant.most``)."""
     most, names = variant.most(), variant.survey.names
     why = () if math.isfinite(most) else (f"all that may be asked about {', '.join(names)}",)
     return Loss(most, dict.fromkeys(names, most), why)

@@ -390,7 +390,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             also: what else must be the same.
 
         Raises:
-            RemoteProtocolError: a neighbour received other totals; it says who.
+            RemoteProtocolError: a neighbour received other totals; it names the neighbour.
         """
         degree = self.degree(len(me.roster) - 1)
         digest = hashlib.sha256(summed.digest + also).digest()

@@ -47,7 +47,7 @@ class Rehearsal:
         budget: the most epsilon that each party spends; None for no limit of its own.
         seeded: whether the record names the seed.
         signed: whether the aggregator signs checkpoints.
-        outside: as ``run_locally`` has it.
+        outside: as for ``run_locally``.
 
     Attributes:
         result: what was published; None if the run failed (``published`` raises then).
@@ -122,7 +122,7 @@ class Rehearsal:
 
     @property
     def serving(self) -> Coalition:
-        """All who hold no records, together."""
+        """The aggregator and all services, as a coalition."""
         return serving(self.charter.roster)
 
     @functools.cached_property
@@ -136,7 +136,7 @@ class Rehearsal:
         return tuple(steps(self.charter.codec, self.entries))
 
     def message(self, envelope: Envelope) -> Message:
-        """Decode an envelope, for whoever it is sealed for.
+        """Decode an envelope, also a sealed one.
 
         Raises:
             RemoteProtocolError: it is malformed.

@@ -25,7 +25,7 @@ from protocol.wire.arrays import Array, encode_message
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a simulation is made of.
+    """Setting of a simulation.
 
     Args:
         seed: of everything below.
@@ -42,7 +42,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     holdings: Mapping[PartyId, Records]
 
     def message(self, envelope: Envelope) -> Message:
-        """Decode an envelope, for whoever it is sealed for.
+        """Decode an envelope, also a sealed one.
 
         Raises:
             RemoteProtocolError: it is malformed.
@@ -59,7 +59,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         """Decode an envelope for some members together, with the boxes in it that they open.
 
         Args:
-            readers: whose keys open what is sealed; None for everybody's.
+            readers: the members that open boxes; None for all.
 
         Returns:
             The message itself under ``""``. For each field of boxes one message, with the rows from
@@ -167,7 +167,7 @@ def make_setting(
     if not isinstance(variant, Variant) or not isinstance(records, Records):
         raise TypeError(
             "expected a variant, such as RRJoint.with_keep(survey, p=0.5), and Records, in this "
-            f"order; got {_what(variant)} and {_what(records)}"
+            f"order; got {_described(variant)} and {_described(records)}"
         )
     seed = _integer("seed", seed)
     parties = len(records) if parties is None else _integer("parties", parties)
@@ -260,7 +260,7 @@ def simulated_identity(streams: Streams, name: PartyId, agreed: Agreed | None = 
     """A member's identity key, which follows from the seed of the simulation.
 
     Args:
-        agreed: of all members in this process: what two of them agree on is computed once.
+        agreed: the shared secrets of all members in this process, so that each is computed once.
     """
     return Identity(name, streams.stream(name, IDENTITY_STREAM).bytes(32), agreed)
 
@@ -276,7 +276,7 @@ def _stacked(messages: Sequence[Message]) -> Message:
     return msgspec.structs.replace(first, **arrays)
 
 
-def _what(given: object) -> str:
+def _described(given: object) -> str:
     """Describe what was given, for an error message."""
     if isinstance(given, type):
         return f"the class {given.__name__}"

@@ -41,7 +41,7 @@ class Records:
             ``survey.dtype``. Row i is respondent i, column j is the code of attribute j.
 
     Attributes:
-        weights: design weights, shape (k,); None where all respondents count alike (``weighted``).
+        weights: design weights, shape (k,); None if all respondents count alike (``weighted``).
 
     Raises:
         SurveyError: not an integer array, another shape, no row, or a code without a category,
@@ -144,8 +144,8 @@ class Records:
 
     @classmethod
     def from_counts(cls, survey: Survey, counts: NDArray[np.integer]) -> Records:
-        """Records of so many respondents of every combination of answers, in the order of the
-        cells.
+        """Records with a given number of respondents for every combination of answers, in cell
+        order.
 
         Args:
             survey: what was asked.
@@ -466,7 +466,7 @@ def _text(lines: Iterable[str]) -> Iterator[str]:
     if isinstance(lines, str):
         lines = lines.split("\n") if lines else []
     for line in lines:
-        # Lines of bytes go through, for the reader has a clear message about them.
+        # Lines of bytes pass, since the reader has a clear message about them.
         if isinstance(line, str):
             # The reader lets NUL through, though no table that is meant as text has one.
             if "\0" in line:

@@ -63,7 +63,7 @@ def check_unmoved(
     trials: int | None = None,
     alpha: float = ALPHA,
 ) -> None:
-    """Attack a party with all who serve, or some; arguments as for ``attack_actively``.
+    """Attack a party with all that serve, or some; arguments as for ``attack_actively``.
 
     More scripts find more.
 

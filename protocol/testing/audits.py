@@ -36,7 +36,7 @@ class _Asked(NamedTuple):
 
 
 class Audited(Protocol):
-    """A run whose transcript can be audited."""
+    """A run with a transcript that can be audited."""
 
     def audit_reports(
         self,

@@ -34,11 +34,11 @@ def check_cohorts(variant: Variant, records: Records, *, seed: int = 1) -> None:
 
     Args:
         variant: the variant, with its parameters.
-        records: that people are drawn from.
+        records: the records that people are drawn from.
         seed: of both.
 
     Raises:
-        AssertionError: says which field of the result differs.
+        AssertionError: names the field of the result that differs.
     """
     job = Job(variant, Resampled(records), seed)
     try:
@@ -97,7 +97,7 @@ def published_live(job: Job, stages: tuple[Stage, ...], *, cohort: int) -> Messa
     """The published message if every part of every cohort is a live party.
 
     Args:
-        job: what was tabulated.
+        job: the tabulation.
         stages: as they were asked.
         cohort: the number of people in a cohort.
 

@@ -6,25 +6,25 @@
 
 What the contract checks, on one seeded run and on reruns of it:
 
-1. parameters: the variant comes back from its transcript header as it was.
-2. run: everybody comes to the end of its role.
+1. parameters: the variant is the same after a round trip through the transcript's header.
+2. run: every member reaches the end of its role.
 3. codec: every message keeps its bytes; mutilated bytes and foreign kinds are refused.
-4. reveals: every message has an event that the accountant knows; that of a sealed kind follows
-   from what everybody sees of it. A box is in a sealed kind, in a field that says what it holds.
-   What merges is the same, or in another order, where two parties have exchanged what they sent.
-   No member learns by itself what masks are said to hide.
-5. replay: every member says the same again when it hears the same.
-6. non-interference: change one answer of one respondent and keep all randomness; then a message may
-   differ only if its sender's records differ and its event says that it tells about that attribute,
-   or if the sender had heard something different. Lengths and recipients never differ, nor what
-   is outside of something sealed.
+4. reveals: every message has an event that the accountant knows. That of a sealed kind follows
+   from what everybody sees of it. A box is in a sealed kind, in a field that declares its content.
+   A merged message is the same, or in another order, if two parties have exchanged their messages.
+   No member learns by itself what masks are declared to hide.
+5. replay: every member sends the same again when it receives the same.
+6. non-interference: one answer of one respondent is changed and all randomness kept. A message may
+   then differ only if its sender's records differ and its event is about that attribute, or if the
+   sender had received something different. Lengths and recipients never differ, nor what is
+   outside of something sealed.
 7. executors: all give the same result and the same canonical digest.
 8. estimate: the published result is one that the variant can read.
-9. most: no respondent is charged more than ``most`` says, in this run or under faults.
-10. ledger: no two records can have messages whose likelihood ratio exceeds what is charged, purely
-   or at a delta, by the laws of their randomizers, listed; nor do reports that are drawn. What is
+9. most: no respondent is charged more than ``most``, in this run or under faults.
+10. ledger: no two records can have messages with a likelihood ratio beyond the charge, purely or at
+   a delta, by the laws of their randomizers, listed; nor do reports that are drawn. What is
    charged by a law is found in its message.
-11. audit: the transcript is intact; audits accept it and say the same epsilon, as text, JSON and
+11. audit: the transcript is intact; audits accept it and state the same epsilon, as text, JSON and
    page: with all parties replayed, a party's trail, a coalition with a tap and a key, the worst
    coalition, other observers and other deltas.
 12. cohorts: if people can be counted in cohorts, the counts are those of a live run of them.
@@ -102,7 +102,7 @@ def check_variant(
         What the tenth part could not check, and why.
 
     Raises:
-        AssertionError: says which part is broken, and where.
+        AssertionError: names the broken part, and where.
     """
     _check_parameters(variant)
     setting = make_setting(variant, records, seed=seed, parties=parties)

@@ -2,16 +2,16 @@
 
     test_my_randomizer = lawful(MyRandomizer(...))
 
-What is checked:
+The checks:
 
-1. value: it is hashable, and comes back from the header's bytes as it was.
-2. law: exact probabilities that sum to 1; of a symmetric one the same for all inputs compared.
-3. epsilon and the dominating pair: neither says less than the law has.
+1. value: it is hashable, and equal after encoding and decoding as in a header.
+2. law: exact probabilities that sum to 1; if symmetric, the same for all inputs compared.
+3. epsilon and the dominating pair: neither is below what follows from the law.
 4. reports: of the declared dtype, shape and range, as many bits as stated, the same again from the
    same stream, and with the law's frequencies. A bias of 5 % in the likeliest class is found, or
-   there are too few samples, and that is said.
-5. whatever fits: anybody may send what has the form of reports; what ``fits`` lets pass is counted
-   and classed, for a party that sends it may not end a survey.
+   there are too few samples, and the check fails saying so.
+5. hostile reports: anybody may send any array of the form of reports. All that ``fits`` accepts can
+   be counted and classed, since no party may end a survey by it.
 6. estimate: unbiased, with the stated variances and covariances; of a randomizer of numbers, the
    scores of an input's reports have its value as their mean.
 7. guesses: likelihood ratios are the law's, and the best guess is neither below what two inputs
@@ -49,7 +49,7 @@ SAMPLES = 400_000
 """The number of reports that are drawn of each input."""
 
 LEVEL = 1e-9
-"""The chance that a single comparison fails of a randomizer that is right."""
+"""The probability that a single comparison fails for a correct randomizer."""
 
 BIAS = 0.05
 """The bias in the likeliest class that the samples must be enough to find."""
@@ -83,7 +83,7 @@ def check_randomizer(
         seed: of the draws.
 
     Raises:
-        AssertionError: says what is wrong, and of which inputs.
+        AssertionError: says what is wrong, and for which inputs.
     """
     _check_value(randomizer)
     if "epsilon" not in without:
@@ -113,7 +113,7 @@ lawful = as_test(check_randomizer)
 
 
 def _spread(size: int, number: int) -> list[int]:
-    """Some inputs, the first two and the last among them."""
+    """Some inputs, with the first two and the last."""
     return sorted({0, 1, size - 1, *(size * place // number for place in range(number))})
 
 
@@ -159,7 +159,7 @@ def _check_law(randomizer: Randomizer) -> None:
 
 
 def _merged(law: list[tuple[Fraction, Fraction]]) -> list[tuple[Fraction, Fraction]]:
-    """The law with the classes of one likelihood ratio added up."""
+    """The law with classes of equal likelihood ratio merged."""
     sums: dict[object, tuple[Fraction, Fraction]] = {}
     for first, second in law:
         if first or second:
@@ -226,7 +226,7 @@ def _check_reports(randomizer: Randomizer, code: int, samples: int, stream: Stre
 
 
 def _check_any(randomizer: Randomizer, stream: Stream, *, counted: bool) -> None:
-    """Whatever has the form of reports, and fits, is classed and counted."""
+    """Check that all reports that fit are classified and counted."""
     one = randomizer.report
     if one.dtype[0] != "u":
         return
@@ -320,7 +320,7 @@ def _biased(counts: Floats) -> Floats:
 
 
 def _p_value(counts: NDArray[Any], shares: Floats) -> float:
-    """Pearson's goodness of fit, rare classes added up."""
+    """P-value of Pearson's test of fit, with rare classes merged."""
     expected = shares * counts.sum()
     rare = expected < _LEAST_EXPECTED
     observed, wanted = counts[~rare].astype(np.float64), expected[~rare]
@@ -383,7 +383,7 @@ def _check_estimate(
 
 
 def _compare_spread(values: Floats, variance: float, about: str) -> None:
-    """Refuse a variance that is not that of independent, nearly normal values."""
+    """Refuse a variance that does not fit independent, nearly normal values."""
     spread = float(values.var(ddof=1))
     freedom = len(values) - 1
     if variance <= 1e-15:
@@ -399,7 +399,7 @@ def _compare_spread(values: Floats, variance: float, about: str) -> None:
 
 
 def _check_support(randomizer: Randomizer, code: int) -> None:
-    """Check that the law's classes count for what the support states."""
+    """Check that the classes of the law agree with the support."""
     support, size = randomizer.support, randomizer.size
     for other in _spread(size, _OTHERS):
         law = randomizer.law(code, other) if other != code else ()

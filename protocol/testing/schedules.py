@@ -1,4 +1,4 @@
-"""Fault schedules for tests: seeded fates of envelopes, and what must hold under all of them."""
+"""Fault schedules for tests: seeded fates of envelopes, and invariants under all of them."""
 
 from __future__ import annotations
 
@@ -117,14 +117,14 @@ def check_under_faults(
     seed: int = 1,
     carried: Map = one_by_one,
 ) -> None:
-    """Run a variant under fault schedules and check what must hold whatever happens.
+    """Run a variant under fault schedules and check its invariants.
 
     1. Every role ends, and none waits for ever.
     2. There is a result that the variant can read, or a clear error of the protocol, not of a role
        that was unprepared.
     3. The record is intact, and if there is a result it follows.
     4. The accountant knows the event of every message.
-    5. No respondent is charged more than the variant's ``most`` says.
+    5. No respondent is charged more than the variant's ``most``.
 
     Args:
         variant: the variant, with its parameters.

@@ -175,7 +175,7 @@ def _distinguishable(one: Sequence[bytes], other: Sequence[bytes]) -> bool:
 
 
 def _exchanged(rehearsal: Rehearsal, heard: Sequence[Envelope]) -> list[Envelope] | None:
-    """Envelopes to a service had two parties sent each other's messages; None if all are alike."""
+    """Envelopes to a service with the messages of two parties exchanged; None if all are alike."""
     parties = set(rehearsal.charter.roster.parties)
     codec = rehearsal.charter.codec
     places = [place for place, envelope in enumerate(heard) if envelope.sender in parties]
@@ -219,7 +219,7 @@ def _said(
     heard: Sequence[Envelope],
     kinds: set[str],
 ) -> dict[str, bytes]:
-    """Messages of some kinds from a service, by kind, with its randomness drawn anew."""
+    """Messages of some kinds from a service, by kind, with fresh randomness."""
     machine = rehearsal.machine(service, Stream(secret_of(seed)).derive("redrawn"))
     found = dict.fromkeys(kinds, b"")
     for envelope in _play(machine, heard):

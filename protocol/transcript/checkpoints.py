@@ -75,7 +75,7 @@ def log_origin(session: bytes, key: bytes) -> str:
 
 
 def checkpoint_text(session: bytes, key: bytes, *, size: int, root: bytes) -> bytes:
-    """The text of a checkpoint: what is signed."""
+    """The text of a checkpoint, which is signed."""
     return f"{log_origin(session, key)}\n{size}\n{to_base64(root)}\n".encode()
 
 

@@ -1,6 +1,6 @@
-"""Consistency proofs as text: that a later checkpoint keeps everything an earlier one has.
+"""Consistency proofs as text: a later checkpoint's log contains that of an earlier one.
 
-The text is what a witness is asked with (C2SP, tlog-witness, ``add-checkpoint``).
+The text is that of a request to a witness (C2SP, tlog-witness, ``add-checkpoint``).
 """
 
 from __future__ import annotations

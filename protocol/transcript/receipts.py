@@ -387,7 +387,7 @@ def receipt_for(
     reports: Sequence[int],
     signed: Sequence[tuple[bytes, bytes]] = (),
 ) -> tuple[Receipt, SignedCheckpoint]:
-    """The receipt that a party makes of an acknowledgement, and the checkpoint to check it with.
+    """A party's receipt from an acknowledgement, and the checkpoint to check it with.
 
     ``receipt_problems`` checks it. Session, key, place and messages are the party's own, so it
     holds only if the aggregator has signed a log with these very messages.

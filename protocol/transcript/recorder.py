@@ -654,5 +654,5 @@ def _microseconds(now: float) -> int:
 
 
 def _clean(text: str) -> str:
-    """Text without lone surrogates, which an operating system's messages may have."""
+    """Text that UTF-8 can encode: an operating system's messages may have lone surrogates."""
     return text.encode("utf-8", "replace").decode("utf-8")

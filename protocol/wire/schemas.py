@@ -1,7 +1,7 @@
 """Schemas of the bodies of messages, as plain values: a transcript's header holds them.
 
-``docs/transcript-format.md`` describes the language. What a type cannot say of a message (that a
-proof is right, say) its class or its role checks.
+``docs/transcript-format.md`` describes the language. Its class or its role checks conditions that a
+type cannot express, such as a valid proof.
 """
 
 from __future__ import annotations
@@ -141,15 +141,15 @@ class KindSchema(_Part, frozen=True):
 def make_schema(
     message: type[Message], arrays: Mapping[str, ArraySpec], *, max_bytes: int
 ) -> KindSchema:
-    """Schema of a kind, from what its class declares and its arrays may hold.
+    """Schema of a kind, from its class and the bounds of its arrays.
 
     Args:
         message: the class.
-        arrays: for every field that is an array, what it may hold, with numbers alone.
+        arrays: the bounds of every array field, as numbers.
         max_bytes: the most bytes of a body.
 
     Raises:
-        LocalProtocolError: a field of a type that has no description; says which.
+        LocalProtocolError: a field of a type without a description; names it.
     """
     try:
         fields = tuple(

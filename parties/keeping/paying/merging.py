@@ -1,4 +1,4 @@
-"""Purses put together: a purse that takes in what others and folders of parties know was spent."""
+"""Merging of purses: one purse takes in the spending that others and parties' folders know of."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from parties.keeping.purse import OpenPurse, Purse
 
 
 def merge(purse: OpenPurse, others: Sequence[Purse], recalled: Sequence[Recalled]) -> int:
-    """Add what a purse lacks of other purses, and of spending that parties' folders recall.
+    """Add to a purse the lines that others have, and spending that parties' folders recall.
 
-    It has all lines of each afterwards, once, so the order does not matter, nor does it to merge
-    again. Nothing is taken back: whoever has spent something by any of them has spent as much by
-    this purse, unless somebody's payments were of a person who was told apart in another.
+    Afterwards it has every line of each once, so neither order nor repetition matters. Nothing is
+    taken back: spending in any of the purses is spending in this one, unless payments were of a
+    person told apart in another.
 
     Args:
-        purse: the one that grows.
-        others: read before.
-        recalled: by folders.
+        purse: the purse that grows.
+        others: the others, read before.
+        recalled: spending that folders recall.
 
     Returns:
-        How many lines were added.
+        The number of lines added.
 
     Raises:
         OSError: it cannot be written; names the file.

@@ -17,10 +17,10 @@ _SAID = ("said", *(kind for kind, _ in (RECEIPT, LATE_NOTE, DECLINED, REFUSED)))
 
 
 def recalled_in(member: Member) -> list[Recalled]:
-    """All spending in attempts that a party's folder knows of, whichever purse it was paid from.
+    """All spending in attempts that a party's folder knows of, from any purse.
 
-    It has what was spent in each, but for attempts of which it only has what was said, or a
-    receipt: there it is the most that one attempt can cost.
+    For attempts with only sent messages or a receipt in the folder, it is the most that one attempt
+    can cost.
 
     Raises:
         UsageError: a file is malformed.
@@ -29,7 +29,7 @@ def recalled_in(member: Member) -> list[Recalled]:
     charter, answers = member.charter, answers_in(member.folder)
     most = charter.variant.most_among(0, 0.0)
     costs = {attempt: answers.spent(attempt) for attempt in answers.attempts}
-    for attempt in _said(member):
+    for attempt in _attempts_sent(member):
         costs.setdefault(attempt, most)
     return [
         _recalled(member, charter.again(attempt), cost)
@@ -38,7 +38,7 @@ def recalled_in(member: Member) -> list[Recalled]:
     ]
 
 
-def _said(member: Member) -> Iterator[int]:
+def _attempts_sent(member: Member) -> Iterator[int]:
     """The attempts in which the party has sent something of its own, by the files in its folder."""
     for path in sorted(member.folder.iterdir()):
         kind, _, session = path.name.rpartition("-")

@@ -80,7 +80,7 @@ class ActiveAttack(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def accused(self) -> bool:
-        """True if a party gives away what is not charged."""
+        """True if the party reveals something that is not charged."""
         return bool(self.findings)
 
 

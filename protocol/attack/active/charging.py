@@ -86,7 +86,7 @@ def view_of_conduct(study: Study, conduct: Conduct) -> View:
 
 
 class Ledgers:
-    """Charges of the ledger to the target, by what it received and sent.
+    """Charges of the ledger to the target, by its received and sent messages.
 
     Conducts with equal events are charged once.
     """
@@ -180,7 +180,7 @@ def pilot(
         if math.isinf(bound):
             continue
         both = [*views, *(view_of_conduct(study, conduct) for conduct in others)]
-        rough = _roughly(both, np.arange(2 * pilots) >= pilots)
+        rough = _rough_epsilon(both, np.arange(2 * pilots) >= pilots)
         best = max(best, Worth(place, rough - bound), key=lambda one: one.excess)
     return best
 
@@ -191,7 +191,7 @@ def _speaks(conduct: Conduct) -> bool:
     return any(not isinstance(event, Public | Derived | Merging) for event in events)
 
 
-def _roughly(views: Sequence[View], bits: NDArray[np.bool_]) -> float:
+def _rough_epsilon(views: Sequence[View], bits: NDArray[np.bool_]) -> float:
     """Rough estimate of the difference between the views of two inputs: the best single column.
 
     The estimate is cautious: an error of ``_CAUTION`` standard deviations is taken off.

@@ -430,9 +430,9 @@ def _proposals(path: tuple[str | int, ...], value: Plain, kind: Type, depth: int
         return
     match kind:
         case Numbers():
-            yield from _of_array(path, value, kind)
+            yield from _array_edits(path, value, kind)
         case Int():
-            yield from _of_int(path, value, kind)
+            yield from _integer_edits(path, value, kind)
         case Float():
             places = {kind.low, kind.high, 0.0, -value, value / 2, value * 2, value + 1, 1.0}
             numbers = sorted(one for one in places if one is not None and one != value)
@@ -448,9 +448,9 @@ def _proposals(path: tuple[str | int, ...], value: Plain, kind: Type, depth: int
                 yield Edit(path, "cut")
             yield Edit(path, "grow")
         case Items():
-            yield from _of_items(path, value, kind, depth)
+            yield from _item_edits(path, value, kind, depth)
         case Fields() | Map():
-            yield from _of_fields(path, value, kind.fields, depth, named=isinstance(kind, Map))
+            yield from _field_edits(path, value, kind.fields, depth, named=isinstance(kind, Map))
         case Union():
             for one in kind.types:
                 if _fits(one, value):
@@ -458,7 +458,7 @@ def _proposals(path: tuple[str | int, ...], value: Plain, kind: Type, depth: int
                     break
 
 
-def _of_fields(
+def _field_edits(
     path: tuple[str | int, ...],
     value: Plain,
     fields: Sequence[Field],
@@ -473,7 +473,7 @@ def _of_fields(
         yield from _proposals((*path, field.name), inner, field.type, depth + 1)
 
 
-def _of_items(
+def _item_edits(
     path: tuple[str | int, ...], value: list[Plain], kind: Items, depth: int
 ) -> Iterator[Edit]:
     for place, item in enumerate(value[:4]):
@@ -484,7 +484,7 @@ def _of_items(
         yield from _proposals((*path, place), item, kind.of, depth + 1)
 
 
-def _of_int(path: tuple[str | int, ...], value: int, kind: Int) -> Iterator[Edit]:
+def _integer_edits(path: tuple[str | int, ...], value: int, kind: Int) -> Iterator[Edit]:
     low = kind.low if kind.low is not None else -(1 << 63)
     high = kind.high if kind.high is not None else WORD - 1
     near = {low, high, 0, 1, value - 1, value + 1, value // 2, 2 * value, value // 16}
@@ -492,7 +492,7 @@ def _of_int(path: tuple[str | int, ...], value: int, kind: Int) -> Iterator[Edit
         yield Edit(path, "set", value=number)
 
 
-def _of_array(path: tuple[str | int, ...], value: Plain, kind: Numbers) -> Iterator[Edit]:
+def _array_edits(path: tuple[str | int, ...], value: Plain, kind: Numbers) -> Iterator[Edit]:
     array = writable_array(value)
     flat = array.reshape(-1)
     high = kind.high
@@ -515,7 +515,7 @@ def _of_array(path: tuple[str | int, ...], value: Plain, kind: Numbers) -> Itera
     for block in blocks:
         inside = [at for at in few if block.start <= at < block.stop]
         for at, beside in pairwise([*inside, *inside[:1]]):
-            yield from _of_cells(path, flat, at, beside, kind)
+            yield from _cell_edits(path, flat, at, beside, kind)
     for at in few:
         yield Edit(path, "fill", cells=(at,), value=top)
         for bound in dict.fromkeys((kind.low, top)):
@@ -524,7 +524,7 @@ def _of_array(path: tuple[str | int, ...], value: Plain, kind: Numbers) -> Itera
         yield Edit(path, "add", cells=(at,), value=-1)
 
 
-def _of_cells(
+def _cell_edits(
     path: tuple[str | int, ...], flat: NDArray[Any], at: int, beside: int, kind: Numbers
 ) -> Iterator[Edit]:
     """Edits of two cells that keep their sum."""

@@ -40,7 +40,7 @@ def sampled(study: Study, library: Library, *, most: int, stream: Stream) -> lis
 
 def _sorts(study: Study, library: Library) -> Iterator[list[Script]]:
     """Scripts of single moves by sort: the message, its change and its recipients."""
-    yield from _imagined(study, library)
+    yield from _imagined_scripts(study, library)
     for sender in study.hostile:
         for sort in _sorts_by(study, library, sender):
             # The only hostile member need not be named.
@@ -158,7 +158,7 @@ def followed(script: Script, study: Study, library: Library, *, stream: Stream) 
     return found
 
 
-def _imagined(study: Study, library: Library) -> Iterator[list[Script]]:
+def _imagined_scripts(study: Study, library: Library) -> Iterator[list[Script]]:
     """Scripts with messages from a world without values: whole messages, or one field."""
     own, grammar = _bodies_to_target(study, library, 0), study.grammar
     for to in ("all", "target"):

@@ -79,14 +79,14 @@ def _honest_words(study: Study, library: Library, stream: Stream | None) -> dict
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """Some scripts to play anywhere.
+    """Some scripts to play, here or by workers.
 
     Args:
         study, library: of the attack.
         honest: the honest run.
         scripts: the scripts to play.
         known: keys of outcomes that need no pilot.
-        behaviours: those that the target has shown before.
+        behaviours: the behaviours that the target has shown before.
     """
 
     study: Study

@@ -23,7 +23,7 @@ class Watched(Machine):
     """A machine that notes all its inputs, to be played to another.
 
     Attributes:
-        heard: in order.
+        heard: what happened, in order.
     """
 
     heard: list[Heard]

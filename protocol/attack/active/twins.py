@@ -49,7 +49,7 @@ class Act(NamedTuple):
 
 
 class Conduct(NamedTuple):
-    """All that a party does.
+    """All acts of a party.
 
     Args:
         acts: on every occasion.

@@ -434,16 +434,16 @@ class _Sent:
         self.envelopes.append(envelope)
 
     def delivered(self, envelope: Envelope, *, now: float, repeat: bool = False) -> None:
-        """Take what is delivered as sent."""
+        """Ignore a delivery: the envelope was noted when it was sent."""
 
     def refused(self, link: str, reason: str, excerpt: bytes, *, now: float) -> None:
-        """Take what is refused as not sent."""
+        """Ignore a refusal: nothing was sent."""
 
     def departed(self, party: PartyId, reason: str, *, now: float) -> None:
         """Ignore a departure, which sends nothing."""
 
     def hindered(self, envelope: Envelope, *, now: float) -> None:
-        """Take what is hindered as sent."""
+        """Ignore a hindrance: the envelope was noted when it was sent."""
 
     def fault_of_head(self, envelope: Envelope) -> str | None:
         return None

@@ -1,8 +1,7 @@
-"""Exact linear algebra on sums over parties: which smaller sums follow from some.
+"""Exact linear algebra on sums over parties: the smaller sums that follow from some.
 
-Parties that have the same coefficients in all rows cannot be told apart by any combination of
-these, so the algebra is over classes of such parties (partition refinement), with rational numbers
-and rows that name only what they contain.
+Parties with equal coefficients in all rows stay together in every combination. So the algebra is
+over classes of such parties (partition refinement), with rational numbers and sparse rows.
 """
 
 from __future__ import annotations
@@ -24,19 +23,18 @@ class RowSpace(NamedTuple):
     """Span of some rows.
 
     Args:
-        determined: classes of parties whose sum follows; disjoint, in the order of their first
-            member. A class of one is a party by itself, and no other party is determined.
-        mixed: sets over which a row is the sum, each once, that are not a union of determined
-            classes. If the sum over a set that is smaller than all of these follows, the smallest
-            that was found comes last.
+        determined: disjoint classes of parties with a sum that follows, in the order of their first
+            member. A class of one is a single party, and no other single party is determined.
+        mixed: sets with a sum that follows, each once, that are not a union of determined classes.
+            A smaller set than all these, if one was found, comes last.
         weighted: the other rows, each once, unless they name determined classes alone; the first
             party has the coefficient 1. Together with the determined classes and the mixed sets
             they span all that follows.
-        searched: no set is smaller than the smallest set here, or a pair below.
-        equal: pairs of parties whose difference follows, and neither of them: of every group of
-            parties that are known relative to each other, each with the first.
-        opposite: pairs whose sum follows, and neither of them: the first of a group with the first
-            of another.
+        searched: whether no set is smaller than the smallest set here, or a pair below.
+        equal: pairs of parties with a difference that follows, but neither value: in every group of
+            parties known relative to each other, each with the first.
+        opposite: pairs with a sum that follows, but neither value: the first of one group with the
+            first of another.
     """
 
     determined: tuple[Places, ...]
@@ -183,7 +181,7 @@ def _related(
         if len(members[label]) != 1:
             continue
         row = basis.get(label)
-        # What is left of the party when all that follows is taken away.
+        # The rest of the party once all known sums are subtracted.
         left: _Row = {label: 1} if row is None else {c: -v for c, v in row.items()}
         if row is not None:
             del left[label]

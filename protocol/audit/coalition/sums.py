@@ -73,7 +73,7 @@ _NOTED: dict[type[Message], tuple[str, ...]] = {
     Dealt: ("dealt",),
     Survivors: ("survivors",),
 }
-"""Instructions, of which a party takes one each, and where a ``SumRecord`` has what they say."""
+"""Instructions, each sent to a party once, and the fields of ``SumRecord`` with their content."""
 
 _NOTHING, _SAID, _DELIVERED = range(3)
 
@@ -92,25 +92,26 @@ class _UnderWay(NamedTuple):
 
 
 class SumReader:
-    """Collects what is on record of secure sums, in one pass.
+    """Collects the record of secure sums, in one pass.
 
-    A party that joins again begins the next sum: all its messages belong to the latest. Of several
-    instructions of one kind the first that is delivered counts, for a party never looks at another;
-    if none is delivered, the first that is sent. What is kept is a few numbers per party and
-    neighbour, and of an instruction under way what it says.
+    A party that joins again begins the next sum, and all its later messages belong to it. Of
+    several instructions of one kind the first delivered one counts, as a party ignores others; if
+    none is delivered, the first sent. Memory is a few numbers per party and neighbour, and
+    instructions under way.
 
     Args:
         charter: the survey.
 
     Attributes:
-        records: what is on record of each sum.
-        misplaced: whether there is a contribution that belongs to none of them.
+        records: the record of each sum.
+        misplaced: whether a contribution belongs to none of them.
     """
 
     def __init__(self, charter: Charter) -> None:
         self._charter = charter
         self._places = {name: place for place, name in enumerate(charter.roster.parties)}
-        # How the sums are shared, if the variant says: by the ``SecureSum`` among its parameters.
+        # The profile and degree of sums, by the ``SecureSum`` among the variant's parameters, if
+        # any.
         self._profile: Profile = "sparse"
         self._neighbours: int | None = None
         self._threshold: int | None = None
@@ -149,7 +150,7 @@ class SumReader:
 
     @property
     def threshold(self) -> int:
-        """Number of shares that give a secret; if nobody says, the fewest that a sum allows for."""
+        """Number of shares that give a secret; if unknown, the fewest that a sum can have."""
         if self._threshold is not None:
             return self._threshold
         # Of k neighbours it takes more than half.
@@ -207,7 +208,7 @@ class SumReader:
         sender, recipient = envelope.sender, envelope.recipient
         for_record = (sender, recipient) == (AGGREGATOR, RECORD)
         if for_record and envelope.kind not in _KERNEL and not isinstance(message, Opening):
-            # What is published may tell every total that there was.
+            # The published result may reveal every total.
             for record in self.records:
                 if record.contributed.any() and record.published_at is None:
                     record.published_at = number

@@ -1,4 +1,4 @@
-"""Receipts from a transcript: they show what became of parties' reports."""
+"""Receipts from a transcript: proofs that parties' reports were counted or late."""
 
 from __future__ import annotations
 
@@ -71,22 +71,20 @@ def prove(
     party: PartyId,
     checkpoint: SignedCheckpoint | None = None,
 ) -> tuple[Receipt, SignedCheckpoint]:
-    """A receipt for a party's reports, and the checkpoint that it is to be checked with.
+    """A receipt for a party's reports, and the checkpoint to check it with.
 
-    It shows those that were counted, and beside them those that came too late.
-
-    The record may still be growing, or end early.
+    It shows the counted reports and the late ones. The record may still be growing, or end early.
 
     Args:
         chunks: opens the transcript; it is read twice.
-        variant: the variant's class, chosen by who asks and never by the transcript.
-        party: whose receipt.
-        checkpoint: of the record; by default the last one in it.
+        variant: the variant's class, chosen by the caller and never by the transcript.
+        party: the party.
+        checkpoint: a checkpoint of the record; by default its last one.
 
     Raises:
         NotCountedError: no report of the party was counted by then, or the record proves nothing.
         SurveyError: no readable header, one of another variant, or no such party.
-        TooMuchError: what the party was told takes more than a file of this length may.
+        TooMuchError: the party's received messages take more than a file of this length may.
     """
     [(_, found)], covering = prove_each(chunks, variant, [party], checkpoint)
     if isinstance(found, NotCountedError):
@@ -107,7 +105,7 @@ def prove_each(
     """Receipts of many parties, of one reading.
 
     Args:
-        parties: whose; by default all.
+        parties: the parties; by default all.
 
     The other arguments and the errors are those of ``prove``. A party without a receipt comes with
     the reason instead.
@@ -129,7 +127,7 @@ def prove_each(
     held = Held(lambda: reader.stored)
     logged = Logged(reader)
     reading = _Reading(charter, logged, asked, covering.size, held)
-    # Of a record that grows, no more than what has been verified.
+    # Of a growing record, only the verified part.
     entries = islice(reader, verification.entries)
     for step in steps(charter.codec, entries, held, handed=verification.handed):
         reading.add(step)
@@ -220,7 +218,7 @@ class _Words:
         self._size = size
         self._hearing = hearing
         self._said: list[bytes] = []
-        # By place of the sender and seq: the leaf hashes of what was sent to the party.
+        # The leaf hashes of envelopes to the party, by place of the sender and seq.
         self._told: dict[tuple[int, int], bytes] = {}
         # By seq: reports under way. By topic: the first that came, the closing that counted it,
         # and one that awaited the party before and left it out.
@@ -293,7 +291,7 @@ class _Words:
         """
         roster, place, size = self._charter.roster, self._place, self._size
         counted = {t: report for t, report in self._came.items() if t in self._closed}
-        # What was never handed over is late all the same.
+        # An envelope that was never delivered is late all the same.
         sent = {topic: (seq, leaf, content) for seq, (topic, leaf, content) in self._sent.items()}
         made = sent | self._came
         before = {t: self._early(t, report[1]) for t, report in made.items() if t not in counted}

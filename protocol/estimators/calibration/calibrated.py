@@ -46,7 +46,7 @@ class FarShare(NamedTuple):
     """A known share that the reports contradict.
 
     Attributes:
-        names: of the margin's attributes.
+        names: the attributes of the margin.
         cell: the combination of their categories.
         share: the known share.
         low, high: its interval by the reports.

@@ -42,7 +42,7 @@ class Regression(NamedTuple):
         change: this times the known margins less the estimated ones, shape (d,); the factor of
             covariances with the margins.
         weights: of all occurrences of every distinct report together, shape (u,), with a total of
-            1, some perhaps negative; None where there are no reports of single respondents.
+            1, some perhaps negative; None without reports of single respondents.
     """
 
     inverse: Floats
@@ -124,7 +124,7 @@ class LinearCalibration(Residual):
 
     @property
     def clear(self) -> bool:
-        """True if errors are known: enough reports, none of which contradict the margins."""
+        """True if errors are known: enough reports, which do not contradict the margins."""
         return bool(np.isfinite(self._factor)) and not self.far
 
     @property
@@ -143,9 +143,9 @@ class LinearCalibration(Residual):
             raw = self.before.sums(names, weights)
             together = self.before.sum_covariances(names, weights)
         values: Floats = raw.values + together @ self.regression.change
-        return values, self._left(raw, together, names)
+        return values, self._variances_left(raw, together, names)
 
-    def _left(self, raw: Sums, together: Floats, names: Sequence[str]) -> Floats:
+    def _variances_left(self, raw: Sums, together: Floats, names: Sequence[str]) -> Floats:
         """Rest of the variances of some sums about the population."""
         if any(set(names) <= set(margin.names) for margin in self.known):
             return np.zeros(raw.variances.shape)

@@ -36,8 +36,8 @@ def calibrate(
     Args:
         estimate: made from the reports of single respondents, from releases of them
             (``CombinedReleases``) or of one table; ``raking`` needs reports of whole records.
-        margins: of the population that the respondents are from; one for ``post-stratified``.
-        method: which of the three.
+        margins: margins of the population of the respondents; one for ``post-stratified``.
+        method: one of the three.
 
     Raises:
         SurveyError: an unknown attribute.

@@ -16,7 +16,7 @@ from protocol.randomizers.exact import Floats
 
 
 class Residual(Source):
-    """Calibrated shares, with errors about the population alone.
+    """Calibrated shares, with errors about the population only.
 
     Before calibration the variance and skewness of a share are known functions of the true share
     (``Varying.skewed``). The part of the variance that is left is taken to be the same for every

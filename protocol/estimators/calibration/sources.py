@@ -1,7 +1,7 @@
 """Input of calibration: cells and sums of an estimate, with covariances about a population.
 
-All variances and covariances are n times those of the estimates: of reports they are those of the
-scores of one respondent.
+All variances and covariances are n times those of the estimates: for reports, those of the scores
+of one respondent.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Varying(ABC):
         return math.prod(self.source.survey.sizes_of(names))
 
     def skewed(self, names: Sequence[str]) -> Skewed | None:
-        """The cumulants of a table's cells; None if their errors are taken for normal."""
+        """The cumulants of a table's cells; None if their errors are taken to be normal."""
         return _skewed_by(self.source.cells(tuple(names)).law)
 
     def skewed_mean(self, names: Sequence[str], weights: Floats) -> Skewed | None:
@@ -237,7 +237,7 @@ class VaryingReleases(Varying):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class VaryingTable(Varying):
-    """One table, of which all others are margins."""
+    """One table, with all others as its margins."""
 
     source: Source
     margins: tuple[Margin, ...]
@@ -253,17 +253,17 @@ class VaryingTable(Varying):
         return self.source.cells(tuple(names)).values
 
     def sums(self, names: Sequence[str], weights: Floats) -> Sums:
-        rows = self._spread(names, weights)
+        rows = self._spread_weights(names, weights)
         whole = self.source.cells(self.names).values.ravel()
         values, variances = rows @ whole, np.sum(rows @ self._covariance * rows, axis=1)
         return Sums(values, variances, rows**2 @ self._covariance.diagonal() + values**2)
 
     def covariances(self, names: Sequence[str]) -> Floats:
-        cells = self._spread(names, each_cell(self.source.survey.sizes_of(names)))
-        others = [self._spread(m.names, each_cell(m.shares.shape)) for m in self.margins]
+        cells = self._spread_weights(names, each_cell(self.source.survey.sizes_of(names)))
+        others = [self._spread_weights(m.names, each_cell(m.shares.shape)) for m in self.margins]
         return cells @ self._covariance @ np.concatenate(others).T
 
-    def _spread(self, names: Sequence[str], weights: Floats) -> Floats:
+    def _spread_weights(self, names: Sequence[str], weights: Floats) -> Floats:
         """Weights of a table's cells as weights of the whole table, in row-major order."""
         shape = self.source.survey.sizes_of(self.names)
         rows = [np.broadcast_to(along(one, names, self.names), shape) for one in weights]

@@ -108,27 +108,26 @@ def noise_aware_test(
     Let ``pi`` be the raw estimate, ``pi0`` the product of its margins and ``d = pi - pi0``, which
     H0 expects to be 0. If the respondents are drawn from a population, a report has under H0 the
     law ``L = p pi0 + (1-p) T``, so that ``Cov(pi) = (diag(L) - L L^T) / (n p**2)``. To first order
-    d is what is left of the error of pi without its part along the tangents at pi0 of the set of
-    product tables. The Wald statistic of d, with the generalized inverse of its covariance, is then
+    d is the error of pi without its part along the tangents at pi0 of the set of product tables.
+    The Wald statistic of d, with the generalized inverse of its covariance, is then
 
         ``W = n p**2 min_t sum_v (d_v - t_v)**2 / L_v``
 
     over these tangents t: a least squares problem of ``sum r_i`` unknowns, however many the cells.
-    W is chi-squared with ``prod r_i - 1 - sum (r_i - 1)`` degrees of freedom, as many as there are
-    contrasts. Since tangents count nothing, any margins close to the true ones do: where a raw
-    margin leaves the simplex, its projection with shares of at least 1/n is taken.
+    W is chi-squared with ``prod r_i - 1 - sum (r_i - 1)`` degrees of freedom, the number of
+    contrasts. Tangents have no effect, so any margins close to the true ones will do: a raw margin
+    outside the simplex is replaced by its projection with shares of at least 1/n.
 
-    W is ``p**2 X**2``, with X**2 Pearson's of the raw estimate, where T is pi0 itself, which the
-    adaptive protocol comes close to, or p is 1. Categories that no report and no fake has are
-    dropped.
+    If p is 1, or T is pi0, as nearly so in the adaptive protocol, W is ``p**2 X**2`` with Pearson's
+    X**2 of the raw estimate. Categories without a report and a fake are dropped.
 
     Args:
         reports: counts of reports, none of the tables empty; of all blocks together where T changed
             from block to block.
         keep: the probability p, above 0, at most 1.
         fakes: the table T, of the shape of one table or of all, none negative, total 1; uniform by
-            default. The mean over the reports where T changed from block to block: the covariance
-            then leaves out only that T varied, ``(1-p)**2 Cov(T) / (n p**2)``, by which the test is
+            default. The mean over the reports if T changed from block to block. The covariance then
+            omits only the variation of T, ``(1-p)**2 Cov(T) / (n p**2)``, so the test is
             conservative.
         ways: the number of attributes of one table, at least 2.
 
@@ -152,10 +151,10 @@ def wald_test(table: ArrayLike, covariance: ArrayLike) -> TestResult:
     """Wald's test of independence of two attributes, for a raw estimate with its covariance.
 
     With R and C the margins of the table T and s its total, ``d = s T - R C^T`` is 0 under H0. To
-    first order its covariance follows from that of T, and ``W = d^T Cov(d)^-1 d`` over the first
-    r-1 rows and c-1 columns, which determine the rest, is chi-squared with (r-1)(c-1) degrees of
-    freedom. The covariance is that of the estimate, not one under H0. Where a report is one draw of
-    keep-else-table on both attributes, ``noise_aware_test`` has that one.
+    first order its covariance follows from that of T. ``W = d^T Cov(d)^-1 d`` over the first r-1
+    rows and c-1 columns, which determine the rest, is chi-squared with (r-1)(c-1) degrees of
+    freedom. The covariance is that of the estimate, not the one under H0. For reports that are one
+    draw of keep-else-table on both attributes, ``noise_aware_test`` uses the latter.
 
     Args:
         table: raw and signed, shape ``(..., r, c)``.
@@ -163,8 +162,8 @@ def wald_test(table: ArrayLike, covariance: ArrayLike) -> TestResult:
             are a random sample of a population: H0 is about the population.
 
     Raises:
-        ValueError: an entry that is not finite, or a covariance under which d is not uncertain in
-            every direction: too few reports, or a category that nobody has.
+        ValueError: an entry that is not finite, or a covariance under which d is certain in some
+            direction: too few reports, or a category that nobody has.
     """
     estimate, spread = np.asarray(table, np.float64), np.asarray(covariance, np.float64)
     rows, columns = estimate.shape[-2:]

@@ -352,7 +352,8 @@ def raw_dependences(
     """The measure of the randomized reports themselves, as section 4.1 prints it.
 
     It is biased: keep probabilities p_i and p_j multiply V by about ``p_i p_j``, and n reports add
-    a floor of about ``sqrt((max r - 1) / n)``. The deviations are by the delta method.
+    a floor of about ``sqrt((max r - 1) / n)``. The deviations, by the delta method, are those of
+    the reports' measure.
 
     Raises:
         ValueError: an unknown measure, a table of more than 2**27 cells, or an attribute that has

@@ -1,4 +1,4 @@
-"""All pairs of attributes of a result at a glance: which depend on each other, and how strongly.
+"""All pairs of attributes of a result at a glance: their dependences and tests of these.
 
 It is for any result that has tables of pairs with covariances. The strength is Cramer's V without
 the part that noise adds. The test of dependence is the result's own (``Estimate.independence``),
@@ -32,7 +32,7 @@ Judged: TypeAlias = Literal["dependent", "not found", "too noisy"]
 """
 
 STRONG = 0.5
-"""A Cramer's V that is called strong."""
+"""The Cramer's V from which a dependence is called strong."""
 
 POWER = 0.8
 """The probability with which a dependence would have to be found, to say that there is none."""
@@ -113,7 +113,7 @@ class Glance:
         return 2 * self.noisy > len(self.pairs)
 
     def pair(self, first: str, second: str) -> Pair:
-        """Two attributes, in either order.
+        """The pair of two attributes, named in either order.
 
         Raises:
             KeyError: the result has no table of them.
@@ -126,7 +126,7 @@ def glance(estimate: Estimate, *, level: float = 0.05) -> Glance | None:
 
     Args:
         estimate: the result.
-        level: the probability, at most, that any independent pair is called dependent.
+        level: the most that the probability of calling any independent pair dependent may be.
     """
     if estimate.attribute_means():
         return None

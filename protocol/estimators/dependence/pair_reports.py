@@ -62,7 +62,7 @@ class PairReports:
 
     @classmethod
     def apart(cls, shares: Floats, n: int, first: Floats, second: Floats) -> PairReports:
-        """Reports on attributes that were randomized each by itself.
+        """Reports on attributes that were randomized one by one.
 
         Args:
             shares: of the reports, shape (..., R_1, R_2).
@@ -121,7 +121,7 @@ class PairReports:
 
     @classmethod
     def exact(cls, shares: Floats, n: int, *, noise: Floats | None = None) -> PairReports:
-        """Answers that were not randomized, or are estimated to have these shares.
+        """Unrandomized answers, or estimates of their shares.
 
         Args:
             shares: of the answers, with noise if there is any, shape (..., r_1, r_2).
@@ -201,7 +201,7 @@ class PairReports:
 
     @property
     def answers(self) -> PairReports:
-        """Answers of as many respondents with the estimated shares, not randomized.
+        """Unrandomized answers of as many respondents with the estimated shares.
 
         Their variance is that of sampling alone.
         """

@@ -34,8 +34,8 @@ _LEAST_DEGREES = 1e-3
 class QuadraticLaw:
     """The law of the unbiased estimates of some squares t, as a function of t.
 
-    All fields are arrays of one shape, NaN where nothing is known. A is the covariance of the
-    errors e, in the units in which X is ``|delta + e|**2``.
+    All fields are arrays of one shape, NaN if unknown. A is the covariance of the errors e, in the
+    units in which X is ``|delta + e|**2``.
 
     Attributes:
         estimate: of t, unbiased to first order: X less the mean of ``|e|**2``; maybe negative.
@@ -168,8 +168,8 @@ class QuadraticLaw:
         """
         critical(level)
         outside = (1 - level) / 2
-        low = self._with_tail(self.estimate, 1 - outside)
-        high = self._with_tail(np.maximum(self.estimate, 0.0), outside)
+        low = self._truth_with_tail(self.estimate, 1 - outside)
+        high = self._truth_with_tail(np.maximum(self.estimate, 0.0), outside)
         with np.errstate(invalid="ignore", divide="ignore"):
             high = np.minimum(high / self.seen, self.most)
         return Interval(self._root(low), self._root(high))
@@ -202,7 +202,7 @@ class QuadraticLaw:
             # Not the estimated ratio: without dependence that is of one draw of the noise.
             ratio = np.where(noisy, self.trace_3 / self.trace_2, 0.0)
             law = replace(self, ratio=ratio)
-            squares = law._with_tail(np.where(noisy, placed, 0.0), 1 - power)
+            squares = law._truth_with_tail(np.where(noisy, placed, 0.0), 1 - power)
             found: Floats = np.sqrt(squares / self.seen / self.scale)
         return np.where((squares < self.most) & (self.seen > 0), found, np.inf)
 
@@ -231,7 +231,7 @@ class QuadraticLaw:
         # Without errors the estimate is t.
         return np.where(second > 0, found, np.where(np.isnan(second), np.nan, estimate >= t))
 
-    def _with_tail(self, estimate: Floats, below: float) -> Floats:
+    def _truth_with_tail(self, estimate: Floats, below: float) -> Floats:
         """The t that gives this probability of at most the estimate; it falls as t rises."""
         low, high = np.zeros(estimate.shape), np.array(np.broadcast_to(self.most, estimate.shape))
         nothing = self._below(estimate, low) <= below

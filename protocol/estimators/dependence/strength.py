@@ -120,7 +120,7 @@ def pearsons_law(reports: PairReports, about: About) -> QuadraticLaw:
         spread = spread + turned(other.errors @ (second**2)[..., :, None])
         return _products(design, first, second) - r[..., None, None] / 2 * spread
 
-    return _law_of_one(reports, about, r, (first, second), score, most=1.0)
+    return _single_law(reports, about, r, (first, second), score, most=1.0)
 
 
 def covariances_law(reports: PairReports, about: About) -> QuadraticLaw:
@@ -133,10 +133,10 @@ def covariances_law(reports: PairReports, about: About) -> QuadraticLaw:
         return _products(design, first, second)
 
     value = _contrast(reports, first, second)
-    return _law_of_one(reports, about, value, (first, second), score, most=most)
+    return _single_law(reports, about, value, (first, second), score, most=most)
 
 
-def _law_of_one(
+def _single_law(
     reports: PairReports,
     about: About,
     value: Floats,
@@ -145,7 +145,7 @@ def _law_of_one(
     *,
     most: float,
 ) -> QuadraticLaw:
-    """The law of the square of a number that is a contrast of the excess."""
+    """The law of the square of one number, which is 0 if its contrast of the excess is 0."""
     designs = _designs(reports, about)
     variance = _variance(designs, score)
     parts = [
@@ -212,7 +212,6 @@ def _noise(
 def _variance(
     designs: Sequence[tuple[float, PairReports]], score: Callable[[PairReports], Floats]
 ) -> Floats:
-    """The variance of one report's score."""
     found: Floats = np.zeros(())
     for sign, design in designs:
         scores = score(design)

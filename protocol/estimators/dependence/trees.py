@@ -121,7 +121,7 @@ def _spanning_tree(gains: Sequence[float], m: int) -> list[tuple[int, int]]:
     from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
     first, second = np.triu_indices(m, 1)
-    # Ranks for weights: all are different, and from 1 on, for scipy takes a 0 for no edge.
+    # Ranks as weights: all different, and from 1 on, since scipy takes 0 for no edge.
     ranks = np.empty(len(first))
     ranks[np.argsort(-np.asarray(gains), kind="stable")] = np.arange(1, len(first) + 1)
     tree = minimum_spanning_tree(coo_array((ranks, (first, second)), shape=(m, m)).tocsr())

@@ -35,8 +35,8 @@ class Contrast(NamedTuple):
     Attributes:
         value: the estimate.
         low, high: the ends of its interval.
-        p_value: of the hypothesis that the two shares are the same, or for an odds ratio that the
-            attributes are independent in these cells; two-sided. Of exact shares it is 0 or 1.
+        p_value: the two-sided p-value of equal shares or, for an odds ratio, of independence in
+            these cells. For exact shares it is 0 or 1.
     """
 
     value: float
@@ -53,11 +53,11 @@ def difference(
     level: float = LEVEL,
     about: About = "respondents",
 ) -> Contrast:
-    """Difference of the share of one set of cells from that of another.
+    """Difference of the shares of two sets of cells.
 
     Args:
         table: raw.
-        first, second: which cells are in the sets, of the table's shape; other weights are allowed.
+        first, second: masks of the sets of cells, of the table's shape; other weights are allowed.
         level: of the interval.
         about: whose shares.
 
@@ -66,7 +66,7 @@ def difference(
             ``about``, or a table without a known covariance.
     """
     one, two, [[v, c], [_, w]] = _pair(table, first, second, about)
-    error, weights = _root(v - 2 * c + w, v + w), np.subtract(first, second)
+    error, weights = _contrast_error(v - 2 * c + w, v + w), np.subtract(first, second)
     law = NormalLaw.of_errors(
         one - two, error, error, least=float(weights.min()), most=float(weights.max())
     )
@@ -156,8 +156,8 @@ def odds_ratio(
 def p_value(found: Estimated, truth: float, *, about: About = "respondents") -> float:
     """The two-sided p-value of the hypothesis that the true number is this.
 
-    It is 1 less the level of the narrowest interval that holds the hypothesis, so a test and an
-    interval never disagree. NaN where the interval is unknown; at least 1.3e-15.
+    It is 1 less the level of the narrowest interval that contains the hypothesis, so tests and
+    intervals agree. NaN if the interval is unknown; at least 1.3e-15.
 
     Args:
         found: the answer to a query or a count; of a cell, the query that is 1 there.
@@ -207,7 +207,7 @@ def _quotient(
         level: the level of the interval.
     """
     v, c, w = covariance
-    z, error = critical(level), _root(v - 2 * c + w, v + w)
+    z, error = critical(level), _contrast_error(v - 2 * c + w, v + w)
     a, b, constant = two**2 - z**2 * w, one * two - z**2 * c, one**2 - z**2 * v
     inside = b**2 - a * constant
     value = one / two if two else math.nan
@@ -232,7 +232,7 @@ def _raw(table: Table) -> Floats:
     return table.values
 
 
-def _root(variance: float, parts: float) -> float:
+def _contrast_error(variance: float, parts: float) -> float:
     """The standard error; unknown if the estimated variance is not positive.
 
     Args:

@@ -1,9 +1,9 @@
 """Errors of counts and other sums of reports, by their first three cumulants.
 
-The tails of a sum are those of the binomial distribution that has its mean, its variance and its
-third cumulant, and steps as long as its own. For a count of independent reports that is exact. For
-what respondents with given answers report, a sum of two binomials, and for samples of them, it is
-within a thousandth or so of the exact tails from some ten reports on.
+The tails of a sum are those of the binomial distribution with the same mean, variance, third
+cumulant and steps. For a count of independent reports that is exact. For reports of respondents
+with given answers, a sum of two binomials, and for samples of them, it is within about a thousandth
+of the exact tails from some ten reports on.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Offsets(NamedTuple):
         return cls(reports * each, reports * each**2, reports * each**3)
 
     def moved(self, n: ArrayLike, gain: ArrayLike) -> Offsets:
-        """Offsets of respondents who are in the set: each probability is larger by the gain."""
+        """Offsets of respondents in the set: each probability is larger by the gain."""
         n, g = np.asarray(n, np.float64), np.asarray(gain, np.float64)
         return Offsets(
             self.first + n * g,
@@ -127,12 +127,12 @@ def count_cumulants(
 ) -> Cumulants:
     """The cumulants of the count of n reports for a set, by the share of respondents in the set.
 
-    A report counts with the probability of its offset, and with ``gain`` more if its respondent is
-    in the set.
+    A report counts with the probability of its offset, plus ``gain`` if its respondent is in the
+    set.
 
     Args:
         n: the number of reports.
-        offsets: theirs.
+        offsets: their offsets.
         gain: the same for all.
         about: the subject of the share: all respondents, of whom those who report are a simple
             random sample, or a population.
@@ -395,7 +395,7 @@ def crossing(
     """Points at which falling functions become negative.
 
     Chandrupatla, A New Hybrid Quadratic/Bisection Algorithm, Advances in Engineering Software 28,
-    1997: it takes a parabola through the last three points where that is safe, and else bisects.
+    1997: it uses a parabola through the last three points if that is safe, and bisects otherwise.
 
     Args:
         excess: the functions, of arguments of the shape of ``start``.
@@ -404,7 +404,7 @@ def crossing(
         guesses: arguments that are tried first; they may be outside.
 
     Returns:
-        NaN where a function is negative at the start, and the stop where it is not negative there.
+        NaN where a function is negative at the start; the stop where it is not negative there.
     """
     a, b = start, stop
     at_a, at_b = excess(a), excess(b)

@@ -64,7 +64,7 @@ def reported_errors(reported: ArrayLike, n: int, *, level: float = LEVEL) -> Lar
     Args:
         reported: the probabilities of all r different reports.
         n: the number of reports.
-        level: at which all hold at once.
+        level: the level at which all bounds hold at once.
 
     Raises:
         ValueError: not a probability distribution, no report, or a level out of range.
@@ -91,13 +91,13 @@ def largest_errors(
     never more than that of Expression (5) with the same variances, which shares ``1 - level`` out
     equally among the cells, even those with small errors.
 
-    Where the shares are not known it holds whatever they are (Thompson, Sample Size for Estimating
-    Multinomial Proportions, The American Statistician 41, 1987): the worst of them is found by
-    Lagrange duality, so that the bound may be a percent or two too large, and never too small.
+    Without shares the bound holds for any (Thompson, Sample Size for Estimating Multinomial
+    Proportions, The American Statistician 41, 1987): the worst ones are found by Lagrange duality,
+    so the bound may be a percent or two too large, but never too small.
 
     Args:
-        randomizers: of the blocks that a table shows, one for each of its axes; more than one only
-            if their reports are codes.
+        randomizers: those of a table's blocks, one for each axis; more than one only if their
+            reports are codes.
         n: the number of reports.
         shares: known or guessed shares of the answers, one axis for each randomizer; None if they
             are not known.
@@ -116,7 +116,7 @@ def largest_errors(
     axes = [_squares(randomizer, alone=len(randomizers) == 1) for randomizer in randomizers]
     power = 2 if checked(about) == "population" else 1
     if shares is None:
-        return LargestErrors(_at_worst(axes, power, level) / math.sqrt(_number(n)), math.inf)
+        return LargestErrors(_worst_bound(axes, power, level) / math.sqrt(_number(n)), math.inf)
     given = _distribution(shares)
     expected = tuple(len(axis.inside) for axis in axes)
     if given.shape != expected:
@@ -167,7 +167,7 @@ def _common(errors: Floats, level: float) -> float:
     return _least(lambda bound: float(_tails(bound, errors).sum()), float(errors.max()), level)
 
 
-def _at_worst(axes: Sequence[_Squares], power: int, level: float) -> float:
+def _worst_bound(axes: Sequence[_Squares], power: int, level: float) -> float:
     """The bound for one report; times 1/sqrt(n) it holds for any shares.
 
     The sum of the tails g_v(t_v) over the cells v must be bounded for all shares t that add up to

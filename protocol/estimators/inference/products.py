@@ -26,7 +26,7 @@ def product_interval(
     does not show.
 
     Args:
-        shares: the estimates, which are cut to 0 and 1, of shapes that are spread over each other.
+        shares: the estimates, cut to 0 and 1, of shapes that broadcast.
         intervals: of each, by the level, of the same shapes.
         level: the confidence level.
     """

@@ -45,8 +45,8 @@ class Scores:
     Each array has the cells' shape, but for the first axis of the first two.
 
     Attributes:
-        variance: of a score given the answer, averaged over the respondents: a constant, and what
-            the share of the cell is multiplied with, shape (2, ...).
+        variance: of a score given the answer, averaged over the respondents: a constant and the
+            factor of the share of the cell, shape (2, ...).
         third: the same of the third cumulant.
         inside: the variance given an answer in the cell.
         step: the largest difference between two scores.
@@ -63,14 +63,14 @@ class Scores:
     ) -> Scores:
         """The product of independent scores, one for each block of attributes.
 
-        A mean square or cube of the product is a sum over the sets of blocks: the shares of those
-        who are in the cell as far as these blocks go, times the gains of these and the means
-        outside of the others. The set of all blocks gives the slope, the others the constant.
+        A mean square or cube of the product is a sum over the sets of blocks: the shares of
+        respondents in the cell on these blocks, times the gains of these and the means outside of
+        the others. The set of all blocks gives the slope, the others the constant.
 
         Args:
             blocks: arrays with one axis for each block, of length 1 for the others'.
-            shares: of the respondents who are in the cell on some blocks, by their places, at
-                least 0 and at most 1, with axes likewise.
+            shares: of the respondents in the cell on some blocks, by their places, at least 0 and
+                at most 1, with axes likewise.
         """
         places = range(len(blocks))
         constants, slopes = [], []
@@ -190,7 +190,7 @@ def weighted_law(
     Args:
         value: the estimate.
         scores: unbiased for the weight of the answer, one for each possible report.
-        shares: of the reports, as they are likely to be; a distribution.
+        shares: the likely shares of the reports; a distribution.
         n: the number of reports.
         squares: the mean square of the weight of the answers that give them.
         least, most: the ends of the weights.
@@ -240,10 +240,10 @@ def one_report_more(width: float, n: ArrayLike) -> Floats:
 def inflation(variance: float, squared_error: float) -> float:
     """Factor that allows for a variance being estimated.
 
-    An estimate whose squared error is ``e`` of its own square is as good as that of a normal
-    sample with ``f = 2 / e`` degrees of freedom (Satterthwaite, An Approximate Distribution of
-    Estimates of Variance Components, Biometrics Bulletin 2, 1946), and Student's distribution has
-    the variance ``f / (f - 2) = 1 / (1 - e)``.
+    An estimate with a squared error of ``e`` times its square is as good as that of a normal sample
+    with ``f = 2 / e`` degrees of freedom (Satterthwaite, An Approximate Distribution of Estimates
+    of Variance Components, Biometrics Bulletin 2, 1946), and Student's distribution has the
+    variance ``f / (f - 2) = 1 / (1 - e)``.
 
     Args:
         variance: the estimate.

@@ -82,10 +82,10 @@ class CombinedReleases(Source):
     def cells(self, names: tuple[str, ...]) -> Cells:
         """The estimated joint distribution of some attributes.
 
-        Given the answers the variance of a cell is the sum over the releases of
-        ``(E h**2 - E g**2) / n``, with h what a report counts for the cell, whose mean given the
-        answer is g, and about a population ``pi (1 - pi) / N`` more. Both expectations are weighted
-        sums of the table's components, and are estimated from the table.
+        Given the answers the variance of a cell is the sum over the releases of ``(E h**2 - E g**2)
+        / n``, with h the score of a report for the cell and g its mean given the answer. About a
+        population, ``pi (1 - pi) / N`` is added. Both expectations are weighted sums of the table's
+        components, and are estimated from the table.
         """
         found = self.combination(names)
         values = found.values
@@ -106,8 +106,7 @@ class CombinedReleases(Source):
     def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The mean over the respondents of a weight that depends on some attributes.
 
-        Its variance is that of ``table`` with h the sum of the weights times what a report counts
-        for each cell.
+        Its variance is that of ``table`` with h the weighted sum of the scores of a report.
         """
         found = self.combination(names)
         value = float(np.sum(found.values * weights))

@@ -176,10 +176,10 @@ class Combination:
             variance = variance + share * coefficients_to_entries(mixed, sizes) ** 2
             left = share * applied(mixed, self.values) ** 2
         reaches = self._ranges * self.n / self.numbers
-        constant, slope = self._by_share(variance)
+        constant, slope = self._linear_in_share(variance)
         scores = Scores(
             variance=np.stack([constant - left, slope]),
-            third=np.stack(self._by_share(third)),
+            third=np.stack(self._linear_in_share(third)),
             inside=np.full(sizes, inside),
             step=np.full(sizes, float(reaches.max())),
         )
@@ -189,7 +189,7 @@ class Combination:
             law = law.with_noise(one.of_cells)
         return law
 
-    def _by_share(self, entries: Floats) -> tuple[Floats, Floats]:
+    def _linear_in_share(self, entries: Floats) -> tuple[Floats, Floats]:
         """An average over the answers, as a constant and a multiple of the cell's share."""
         sizes = self.values.shape
         factors = margin_factors(entries_to_coefficients(entries, sizes), sizes)

@@ -1,9 +1,9 @@
 """Tables by their components, and operators that treat all categories of an attribute alike.
 
 A table over k attributes is the sum of 2**k components: a constant, the main effects of its
-attributes and their interactions. The component of a set S of attributes is what is left of the
-margin of S when the mean along each of its axes is taken off, spread evenly over the other axes
-(analysis of variance; it is the same in every table that has S).
+attributes and their interactions. The component of a set S of attributes is the margin of S less
+the mean along each of its axes, spread evenly over the other axes (analysis of variance). It is the
+same in every table that has S.
 
 An operator is given by one coefficient per component, ``coefficients[s_1, ..., s_k]`` with
 ``s_i = 1`` where attribute i is in S. Its matrix has one entry per set of attributes on which row
@@ -94,7 +94,7 @@ def meeting(inside: Sequence[bool], outside: float, value: float) -> Floats:
 
 
 def component_subsets(inside: Sequence[bool]) -> tuple[slice, ...]:
-    """Places of the components whose attributes are all among those marked."""
+    """Places of the components with all attributes among those marked."""
     return tuple(slice(0, 2 if one else 1) for one in inside)
 
 

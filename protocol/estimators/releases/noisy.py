@@ -47,8 +47,8 @@ from protocol.surveys.survey import Survey
 class NoisyTables(Source):
     """Counts of some tables of the same respondents, with a sum of many coins in every cell.
 
-    A raw count is the true one and a binomial number of coins beside it, independent in every cell
-    of every table. Less their mean, the counts are made to agree by least squares: all tables have
+    A raw count is the true one plus a binomial number of coins, independent in every cell of every
+    table. The counts less the mean of the coins are made to agree by least squares: all tables have
     the known total, and those that share attributes have the same margins of them. All cells have
     noise of one variance, so the fit is made component by component (``components``): each is the
     mean over the tables that have it, weighted by the inverse of their numbers of cells. It is

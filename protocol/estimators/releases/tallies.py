@@ -111,7 +111,7 @@ class Tallies(Source):
         law = DeferredLaw(partial(self._law, cells, sizes), partial(self._covariance, cells))
         given_errors, sampled_errors = (
             None if given is None else self._errors(shares, cells, given, part).reshape(sizes)
-            for part in (self._left(), 1.0)
+            for part in (self._variance_left(), 1.0)
         )
         values = np.ascontiguousarray(values.reshape(sizes))
         return Cells(values, given_errors, sampled_errors, law, self.reports)
@@ -267,7 +267,7 @@ class Tallies(Source):
             return NormalLaw(values=np.asarray(value), least=least, most=most)
         given = given if given > 0 else np.nan
         sampled = max(float(shares @ weights**2) - value**2, 0.0) / self.n
-        missed = self._left() * sampled
+        missed = self._variance_left() * sampled
         return NormalLaw.of_errors(
             value, np.sqrt(given + missed), np.sqrt(given + sampled), least=least, most=most
         )
@@ -280,10 +280,10 @@ class Tallies(Source):
             found = summing @ self.randomizer.covariance(shares, self.n) @ summing.T
         except UnsupportedEventError as error:
             raise ValueError(str(error)) from error
-        left = self._left() if about == "respondents" else 1.0
+        left = self._variance_left() if about == "respondents" else 1.0
         return found + left * multinomial(summing @ shares, self.n) if left else found
 
-    def _left(self) -> float:
+    def _variance_left(self) -> float:
         """Part of the sampling variance of a population that the respondents have."""
         return float(left_by_sampling(self.n, self.of or self.n)[0])
 

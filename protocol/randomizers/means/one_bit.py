@@ -68,7 +68,7 @@ class OneBitMean(MeanRandomizer, frozen=True, tag="one-bit"):
 
     @property
     def gain(self) -> Fraction:
-        """``g``: what the probabilities of a 1 differ by, between the values 1 and -1."""
+        """``g``: the difference of the probabilities of a 1 between the values 1 and -1."""
         return Fraction(self.step * (self.size - 1), _HALF)
 
     @property

@@ -142,7 +142,7 @@ class PiecewiseMean(MeanRandomizer, frozen=True, tag="piecewise"):
 
     @property
     def dominating(self) -> Dominating:
-        """Dominating pair of the two ends of the grid, whose windows have the least in common."""
+        """Dominating pair of the two ends of the grid, with the least common part of windows."""
         apart = min(self.window, self.step * (self.size - 1))
         distance = self.keep * Fraction(apart, self.window)
         return Dominating((ThreePoint(self._ratio, distance),), self.size == 2)
@@ -199,7 +199,7 @@ class PiecewiseMean(MeanRandomizer, frozen=True, tag="piecewise"):
     def randomize(self, codes: NDArray[np.unsignedinteger], stream: Stream) -> Array:
         """Randomize every value by itself: one word decides between its window and all places.
 
-        Both are drawn for each, so that the time of a draw does not tell which it was.
+        Both are drawn for each, so that the time does not reveal the decision.
 
         Args:
             codes: below ``size``, shape (k,), of an unsigned type that holds them.

@@ -60,7 +60,7 @@ class HadamardResponse(Randomizer, frozen=True, tag="hadamard"):
         Raises:
             ValueError: ``epsilon`` is not positive and finite, or too small for any threshold.
         """
-        # A sign is kept or else drawn anew, and is then right half of the time.
+        # A sign is kept or drawn anew, and is then right half of the time.
         keep = KeepUniform.with_epsilon(2, epsilon=epsilon).threshold
         if keep < 2:
             raise ValueError(f"epsilon {epsilon}: too small for a probability above 1/2")
@@ -112,10 +112,10 @@ class HadamardResponse(Randomizer, frozen=True, tag="hadamard"):
 
     @property
     def support(self) -> Support:
-        """A report counts for every code in whose row it is a 1.
+        """Support: a report counts for every code with a 1 in its row.
 
-        How often for two others depends on whether one row is the product of the others
-        (``covariance``).
+        The probability to count for two others depends on whether one row is the product of the
+        others (``covariance``).
         """
         return Support(hit=self.p, other=Fraction(1, 2), both_hit=self.p / 2)
 
@@ -176,7 +176,7 @@ class HadamardResponse(Randomizer, frozen=True, tag="hadamard"):
         return found
 
     def randomize(self, codes: NDArray[np.unsignedinteger], stream: Stream) -> Array:
-        """Randomize every code by itself: draw a place, and move it if its sign is to be another.
+        """Randomize every code by itself: draw a place, and move it to change its sign.
 
         The lowest bit of the row that is 1 joins the places of one sign with those of the other.
 

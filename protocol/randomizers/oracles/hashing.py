@@ -1,4 +1,4 @@
-"""Local hashing: a code is hashed to few values, of which one is randomized.
+"""Local hashing: a code is hashed to one of a few values, which is randomized.
 
 Wang, Blocki, Li and Jha, Locally Differentially Private Protocols for Frequency Estimation, USENIX
 Security 2017, section 4.3: with two values (BLH), or with about ``e**epsilon + 1`` (OLH).
@@ -86,7 +86,7 @@ class LocalHashing(Randomizer, frozen=True, tag="hashing"):
     def optimized(cls, size: int, *, epsilon: float) -> LocalHashing:
         """Hashes of ``round(e**epsilon) + 1`` values (OLH), with the largest keep probability.
 
-        Where reports of so many values would be too many, it is the nearest prime that will do.
+        If that makes too many reports, it is the nearest prime that does not.
 
         Raises:
             ValueError: as ``KeepUniform.with_epsilon``, or the domain is too large.
@@ -126,7 +126,7 @@ class LocalHashing(Randomizer, frozen=True, tag="hashing"):
 
     @property
     def epsilon(self) -> float:
-        """Epsilon of the randomized hash: it tells two codes of different hashes apart."""
+        """Epsilon of the randomized hash, for two codes with different hashes."""
         return self.keep.epsilon
 
     def law(self, first: int, second: int) -> tuple[OutputClass, ...]:
@@ -204,7 +204,7 @@ class LocalHashing(Randomizer, frozen=True, tag="hashing"):
         coefficients, offsets = np.divmod(functions, g)
         wanted = (values - offsets) % g
         counts = np.bincount(coefficients * g + wanted, minlength=g ** (digits + 1))
-        # Axes: coefficients left (the next one last), what they must add up to, digits settled.
+        # Axes: coefficients left (the next one last), their required sum, digits settled.
         counts = counts.reshape(-1, g, 1)
         for _ in range(digits):
             left, settled = counts.shape[0] // g, counts.shape[2]

@@ -1,4 +1,4 @@
-"""Unary encodings: a code as bits, of which each is randomized by itself.
+"""Unary encodings: a code as bits, each randomized by itself.
 
 Wang, Blocki, Li and Jha, Locally Differentially Private Protocols for Frequency Estimation, USENIX
 Security 2017, section 4.2: the bit of the true code is 1 with probability p, every other one with
@@ -60,7 +60,7 @@ class UnaryEncoding(Randomizer, frozen=True, tag="unary"):
         """Each bit is flipped with probability ``threshold / 2**64``.
 
         Raises:
-            ValueError: ``threshold`` is not in 1..2**63-1 (at 2**63 a report says nothing).
+            ValueError: ``threshold`` is not in 1..2**63-1 (at 2**63 a report reveals nothing).
         """
         if not 1 <= threshold < WORDS // 2:
             raise ValueError(f"threshold {threshold}: expected 1 to 2**63 - 1")
@@ -162,7 +162,7 @@ class UnaryEncoding(Randomizer, frozen=True, tag="unary"):
 
     @property
     def support(self) -> Support:
-        """A report counts for every code whose bit is 1; bits are independent."""
+        """Support: a report counts for every code with a bit of 1; bits are independent."""
         p, q = self.p, self.q
         return Support(hit=p, other=q, both_hit=p * q, both_other=q * q)
 

@@ -107,7 +107,7 @@ class Law(Population):
 
 
 class TableLaw(Population):
-    """A joint distribution of all attributes, cell by cell.
+    """A joint distribution of all attributes, given cell by cell.
 
     Probabilities are rounded to multiples of 2**-64.
 

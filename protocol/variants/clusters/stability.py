@@ -37,9 +37,9 @@ class Stability:
 
     Attributes:
         names: the attributes, m of them.
-        redraws: how many pilots were drawn; 0 where the dependences are of exact counts.
-        same: the share that gave just these clusters.
-        clusters: each cluster with the share that gave it.
+        redraws: the number of pilots drawn; 0 if the dependences are of exact counts.
+        same: the share that led to exactly these clusters.
+        clusters: each cluster with the share that led to it.
         together: the share that put two attributes in one cluster, shape (m, m), 1 in the diagonal.
     """
 
@@ -70,7 +70,7 @@ def stability(
     itself, since counts of pairs do not determine how the errors of two tables depend on each
     other.
 
-    With noisy counts only the coins are drawn anew, and the respondents stay the same.
+    With noisy counts only the coins are redrawn; the respondents stay the same.
 
     A share has a standard error of at most ``1 / (2 sqrt(redraws))``.
 
@@ -129,7 +129,7 @@ def _redrawn_matrices(
             values = _redrawn(negotiation, reports, measure, counts)
         else:
             coins = msgspec.structs.replace(noise, trials=parties * noise.trials)
-            values = _with_other_coins(coins, reports, measure, likely, draw, redraws)
+            values = _redrawn_coins(coins, reports, measure, likely, draw, redraws)
         matrices[:, i, j] = matrices[:, j, i] = values
     return matrices
 
@@ -150,7 +150,7 @@ def _law(measure: Measure, reports: PairReports) -> QuadraticLaw:
 
 
 def _likely(reports: PairReports, measure: Measure) -> Floats:
-    """The shares of reports by which pilots are drawn, as estimated: some may be negative."""
+    """Shares of reports that pilots are drawn from; estimated, so some may be negative."""
     law = _law(measure, reports)
     square, noise = float(np.nan_to_num(law.estimate)), float(np.nan_to_num(law.noise))
     square = max(square, 0.0)
@@ -161,7 +161,7 @@ def _likely(reports: PairReports, measure: Measure) -> Floats:
 def _redrawn(
     negotiation: Negotiation, reports: PairReports, measure: Measure, counts: NDArray[np.integer]
 ) -> Floats:
-    """Dependence of a pair by redrawn reports, as clusters are made of it."""
+    """Dependence of a pair by redrawn reports, as the clusters use it."""
     counts = counts.reshape(-1, *reports.shares.shape)
     if negotiation.dependence == "rr":
         return np.array([measure(table) for table in counts])
@@ -173,14 +173,14 @@ def _redrawn(
     return np.array([measure(project(table, "clip")) for table in tables])
 
 
-def _with_other_coins(
+def _redrawn_coins(
     noise: Noise, reports: PairReports, measure: Measure, shares: Floats, draw: Draw, redraws: int
 ) -> Floats:
-    """The same of counts with other coins.
+    """Dependence of a pair by noisy counts with other coins.
 
     Args:
         noise: the coins of all parties in a cell.
-        shares: of the answers; those that are negative add nothing to a dependence, left so.
+        shares: the shares of the answers; negative ones add nothing to a dependence.
     """
     chance, shape = noise.chance / SIDES, (redraws, *shares.shape)
     up = draw(noise.trials, np.array([chance, 1 - chance]), math.prod(shape))[:, 0].reshape(shape)

@@ -54,12 +54,12 @@ class EMEstimate(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True)
 
     @property
     def means(self) -> Floats:
-        """The means of the values of those who hold it, shape (..., d) (Theorem 1)."""
+        """The means of the values of the respondents who hold a key, shape (..., d) (Theorem 1)."""
         return ratio(self.states[..., 0] - self.states[..., 1], self.frequencies)
 
     @cached_property
     def _errors(self) -> tuple[Floats, Floats]:
-        """The delta method, with the exact derivative of the iterations as they were done."""
+        """Errors by the delta method, with the exact derivative of the iterations made."""
         states = self.states.reshape(-1, self.states.shape[-1])
         counts = self.counts.reshape(-1, 3)
         steps = self.iterations.reshape(-1)
@@ -175,7 +175,7 @@ def em(
 def _iterated(
     rows: Floats, law: Floats, *, tolerance: float, at_most: int
 ) -> tuple[Floats, NDArray[np.int64], NDArray[np.bool_]]:
-    """The states of some keys, shape (k, x), their iterations and whether they converged."""
+    """The states of some keys, shape (k, x), their iterations, and whether they converged."""
     total = rows.sum(axis=-1)
     states = np.full((len(rows), len(law)), math.nan)
     iterations = np.zeros(len(rows), np.int64)

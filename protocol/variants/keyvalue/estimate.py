@@ -90,7 +90,7 @@ class KeyValueTables(Estimate):
 
     @property
     def frequencies(self) -> Floats:
-        """The shares of those who hold each key, raw, shape (d,)."""
+        """The raw shares of the respondents who hold each key, shape (d,)."""
         return self._found[0].frequencies
 
     @property
@@ -100,7 +100,7 @@ class KeyValueTables(Estimate):
 
     @property
     def means(self) -> Floats:
-        """The means of the values of those who hold each key, shape (d,)."""
+        """The means of the values of each key's holders, shape (d,)."""
         return self._found[1].means
 
     @property
@@ -109,11 +109,11 @@ class KeyValueTables(Estimate):
         return self._found[1].mean_errors
 
     def frequency_intervals(self, level: float = LEVEL, about: About = "respondents") -> Interval:
-        """The shares of those who hold each key that the reports do not contradict, (d,) each.
+        """Confidence intervals of the shares of respondents who hold each key, (d,) each.
 
         Args:
             level: the confidence level, above 0 and below 1.
-            about: whose shares: the respondents', or a population's.
+            about: the respondents or a population.
 
         Raises:
             ValueError: the level is out of range, or an unknown ``about``.
@@ -122,7 +122,7 @@ class KeyValueTables(Estimate):
         return self._law(reports - self.counts[0, :, ABSENT], reports).interval(level, about)
 
     def mean_intervals(self, level: float = LEVEL, about: About = "respondents") -> Interval:
-        """The means of the values of those who hold each key, likewise, within [-1, 1].
+        """Confidence intervals of the means of each key's values, within [-1, 1].
 
         A report does not show the spread of the values of those who hold a key, unless they can
         only be -1 and 1. Otherwise an interval about the respondents is that about a population of
@@ -192,7 +192,7 @@ class KeyValueTables(Estimate):
                 )
 
     def cells(self, names: tuple[str, ...]) -> Cells:
-        """The shares of those who miss one key and hold it."""
+        """The shares of respondents who miss one key and hold it."""
         axis = self._axis(names)
         share = float(self.frequencies[axis])
         error = float(self.frequency_errors[axis])

@@ -40,7 +40,7 @@ def mean_intervals(
     fakes: ArrayLike = 0.0,
     of: ArrayLike = math.inf,
 ) -> Interval:
-    """The means that the reports on each key do not contradict, shape (..., d).
+    """Confidence intervals of the means of each key, shape (..., d).
 
     Args:
         counts: as from ``tally``.
@@ -103,7 +103,7 @@ class _Reports(NamedTuple):
 
 
 def _accepted(reports: _Reports, tail: float) -> tuple[Floats, Floats]:
-    """The least and the largest mean that are not rejected: on a grid, and then more closely."""
+    """The least and the largest mean that is not rejected: first on a grid, then refined."""
     keys = np.arange(len(reports.total))
     grid = np.linspace(-1, 1, _GRID)
     excess = np.stack([_smaller_tail(reports, np.full(len(keys), m)) for m in grid]) - tail

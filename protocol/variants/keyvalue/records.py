@@ -107,7 +107,7 @@ def held_survey(survey: Survey) -> Survey:
 
 
 def held_records(records: Records) -> Records:
-    """Records of the keys that each respondent holds, whatever their values."""
+    """Records of the keys that each respondent holds, without their values."""
     return Records(held_survey(records.survey), (records.codes > 0).astype(np.uint8))
 
 

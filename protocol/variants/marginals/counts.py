@@ -112,7 +112,7 @@ def _ones(
     count_choices: int,
     size: int,
 ) -> Counted:
-    """Number of one-hot reports that have each bit, shape ``(count_choices, size)``."""
+    """Number of one-hot reports with each bit set, shape ``(count_choices, size)``."""
     if answers.dtype != np.uint8:
         raise ValueError(f"packed bits of type {answers.dtype}: expected uint8")
     if size % 8 and (answers[:, -1] >> (size % 8)).any():

@@ -126,7 +126,7 @@ class BinaryEncoding:
         )
 
     def _bits_attributes(self, bits: Sequence[str]) -> tuple[str, ...]:
-        """The attributes whose bits these are, all and in order."""
+        """The attributes of these bits, which must be all of their bits in order."""
         names: list[str] = []
         rest = tuple(bits)
         while rest:
@@ -211,7 +211,7 @@ class DecodedBits(Source):
         return Cells(found.values, found.standard_errors, found.population_errors, found.law)
 
     def pairs(self) -> dict[tuple[str, str], Cells]:
-        """The cells of every pair of attributes whose bits can be in one table."""
+        """The cells of every pair of attributes with bits that can be in one table."""
         found = {}
         for pair in combinations(self.survey.names, 2):
             with suppress(ValueError):  # More bits than a marginal has.

@@ -56,7 +56,7 @@ def low_transform(table: NDArray[Signed], k: int) -> NDArray[Signed]:
 
 
 def marginal_tables(values: Floats, masks: NDArray[np.uint32], *, d: int, k: int) -> Floats:
-    """The marginals that the coefficients of at most k attributes give.
+    """The marginals that follow from the coefficients of at most k attributes.
 
     Args:
         values: one for each of ``coefficients(d, k)``.
@@ -96,7 +96,7 @@ def coefficient_places(masks: NDArray[np.uint32], *, d: int, k: int) -> NDArray[
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Noise:
-    """Noise that a report adds to its respondent's own coefficients, given her answers.
+    """Noise that a report adds to its respondent's own coefficients, given the answers.
 
     For two coefficients from one report, of the sets alpha and beta, the covariance given the
     answers is ``own`` where they are equal and else ``shared * theta`` of ``alpha ^ beta``, its

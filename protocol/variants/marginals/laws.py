@@ -90,11 +90,11 @@ def law_of_weights(found: Coefficients, plan: MarginalPlan, weights: Floats) -> 
 def _one_more(
     found: Coefficients, plan: MarginalPlan, turned: Floats, width: float
 ) -> tuple[float, float]:
-    """Variance that one report more adds to a mean, and the squared error of the whole.
+    """Variance that one more report adds to a mean, and the squared error of the total.
 
     Args:
-        turned: the coefficients' weights.
-        width: from the least weight of a cell to the largest.
+        turned: the weights of the coefficients.
+        width: the difference of the largest weight of a cell and the least.
     """
     gain = float(plan.randomizer.support.gain)
     reports = np.maximum(found.reports[0, 1:].astype(np.float64), 1.0)
@@ -111,7 +111,7 @@ def _one_more(
 
 
 class _Parts(NamedTuple):
-    """Cumulants and steps of some sets' shares, their arrays of shape (..., sets)."""
+    """Cumulants and steps of the shares of some sets, arrays of shape (..., sets)."""
 
     known: dict[About, Cumulants]
     steps: Floats

@@ -57,7 +57,7 @@ class MarginalRelease(OneReport[Request, Bits, MarginalReports], frozen=True, kw
     """Kulkarni, Cormode and Srivastava, Marginal Release Under Local Differential Privacy.
 
     Attributes of more than two categories are encoded as bits, and marginals are of bits: an
-    attribute of r categories takes as many of the k as it has bits.
+    attribute takes as many of the k as it has bits.
 
     Args:
         epsilon: the largest cost of a report.
@@ -245,7 +245,6 @@ MargHT = _variant("MargHT", "A Hadamard coefficient of one marginal by binary ra
 
 
 def _bits(numbers: NDArray[np.unsignedinteger], width: int) -> NDArray[np.uint8]:
-    """Numbers as their bits, (n, width)."""
     shifts = np.arange(width - 1, -1, -1, dtype=np.uint64)
     bits: NDArray[np.uint8] = (
         (numbers.astype(np.uint64)[:, np.newaxis] >> shifts) & np.uint64(1)
@@ -264,6 +263,6 @@ def _numbers(
 
 
 def _one_hot_bits(answers: NDArray[np.unsignedinteger], size: int) -> NDArray[np.uint8]:
-    """One-hot reports as ``UnaryEncoding`` packs them, the lowest bit first, as bits, (n, size)."""
+    """Bits of one-hot reports, (n, size), packed as by ``UnaryEncoding``, the lowest bit first."""
     octets = answers.astype(np.uint8, copy=False)
     return np.unpackbits(octets, axis=1, count=size, bitorder="little")

@@ -32,7 +32,7 @@ class NumericMeans(Estimate):
     Args:
         survey: what was asked.
         scales: of every attribute.
-        randomizers: by which each attribute's reports are drawn.
+        randomizers: the randomizer of each attribute's reports.
         totals: of each attribute, ``MeanRandomizer.tally`` of its reports.
         respondents: their number; each reported on every attribute.
 
@@ -124,7 +124,7 @@ def mean_law(randomizer: MeanRandomizer, totals: NDArray[np.int64]) -> ErrorLaw:
 
     Args:
         randomizer: of the reports.
-        totals: of ``tally``.
+        totals: the result of ``tally``.
     """
     n = float(totals.sum())
     scores = np.array([float(score) for score in randomizer.scores])

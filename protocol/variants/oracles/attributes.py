@@ -215,7 +215,7 @@ class EvenShares(WholeReport, frozen=True, kw_only=True):
         """A randomizer for every attribute, with an epsilon of at most ``epsilon`` in all.
 
         Args:
-            make: of a number of categories and a share of epsilon.
+            make: makes one of a number of categories and a share of epsilon.
         """
         return even_shares(self.survey.sizes, self.epsilon, make)
 

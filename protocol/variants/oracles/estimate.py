@@ -26,7 +26,7 @@ class AttributeShares(Source):
 
     Args:
         survey: what was asked.
-        randomizers: by which each attribute's reports are drawn.
+        randomizers: the randomizer of each attribute's reports.
         totals: of each attribute, ``Randomizer.tally`` of its reports.
         reports: number of reports on each attribute, shape (m,).
         respondents: the number of respondents.

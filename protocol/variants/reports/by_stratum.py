@@ -71,7 +71,7 @@ def pooled_by_stratum(
 
 
 def weighted(estimate: Callable[[V, Message], E]) -> Callable[[V, Message], E]:
-    """Make a linear ``OneReport.estimate`` take a result by stratum too.
+    """Make a linear ``OneReport.estimate`` accept a result by stratum too.
 
     The estimate from such a result has a ``Weighted`` source, in spite of its type.
     """
@@ -80,7 +80,7 @@ def weighted(estimate: Callable[[V, Message], E]) -> Callable[[V, Message], E]:
     def found(variant: V, result: Message) -> E:
         if not isinstance(result, ByStratum):
             return estimate(variant, result)
-        # Imported late, as most surveys have no weights.
+        # Imported late: few surveys have weights.
         from protocol.estimators.releases.weighted import Stratum, Weighted
 
         strata = []

@@ -77,7 +77,7 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
         """A party's check of the question: by default of its ``survey``.
 
         Raises:
-            PrivacyError: it asks for something else than was agreed to, or for more.
+            PrivacyError: it asks for anything other than what was agreed to.
         """
         self.check_asked(cast(Request, question).survey)
 
@@ -127,7 +127,7 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
         await me.send(AGGREGATOR, self.answer(records, question, me.stream_for(question)))
 
     async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Message:
-        """Ask, wait, pool.
+        """Ask every party, wait for the reports, and pool them.
 
         Raises:
             ProtocolError: too few valid reports, or with weights, a party in no stratum.
@@ -199,7 +199,7 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
         """Read a party's report.
 
         Raises:
-            CannotTabulateError: it answers with anything else.
+            CannotTabulateError: it answers with another kind of message.
             LocalProtocolError: it is malformed.
         """
         read = self.read(party.ask(question, kind=self.contribution))

@@ -79,7 +79,7 @@ class FrequencyOracle(OneReport[Request, Draws, Draws], frozen=True, kw_only=Tru
         return Draws(self.randomizer.randomize(cells, stream))
 
     def read(self, report: Draws) -> Draws | None:
-        """The same, if it holds reports of the randomizer."""
+        """The answer itself; None unless it holds reports of the randomizer."""
         return report if self.randomizer.fits(report.reports) else None
 
     def pooled(self, reports: Sequence[Draws]) -> Tallied:
@@ -95,7 +95,7 @@ class FrequencyOracle(OneReport[Request, Draws, Draws], frozen=True, kw_only=Tru
         )
 
     def most(self) -> float:
-        """One draw.
+        """Bound on the loss of one draw.
 
         Raises:
             UnsupportedEventError: the randomizer's law contradicts the epsilon that it states.

@@ -124,7 +124,7 @@ def consent(survey: Survey, own: tuple[Block, ...], ask: Ask) -> None:
             f"asked for epsilon {asked.record:.6g} per record, agreed to {agreed.record:.6g}"
         )
     for block in ask.blocks:
-        # Where what was agreed to is unbounded, comparing costs says nothing.
+        # If the agreed cost is unbounded, comparing costs is void.
         if block not in own and any(
             math.isinf(agreed.attributes[name]) for name in block.attributes
         ):

@@ -276,7 +276,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
         return known
 
     def _excess(self, tables: Mapping[int, KeepElseTable]) -> str:
-        """Name of a table that costs more than agreed; empty if none does."""
+        """Complaint about a table that costs more than agreed; empty if none does."""
         for group, table in tables.items():
             least, agreed = min(table.weights), self.plan.least[group]
             if least < agreed:
