@@ -24,7 +24,7 @@ from protocol import (
 from protocol.estimators.dependence.dependence import raw_dependences
 from protocol.estimators.likelihood import GAP, STEPS
 from protocol.variants.clusters.clustering import cluster, matched_blocks
-from protocol.variants.reports.reports import cells_of, cells_to_codes
+from protocol.variants.reports.reports import block_cells, cells_to_codes
 from scenarios import adult
 
 KEEP = 0.7
@@ -53,7 +53,7 @@ def _single_blocks(p: float = KEEP) -> tuple[Block, ...]:
 def _randomized(blocks: tuple[Block, ...], stream: Stream) -> Codes:
     """Reports as codes of the survey's attributes."""
     records = _records()
-    cells = cells_of(records, blocks)
+    cells = block_cells(records, blocks)
     drawn = randomize_columns(tuple(block.randomizer for block in blocks), cells, stream)
     return cells_to_codes(records.survey, blocks, drawn)
 

@@ -26,7 +26,7 @@ from protocol import AGGREGATOR, PartyId
 from protocol.messages import ROLE_STREAM, Envelope
 from protocol.session.exchange import Exchange
 from protocol.session.machine import Machine
-from protocol.session.run import outcome_of
+from protocol.session.run import published_result
 from protocol.simulation.setting import Setting, make_setting
 from protocol.transcript.header import make_header
 from protocol.transcript.log import LOG_SECRET_BYTES
@@ -261,7 +261,7 @@ class _Survey:
                         charter, link, streams=setting.streams, identity=mine
                     )
                 await hub.emptied()
-        outcome_of(machine)
+        published_result(machine)
         return joined
 
 

@@ -1,1 +1,1 @@
-"""A member: the actor that gives its role a life in time, over a channel, and what it keeps."""
+"""Members: the actor that runs a role over a channel, and the files that a member keeps."""

@@ -19,7 +19,7 @@ class Channel(Protocol):
     """Methods of a link that an actor needs."""
 
     def send_nowait(self, envelopes: Sequence[Envelope]) -> int:
-        """Send what can be sent without waiting; how many that were."""
+        """Send as much as possible without waiting; returns the number sent."""
 
     async def send_many(self, envelopes: Sequence[Envelope]) -> None:
         """Send all, in order."""
@@ -28,13 +28,13 @@ class Channel(Protocol):
         """Wait for at least one envelope."""
 
     def receive_nowait(self) -> list[Envelope]:
-        """Take what is there."""
+        """Take the envelopes that are there."""
 
 
 async def run_aggregator(
     charter: Charter, link: Channel, *, streams: Streams, identity: Identity | None = None
 ) -> Machine:
-    """Run the aggregator over its link until its role ends; ``result`` is what it published."""
+    """Run the aggregator over its link until its role ends; ``result`` is the published message."""
     return await run_machine(aggregator(charter, streams=streams, identity=identity), link)
 
 
@@ -58,8 +58,8 @@ async def run_machine(
     """Start, send, wait until the deadline, deliver, repeat, until the role or its link ends.
 
     Args:
-        unsaid: of a machine that was started before, what it has said and nobody has sent yet.
-        outside: makes what the role asks for from outside the session; without it, nobody does.
+        unsaid: envelopes of a machine that was started before, still to be sent.
+        outside: makes the messages that the role asks for from outside the session; None without.
     """
     try:
         if unsaid is None:
@@ -77,7 +77,7 @@ async def run_machine(
                 _hear(machine, await link.receive_many())
             else:
                 _hear(machine, await _receive_until(machine.deadline, link))
-                # Nothing can have come meanwhile. After it has said something, much can.
+                # Nothing has come meanwhile. After the machine has sent something, much may have.
                 if not await _speak(machine, link):
                     machine.expire(trio.current_time())
             await _speak(machine, link)
@@ -95,16 +95,15 @@ def _hear(machine: Machine, received: Sequence[Envelope]) -> None:
 
 
 async def _receive_until(deadline: float, link: Channel) -> list[Envelope]:
-    """Envelopes that have come by the deadline."""
     received: list[Envelope] = []
     with trio.move_on_at(deadline):
         received = await link.receive_many()
-    # What has come counts, even if nobody has looked at it yet.
+    # Envelopes that have come count, even if they were not read yet.
     return received or link.receive_nowait()
 
 
 async def _speak(machine: Machine, link: Channel) -> bool:
-    """Say what there is to say; whether there was anything."""
+    """Send what the machine has to send; False if there was nothing."""
     spoke = False
     while outbox := machine.take():
         await _say(machine, link, outbox)
@@ -119,10 +118,10 @@ async def _say(machine: Machine, link: Channel, outbox: Sequence[Envelope]) -> N
 
 
 async def _speak_and_listen(machine: Machine, link: Channel, outbox: Sequence[Envelope]) -> None:
-    """Write what has to wait for room, and read meanwhile.
+    """Write envelopes that wait for room, and read meanwhile.
 
-    Else two members who write to each other would wait for ever. Meanwhile no wait is over because
-    its time is: that can be said only after all this, and until then everybody may answer.
+    Otherwise two members that write to each other would wait for ever. No wait of the machine
+    expires meanwhile: until all is read, anybody may have answered in time.
     """
     async with trio.open_nursery() as nursery:
 

@@ -33,7 +33,7 @@ class Hub(Connecting, Protocol):
     """Methods of a transport that a session needs."""
 
     async def joined(self, members: Iterable[PartyId], *, within: float) -> None:
-        """Wait until all are connected; who has not come by then is gone."""
+        """Wait until all are connected; members that have not come by then are gone."""
 
 
 async def run_session(
@@ -56,7 +56,7 @@ async def run_session(
 
     Args:
         identities: the members' keys, for roles that sign or seal.
-        budget, honest, delta: of each party, as ``Machine`` has them.
+        budget, honest, delta: for each party, as for ``Machine``.
         joining: how long the aggregator waits for parties to connect, in seconds.
         linger: how long parties may take to end after the aggregator has, in seconds.
 
@@ -130,9 +130,9 @@ def start_members(
     """Start parties and services of a survey as tasks of this process.
 
     Args:
-        nursery: where they live, each to its end.
-        holdings: who they are, and the records of each; None of a service.
-        endings: takes what becomes of each.
+        nursery: the nursery of their tasks.
+        holdings: their names, and the records of each; None for a service.
+        endings: takes the ending of each.
     """
 
     async def live(me: PartyId) -> None:

@@ -1,8 +1,8 @@
 """The protocols themselves: pure computation, without I/O, clocks or hidden randomness.
 
-What the author of a variant needs is imported from here; the variants are in
-``protocol.variants``, and what her tests run in ``protocol.testing``. ``__init__.pyi`` lists the
-names; a name's module is imported when the name is first asked for.
+An author of a variant imports all names from here. The variants are in ``protocol.variants``, and
+the checks for tests in ``protocol.testing``. ``__init__.pyi`` lists the names; the module of a name
+is imported at its first use.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""The errors of the protocol layer: each says whose fault it is and carries what it is about."""
+"""The errors of the protocol layer: each names the side at fault and its subject."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class RemoteProtocolError(ProtocolError):
 
 
 class QuorumError(ProtocolError):
-    """Fewer messages came than the role needs; ``missing`` names who did not send one."""
+    """Fewer messages came than the role needs; ``missing`` names the other senders."""
 
     def __init__(self, *, kind: str, answered: int, at_least: int, missing: Sequence[str]) -> None:
         shown = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
@@ -85,7 +85,7 @@ class CannotTabulateError(ProtocolError):
 
 
 class NoLikelihoodError(ProtocolError, ValueError):
-    """Likelihood that cannot be maximized, for what is published has none; the message says why."""
+    """A published result has no likelihood that can be maximized; the message says why."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"no EM: {why}")
@@ -121,7 +121,7 @@ class UsageError(Exception):
 
 
 class UnopenedError(TranscriptError):
-    """A file cannot be unpacked, so nobody can tell what is in it."""
+    """A file cannot be unpacked, so its content is unknown."""
 
 
 class OtherCodeError(ProtocolError):

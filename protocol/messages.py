@@ -1,4 +1,4 @@
-"""Ids, messages and envelopes: the nouns of every protocol."""
+"""Ids, messages and envelopes, as every protocol uses them."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ AGGREGATOR = PartyId("aggregator")
 """The party that asks and publishes. Every survey has one."""
 
 RECORD = PartyId("record")
-"""The addressee of what is said for the transcript alone: closings and the published result."""
+"""The addressee of messages that are only recorded: closings and the published result."""
 
 SWITCH = PartyId("switch")
 """The sender of notices about links; never a member of a roster."""
 
 WITHDRAWN = "withdrawn"
-"""The first word of the reason for which a party departed whose place the organiser withdrew."""
+"""The first word of a departure's reason if the organiser withdrew the place."""
 
 SESSION_BYTES = 32
 """The length of a session's id: a hash of its terms and its roster."""
 
 NONCE_BYTES = 16
-"""The length of what sets a session apart from others of the same terms."""
+"""The length of the nonce that distinguishes sessions of the same terms."""
 
 _ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
@@ -48,7 +48,7 @@ def party_id(text: str) -> PartyId:
 
 
 SCALAR_BYTES = 4096
-"""The most bytes of a message beside its arrays, where its kind says nothing else."""
+"""The most bytes of a message beside its arrays, unless its kind states another number."""
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, dict=True):
@@ -59,10 +59,10 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     """
 
     scalar_bytes: ClassVar[int | str] = SCALAR_BYTES
-    """The most bytes beside the arrays, or the name of the variant's attribute that says it."""
+    """The most bytes beside the arrays, or the name of the variant's attribute with that number."""
 
     sealed: ClassVar[bool] = False
-    """Whether it is sealed for whom it is sent to: all others see a ``Boxed`` of its name."""
+    """Whether only the recipient can read it: all others see a ``Boxed`` of its name."""
 
     @classmethod
     def kind(cls) -> str:
@@ -71,7 +71,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
 
 BOX_BYTES = 48
-"""How much longer a box is than its content."""
+"""The bytes that a box takes beside its content."""
 
 
 class Boxed(Message, frozen=True):
@@ -85,7 +85,7 @@ class Boxed(Message, frozen=True):
     box: bytes
 
     def blank(self) -> Message:
-        """A message of the kind that has the round and nothing else: what it says is unknown."""
+        """A message of the kind with the round alone, and unknown content."""
         found = _blank(self.content)()
         if hasattr(self, "round"):
             msgspec.structs.force_setattr(found, "round", self.round)
@@ -97,7 +97,7 @@ def boxed_form(kind: type[Message], longest: int) -> type[Boxed]:
     """The form that a sealed kind has on the wire.
 
     Args:
-        longest: how many bytes a box takes at most.
+        longest: the most bytes of a box.
     """
     fields: list[tuple[str, Any]] = []
     if "round" in kind.__struct_fields__:
@@ -221,10 +221,10 @@ class Wait(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     """A wait of a party's role that has returned, as its head lists it.
 
     Args:
-        said: how many envelopes the party had sent by then.
-        kind: of the messages that it waited for.
-        round: of them; ``NO_ROUND`` for a kind without rounds.
-        heard: (place of the sender on the roster, seq) of what it returned, by rising place.
+        said: the number of envelopes that the party had sent by then.
+        kind: the kind of the awaited messages.
+        round: their round; ``NO_ROUND`` for a kind without rounds.
+        heard: (place of the sender on the roster, seq) of each answer, by rising place.
     """
 
     said: Count

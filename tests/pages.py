@@ -23,7 +23,7 @@ from protocol.audit.coalition.coalition import Observer
 from protocol.audit.linkage import link
 from protocol.estimators.inference.intervals import USUAL, Intervals
 from protocol.session.roster import Roster
-from protocol.transcript.header import charter_of
+from protocol.transcript.header import read_charter
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import BUILT_IN, RRIndependent, SecureSumVariant
 from scenarios import Context, find_scenario, town
@@ -145,7 +145,7 @@ def replay_page_of(content: bytes, intervals: Intervals = USUAL) -> str:
     """The page of a transcript with its steps."""
     reader = TranscriptReader([content])
     variant = BUILT_IN[reader.header.variant]
-    steps = StandingWriter(charter_of(reader.header, variant), intervals)
+    steps = StandingWriter(read_charter(reader.header, variant), intervals)
     found = audit(lambda: [content], variant, folds=[steps])
     return audit_page(judged_of(content, found, intervals=intervals), rounds(content), steps)
 

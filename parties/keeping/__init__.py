@@ -1,1 +1,1 @@
-"""Keeping in a member's folder: secrets, attempts, receipts, answers, and what it spends."""
+"""Files in a member's folder: secrets, attempts, receipts, answers, and spending."""

@@ -1,4 +1,4 @@
-"""Attempts at a survey, by a member's folder: which the aggregator began, what a party answered."""
+"""Attempts at a survey in a member's folder, those of an aggregator or of a party."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class Allowance(NamedTuple):
 
     Args:
         epsilon: in nats; infinite for any amount.
-        delta: 0 where nothing but pure epsilon may be; infinite for any.
+        delta: 0 to allow only pure epsilon; infinite for any.
     """
 
     epsilon: float = math.inf
     delta: float = math.inf
 
     def rest(self, cost: Cost) -> Allowance:
-        """The rest of it once so much was spent."""
+        """The allowance that is left after a cost."""
         return Allowance(
             budget_rest(self.epsilon, cost.epsilon), delta_left(self.delta, cost.delta)
         )
@@ -61,8 +61,8 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     Args:
         attempt: its number.
         header: the SHA-256 of its record's header, hexadecimal.
-        state: ``taken`` while nobody has seen more of it than the first checkpoint, ``begun`` as
-            soon as somebody may have, ``over`` once it is published or will not go on.
+        state: ``taken`` while others have seen at most its first checkpoint, ``begun`` once they
+            may have seen more, ``over`` once it is published or will not go on.
     """
 
     attempt: Attempt
@@ -79,7 +79,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         allowed_delta: the most delta; None is infinite.
         epsilon: the most that it may have spent; None is infinite.
         delta: the most delta.
-        honest: what that rests on, as of a ``Cost``.
+        honest: the assumptions of the cost, as for a ``Cost``.
     """
 
     attempt: Attempt
@@ -180,7 +180,7 @@ class Counter:
 
     @property
     def restored(self) -> bool:
-        """Return whether the last attempt is of a restored folder, and its record does not say so.
+        """Check whether the last attempt is of a restored folder and its record does not say so.
 
         Raises:
             RuntimeError: no attempt was taken.
@@ -189,7 +189,7 @@ class Counter:
         return restored_attempt(self.folder) == self._current().attempt
 
     def note_restored(self) -> None:
-        """Note that the record says so.
+        """Note that the record now says that it was restored.
 
         Raises:
             OSError: it cannot be noted.
@@ -198,7 +198,7 @@ class Counter:
         sync_folder(self.folder)
 
     def begin(self) -> None:
-        """Note that from now on somebody may see more of the last attempt.
+        """Note that others may now see more of the last attempt than its first checkpoint.
 
         Raises:
             RuntimeError: no attempt was taken.
@@ -235,7 +235,7 @@ class Counter:
             )
         for kind in (LOG_SECRET, STREAM_SECRET):
             name = self._secret(kind)
-            # A program that was killed may have left what it wrote before it had its name.
+            # A program that was killed may have left a temporary file.
             for path in (self.folder / name, *self.folder.glob(f".{name}.*")):
                 path.unlink(missing_ok=True)
         sync_folder(self.folder)
@@ -282,7 +282,7 @@ def unfinished(folder: Path, attempt: int) -> UsageError:
 def restored_attempt(folder: Path) -> int | None:
     """The attempt that a restored folder of an aggregator goes on with, or begins.
 
-    None if it was not restored, and once the attempt's record says so.
+    None if it was not restored, or if the attempt's record says so already.
 
     Raises:
         UsageError: the file that says so is malformed.
@@ -302,10 +302,10 @@ def restored_attempt(folder: Path) -> int | None:
 class Answers:
     """Answers of a party to one survey: what was allowed and spent in each attempt.
 
-    The party's folder keeps them, so that the same is said again in an attempt, and no earlier
-    attempt is answered. They name no respondent and no other survey. A purse (``purse.Purse``) has
-    what each respondent has spent over all surveys. Each has what the other one has forgotten,
-    because it was lost, replaced or restored from a copy.
+    The party's folder keeps them, so that the party sends the same again in an attempt, and answers
+    no earlier one. They name no respondent and no other survey. A purse (``purse.Purse``) has the
+    spending of each respondent over all surveys. Each can replace the other if one is lost or an
+    older copy.
 
     Args:
         lines: of its file.
@@ -321,7 +321,7 @@ class Answers:
 
     @property
     def attempts(self) -> tuple[int, ...]:
-        """The attempts in which something was said, or was about to be."""
+        """The attempts with a noted answer."""
         return tuple(sorted(self._last))
 
     def spent(self, attempt: int) -> Cost:
@@ -348,8 +348,8 @@ class Answers:
     def allowed(self, attempt: int, rest: Allowance | None, *, most: float) -> Allowance:
         """The most that may be spent in an attempt, per respondent.
 
-        What was allowed when something was said in it holds on, so that the same is said again; if
-        less is left by now, that holds.
+        An allowance noted for the attempt still holds, so that the same is sent again; or the rest,
+        if that is less by now.
 
         Args:
             attempt: its number.
@@ -372,7 +372,7 @@ class Answers:
 
 
 class OpenAnswers(Answers):
-    """The answers of a party that takes part: what it is about to say goes on disk first.
+    """The answers of a party that takes part, noted on disk before they are sent.
 
     Args:
         lines: of its file.
@@ -383,13 +383,13 @@ class OpenAnswers(Answers):
         self._file = lines
 
     def note(self, attempt: int, *, allowed: Allowance, cost: Cost) -> None:
-        """Note what this party is about to say, before it says it.
+        """Note the cost of a message before it is sent.
 
-        Nothing is noted while it has not said again all that it has paid for: that is paid, and
-        under a budget that it does not fit it is not said.
+        Nothing is noted before the party has sent again all that it has paid for: that is paid, and
+        a message beyond its budget is not sent.
 
         Args:
-            attempt: its number.
+            attempt: the number of the attempt.
             allowed: as ``allowed`` gave it.
             cost: the most that will have been spent in it.
 

@@ -17,8 +17,8 @@ from protocol.transcript.checkpoints import SignedCheckpoint, read_note
 from protocol.transcript.evidence import Equivocation
 
 OLDER, NEWER = "older-checkpoint", "newer-checkpoint"
-"""Beginnings of files in a member's folder, before the session's id: of the checkpoint of a
-record that lacks what was acknowledged, and of that by which it was acknowledged."""
+"""Prefixes of file names in a member's folder, before the session's id: of the checkpoint of a
+record that lacks an acknowledged report, and of the checkpoint that acknowledged it."""
 
 _EVIDENCE = "sottovoce evidence 1"
 _HEX = re.compile(r"([0-9a-f]{2})*")
@@ -91,7 +91,7 @@ def checkpoint_note(path: Path | str) -> str:
 
 
 def keep_older(folder: Path, held: SignedCheckpoint, own: SignedCheckpoint | None) -> Path:
-    """Keep what shows that an aggregator's record lacks something that it has acknowledged.
+    """Keep evidence that an aggregator's record lacks messages that it has acknowledged.
 
     Args:
         folder: the aggregator's.
@@ -135,23 +135,23 @@ def write_evidence(evidence: Equivocation, path: Path) -> None:
 
 
 def read_evidence(content: bytes, path: Path) -> Equivocation:
-    """The evidence in a file. What it proves is not checked.
+    """The evidence in a file, not checked.
 
     Raises:
         UsageError: the content is not evidence, or malformed.
     """
     try:
-        values = msgspec.convert(_once(content), dict[str, str])
+        values = msgspec.convert(_unique_keys(content), dict[str, str])
         if values.pop("format", None) != _EVIDENCE:
             raise UsageError(f"{path}: not evidence")
-        return msgspec.convert({k: _bytes(v) for k, v in values.items()}, Equivocation)
+        return msgspec.convert({k: _from_hex(v) for k, v in values.items()}, Equivocation)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         from protocol.wire.undecoded import Undecoded
 
         raise UsageError(f"{path}: not evidence: {Undecoded.of(error)}") from error
 
 
-def _once(content: bytes) -> dict[str, Any]:
+def _unique_keys(content: bytes) -> dict[str, Any]:
     """A JSON object without repeated names, on which readers could disagree."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def _once(content: bytes) -> dict[str, Any]:
     return values
 
 
-def _bytes(digits: str) -> bytes:
+def _from_hex(digits: str) -> bytes:
     """Bytes from lowercase hexadecimal digits, the one way to write them."""
     if not _HEX.fullmatch(digits):
         raise ValueError("expected pairs of the digits 0-9 and a-f")

@@ -19,7 +19,7 @@ _LOST = "what was begun or spent"
 
 
 class Lines(Generic[L]):
-    """The values of an open file; what is added is on disk before the call returns."""
+    """The values of an open file; an added value is on disk before the call returns."""
 
     def __init__(self, file: GrowingFile, values: list[L]) -> None:
         self._file = file
@@ -81,7 +81,7 @@ def lines_in(path: Path, decoder: msgspec.json.Decoder[L], *, lost: str = _LOST)
 
 
 def unknown(path: Path, error: object, lost: str = _LOST) -> UsageError:
-    """The error for a malformed file, which nobody guesses at."""
+    """The error for a malformed file."""
     return UsageError(f"{path}: {error}; {lost} is not known")
 
 

@@ -1,6 +1,6 @@
 """Transcripts as files: packed into Zstandard frames (RFC 8878), one for each write.
 
-A frame has a checksum, so what a crash has left of a write is told from what was written whole.
+A frame has a checksum, which distinguishes a whole write from one that a crash cut.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _U32 = struct.Struct(">I")
 _SKIPPED = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18")
 _LEVEL = 3
 _SLICE = 1 << 11
-"""The bytes that are unpacked at once: what they hold may be 32,768 times as much."""
+"""The packed bytes read at once: unpacked they may be 32,768 times as long."""
 
 
 class Packer:
@@ -59,8 +59,8 @@ class Unpacked:
         chunks: the file's bytes, or its parts in order.
 
     Attributes:
-        stored: how many bytes of the file have been read, up to the end of a frame.
-        torn: whether the file ends inside a frame; what that holds is not given out.
+        stored: the number of bytes of the file read so far, up to the end of a frame.
+        torn: whether the file ends inside a frame, which is not given out.
 
     Raises:
         UnopenedError: (while it is read) a frame is malformed, or holds too much.
@@ -97,7 +97,7 @@ class Unpacked:
                     content.append(frame.decompress(rest))
                 except zstandard.ZstdError as error:
                     if not content and not any(map(any, itertools.chain([rest], slices))):
-                        self.torn = True  # Zeros, in the place of what a crash has lost.
+                        self.torn = True  # Zeros in place of bytes that a crash lost.
                         return
                     is_large = "memory" in str(error)
                     why = "takes too much memory to unpack" if is_large else "damaged"
@@ -113,48 +113,48 @@ class Unpacked:
                 if frame.eof:
                     self.stored = read
                     frame, held = None, 0
-                    yield _taken(content)
+                    yield _join_parts(content)
         self.torn = frame is not None
 
 
-def _taken(parts: list[bytes]) -> bytes:
-    """All of the parts as one; none stay in the list, for a frame may hold megabytes."""
+def _join_parts(parts: list[bytes]) -> bytes:
+    """Join the parts and clear the list, since a frame may hold megabytes."""
     whole = b"".join(parts)
     parts.clear()
     return whole
 
 
 def record_start(secret: bytes) -> bytes:
-    """The first bytes of the file of a record whose log has this secret, of 32 bytes."""
+    """The first bytes of the file of a record with a log of this secret, 32 bytes."""
     return Packer().pack(MAGIC + secret)
 
 
 def whole_length(chunks: Callable[[], Iterable[bytes]]) -> int:
     """Count the bytes, from a file's start, of whole frames that end with a whole record.
 
-    What comes after them is what a crash has left of a write: the beginning of it, and perhaps
-    zeros up to the end of the file in the place of the rest.
+    After them comes the beginning of a write that a crash cut, perhaps with zeros in place of its
+    rest.
 
     Args:
         chunks: gives the file's bytes in parts, from the start.
 
     Raises:
-        UnopenedError: a frame is malformed otherwise, which no crash does.
+        UnopenedError: a frame is malformed in a way that no crash causes.
     """
     try:
         return _whole_length(chunks())
     except UnopenedError as error:
-        zeros = _zeros_in(chunks(), error.offset or 0)
+        zeros = _zeros_start(chunks(), error.offset or 0)
         if zeros is None:
             raise
     return _whole_length(_beginning(chunks(), zeros))
 
 
-def _zeros_in(chunks: Iterable[bytes], frame: int) -> int | None:
-    """Place of the zeros that a file ends with, if a crash can have left them.
+def _zeros_start(chunks: Iterable[bytes], frame: int) -> int | None:
+    """Place of the zeros at the end of a file, if a crash can have left them; else None.
 
     Args:
-        frame: where the frame begins that is malformed. They begin there, or at a sector in it.
+        frame: where the malformed frame begins. The zeros begin there, or at a sector in it.
     """
     length = written = 0
     for chunk in chunks:

@@ -1,4 +1,4 @@
-"""Places that are answered whenever somebody comes: spare ones, and those that were withdrawn."""
+"""Places open to anybody who comes late: spare ones, and withdrawn ones."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ class Withdrawal(NamedTuple):
     Args:
         place: its id.
         reason: why, for the record; may be empty.
-        instead: the spare place that was handed out for it; None if none was. It takes no answer if
-            the first one has answered, so that nobody answers twice.
-        by_another: whether it does all the same: somebody else has answered in the first one.
+        instead: the spare place that was handed out for it, or None. It takes no answer if the
+            first place has answered, so that nobody answers twice.
+        by_another: whether it takes one all the same, since another person has answered in the
+            first.
     """
 
     place: PartyId
@@ -51,7 +52,7 @@ class HandedOut(NamedTuple):
 
     Args:
         place: its id.
-        to: who has it, by the name that was invited.
+        to: its holder, by the invited name.
     """
 
     place: PartyId
@@ -124,12 +125,12 @@ def unused_spares(folder: Path) -> tuple[PartyId, ...]:
     """
     if not (folder / SPARES).exists():
         return ()
-    used = _used(withdrawals(folder), handed_out(folder))
+    used = _used_places(withdrawals(folder), handed_out(folder))
     return tuple(place for place in spares(folder) if place not in used)
 
 
 def handed_out(folder: Path) -> Sequence[HandedOut]:
-    """Spare places that were handed out to whoever came late, in that order.
+    """Spare places that were handed out to latecomers, in order.
 
     Args:
         folder: the aggregator's.
@@ -142,11 +143,11 @@ def handed_out(folder: Path) -> Sequence[HandedOut]:
 
 
 def hand_out(folder: Path, to: PartyId) -> PartyId | None:
-    """Hand out a spare place to somebody who comes late; it is noted before the call returns.
+    """Hand out a spare place to a latecomer; it is noted before the call returns.
 
     Args:
-        folder: the aggregator's.
-        to: who it is. Whoever has one gets the same again.
+        folder: the aggregator's folder.
+        to: the person. One with a place gets the same again.
 
     Returns:
         The place; None if none is left.
@@ -171,11 +172,11 @@ def hand_out(folder: Path, to: PartyId) -> PartyId | None:
 
 
 def replaced_by(withdrawal: Withdrawal, withdrawn: Sequence[Withdrawal]) -> list[PartyId]:
-    """Places of one person, as far as the organiser knows: those that a spare one stands for.
+    """Places of one person, as far as the organiser knows: those that a spare one replaces.
 
     Args:
-        withdrawal: for which the spare one was handed out.
-        withdrawn: all of them; the place may have been handed out for another one itself.
+        withdrawal: the withdrawal that the spare place was handed out for.
+        withdrawn: all withdrawals; its place may itself have been handed out for another one.
     """
     found = list[PartyId]()
     before = {each.instead: each for each in withdrawn}
@@ -210,9 +211,9 @@ def withdraw(folder: Path, charter: Charter, withdrawal: Withdrawal) -> None:
         )
     kept = spares(folder)
     with open_lines(folder / WITHDRAWALS, _LINE, None, lost=_LOST) as lines:
-        used = _used(lines.values, handed_out(folder))
+        used = _used_places(lines.values, handed_out(folder))
         before = [each.instead for each in lines.values if each.place == place]
-        # What was withdrawn without a spare place may get one later.
+        # A place withdrawn without a spare one may get one later.
         if before and not by_another and (instead is None or any(before)):
             raise UsageError(f"{place!r} was withdrawn before")
         if instead is not None and instead not in kept:
@@ -222,7 +223,6 @@ def withdraw(folder: Path, charter: Charter, withdrawal: Withdrawal) -> None:
         lines.add(withdrawal)
 
 
-def _used(withdrawn: Sequence[Withdrawal], handed: Sequence[HandedOut]) -> set[PartyId]:
-    """Places that are withdrawn, or were handed out."""
+def _used_places(withdrawn: Sequence[Withdrawal], handed: Sequence[HandedOut]) -> set[PartyId]:
     gone = {name for each in withdrawn for name in (each.place, each.instead) if name is not None}
     return gone | {each.place for each in handed}

@@ -24,9 +24,9 @@ from parties.keeping.paying.payments import (
     Recalled,
     Release,
     Told,
-    answer_of,
+    answer_key,
     come_to,
-    digest_of,
+    heard_digest,
     secret_check,
 )
 from parties.keeping.paying.people import Bools, Register, Spellings
@@ -40,25 +40,25 @@ from protocol.errors import PrivacyError, UsageError
 from protocol.messages import PartyId
 
 PAID = "paid"
-"""The file in a purse's folder that says who has paid what. It only ever grows."""
+"""The file of payments in a purse's folder. It only grows."""
 
 PURSE_SECRET = "secret"
-"""The file in a purse's folder that people's marks are keyed with. That of another purse, which was
-merged into this one, has a name that begins so."""
+"""The file with the secret that people's marks are keyed with. The file of a purse merged into this
+one has a name that begins so."""
 
 
 class Purse:
     """Payments of people in all surveys, as a folder has them at one moment.
 
-    Nobody is in it by name or id, only by marks, hashes keyed with the purse's secret: one of the
-    id as it is spelled, and one of its canonical form. Those who read alike count as one person
-    until they are told apart. A party's own folder has its answers, attempt by attempt
+    People are stored by marks, not by names or ids. A mark is a hash keyed with the purse's secret:
+    one of the id as spelled, and one of its canonical form. People with one canonical form count as
+    one person until they are told apart. Answers are not here, but in each party's own folder
     (``attempts.Answers``).
 
     Args:
-        folder: of the purse.
-        secrets: that marks are keyed with, the purse's own first.
-        lines: of its file.
+        folder: the purse's folder.
+        secrets: the secrets that marks are keyed with, the purse's own first.
+        lines: the lines of its file.
 
     Raises:
         UsageError: the file is malformed.
@@ -73,38 +73,37 @@ class Purse:
         self.lines = tuple(lines)
         self.paid = [line for line in lines if isinstance(line, Payment)]
         self.people = [line for line in lines if isinstance(line, People)]
-        told = [line for line in lines if isinstance(line, Told)]
+        self._told = [line for line in lines if isinstance(line, Told)]
         try:
             self.groups = [line.spellings for line in self.people]
-            under = [line.under for line in lines if isinstance(line, People | Told)]
-            if any(number >= len(self.secrets) for number in under):
+            marked: list[People | Told] = [*self.people, *self._told]
+            if any(line.under >= len(self.secrets) for line in marked):
                 raise ValueError("people under a secret that it does not name")
             if any(line.group is not None and line.group >= len(self.groups) for line in self.paid):
                 raise ValueError("a payment by people who are not in it")
-            self.registers = [
-                Register(
-                    secret,
-                    [
-                        group
-                        for line, group in zip(self.people, self.groups, strict=True)
-                        if line.under == under
-                    ],
-                    same=[each.array for each in told if each.one and each.under == under],
-                    apart=[each.array for each in told if not each.one and each.under == under],
-                )
-                for under, secret in enumerate(self.secrets)
-            ]
+            self.registers = list(map(self._register, range(len(self.secrets))))
         except ValueError as error:
             raise unknown(self.folder / PAID, error) from error
 
+    def _register(self, under: int) -> Register:
+        """The register of the people under a secret, by its number."""
+        people = zip(self.people, self.groups, strict=True)
+        told = [line for line in self._told if line.under == under]
+        return Register(
+            self.secrets[under],
+            [group for line, group in people if line.under == under],
+            same=[line.array for line in told if line.one],
+            apart=[line.array for line in told if not line.one],
+        )
+
     def payers(self, ids: Sequence[str] | None) -> Payers:
-        """Those who pay, by marks, which do not show ids; without ids, all of them as one."""
+        """Payers with these ids; without ids, one payer that stands for all."""
         if ids is None:
             return Payers(None)
         return Question(ids, self.registers, self.folder).payers
 
     def everybody(self) -> list[Payers]:
-        """All who have paid by ids; those under different secrets may be the same people."""
+        """All payers with ids, for each secret; those of two secrets may be the same people."""
         return [
             Payers(tuple(register.seen if register is one else None for one in self.registers))
             for register in self.registers
@@ -113,11 +112,13 @@ class Purse:
 
     @property
     def charged(self) -> list[Payment]:
-        """The payments that count, without what folders recall that people have paid."""
+        """The payments that count: folders' recollections are left out if a payment covers them."""
         known = _by_answer(line for line in self.paid if not isinstance(line, Recalled))
 
         def is_superseded(line: Payment) -> bool:
-            return isinstance(line, Recalled) and come_to(known.get(answer_of(line), ()), line.cost)
+            return isinstance(line, Recalled) and come_to(
+                known.get(answer_key(line), ()), line.cost
+            )
 
         return [line for line in self.paid if not is_superseded(line)]
 
@@ -128,16 +129,15 @@ class Purse:
         *,
         as_one: bool = False,
     ) -> Spent:
-        """The costs that each of the payers has spent.
+        """The sums that each of the payers has spent.
 
-        What was paid without ids may have been paid for anybody, so it counts for everybody; and
-        for all as one counts whatever anybody has paid. What was paid by who reads alike counts
-        too, unless both were told apart. Of figures with different assumptions the sum rests on all
-        of them, and it says so.
+        A payment without ids counts for everybody, since it may have been for anybody. A payer that
+        stands for all has spent everything. Payments of ids that read alike count, unless they were
+        told apart. The sum rests on the assumptions of all its figures.
 
         Args:
-            payers: who.
-            counted: which releases count.
+            payers: the payers.
+            counted: true for the releases that count.
             as_one: count as if nobody had been told apart.
         """
         total = np.zeros((2, len(payers)))
@@ -148,21 +148,21 @@ class Purse:
                 each = releases.setdefault(line.release, {})
                 each.setdefault(line.group, []).append(line.cost)
         groups = {group for each in releases.values() for group in each}
-        inside = {group: self._are_in(payers, group, as_one=as_one) for group in groups}
+        inside = {group: self._membership(payers, group, as_one=as_one) for group in groups}
         for each in releases.values():
-            # Of one release everybody pays once, in how many groups of payers they may be.
+            # Everybody pays once for a release, even if they may be in several groups of payers.
             paid = np.zeros_like(total)
             for group, costs in each.items():
-                are, cost = inside[group], largest(costs)
+                in_group, cost = inside[group], largest(costs)
                 for sums, nats in zip(paid, (cost.epsilon, cost.delta), strict=True):
-                    np.maximum(sums, np.where(are, nats, 0.0), out=sums)
-                if are.any():
+                    np.maximum(sums, np.where(in_group, nats, 0.0), out=sums)
+                if in_group.any():
                     honest.update(cost.honest)
             total += paid
         return Spent(total[0], total[1], tuple(sorted(honest)))
 
     def told_apart(self, payers: Payers) -> int:
-        """Number of payers who read like somebody else who has paid, and were told apart."""
+        """Number of payers told apart from somebody with an id that reads alike."""
         found = np.zeros(len(payers), np.bool_)
         for register, known in zip(self.registers, payers.marks or (), strict=False):
             if known is not None:
@@ -172,10 +172,10 @@ class Purse:
         return int(found.sum())
 
     def check_spellings(self, ids: Sequence[str]) -> None:
-        """Refuse people who read like others, if nobody said whether they are one.
+        """Refuse ids that read like others, if it is not noted whether they are one person.
 
         Args:
-            ids: as they are spelled, of all rows of a file.
+            ids: the ids of all rows of a file, as spelled.
 
         Raises:
             UsageError: as ``Question.answered``.
@@ -183,16 +183,18 @@ class Purse:
         Question(ids, self.registers, self.folder).answered()
 
     def lacking(self, recalled: Iterable[Recalled]) -> list[Recalled]:
-        """Those of which this purse does not have as much."""
+        """Recollections of which this purse does not have as much."""
         known = _by_answer(self.paid)
-        return [each for each in recalled if not come_to(known.get(answer_of(each), ()), each.cost)]
+        return [
+            each for each in recalled if not come_to(known.get(answer_key(each), ()), each.cost)
+        ]
 
     def check_knows(self, recalled: Sequence[Recalled], folder: Path) -> None:
-        """Refuse to pay for a party whose folder knows of spending that this purse lacks.
+        """Refuse to pay for a party if its folder knows of spending that this purse lacks.
 
         Args:
-            recalled: what the folder knows of.
-            folder: the party's.
+            recalled: the spending that the folder knows of.
+            folder: the party's folder.
 
         Raises:
             PrivacyError: names both, and says what to do.
@@ -210,31 +212,31 @@ class Purse:
             )
 
     def check(self, payers: Payers, survey: bytes | None) -> None:
-        """Refuse a survey for which somebody has too little left, before anybody is connected to.
+        """Refuse a survey for which somebody has too little left, before any connection.
 
-        Who has spent nothing elsewhere is not refused, whatever the budget: the party then declines
-        as it would without a purse.
+        People that have spent nothing elsewhere are not refused, whatever the budget: the party
+        then declines as it would without a purse.
 
         Args:
-            payers: who answers it.
-            survey: its id; attempts at it do not count here.
+            payers: the people that answer it.
+            survey: its id; spending in it does not count here.
 
         Raises:
-            PrivacyError: says how many cannot pay, not who.
+            PrivacyError: gives the number of those that cannot pay, without names.
         """
         elsewhere = self.spent(payers, lambda release: release.survey != survey)
         payers.check_left(elsewhere, needed=payers.needed(payers.allowance))
 
     def check_paid(self, payers: Payers, release: Release, epsilon: float | None) -> None:
-        """Refuse to say a release again about people who have not all paid for it.
+        """Refuse to send a release again unless all its people have paid for it.
 
         Args:
-            payers: who they are.
-            release: what is to be said again.
-            epsilon: what it has cost; None is infinite.
+            payers: the people.
+            release: the release.
+            epsilon: its cost; None is infinite.
 
         Raises:
-            PrivacyError: says how many have not paid, not who.
+            PrivacyError: gives the number of those that have not paid, without names.
         """
         unpaid = self.unpaid(payers, release, json_nats(epsilon))
         if unpaid:
@@ -247,18 +249,17 @@ class Purse:
     def left(self, payers: Payers, release: Release, *, heard: bytes) -> Allowance:
         """The most that may be spent on a release, per respondent.
 
-        What was spent in other surveys lets the party answer as if it had not been, or not at all:
-        how much it was is not seen from outside.
+        Spending in other surveys either has no effect or makes the party decline, so others do not
+        learn how much it was.
 
         Args:
-            payers: who pays.
-            release: what for.
-            heard: the digests of the messages of the session that the party's folder knows of, one
-                after the other.
+            payers: the people that pay.
+            release: the release.
+            heard: the concatenated digests of the session's messages that the party's folder knows.
 
         Raises:
-            PrivacyError: somebody has too little left; or the party has answered in this session
-                otherwise, or to something else than its folder knows of.
+            PrivacyError: somebody has too little left, or the party has given another answer in
+                this session, or one to messages that its folder does not know.
         """
         self._check_same(release, heard)
         here = self.spent(payers, lambda paid: paid.survey == release.survey and paid != release)
@@ -268,34 +269,34 @@ class Purse:
         return payers.allowance.rest(others.most)
 
     def paid_for(self, release: Release, group: int | None) -> Cost | None:
-        """The cost that a group has paid for a release, maybe 0; None if it was never said."""
-        found = [each.cost for each in self._of(release) if each.group == group]
+        """The cost that a group has paid for a release, maybe 0; None without a payment."""
+        found = [each.cost for each in self._paid_lines(release) if each.group == group]
         return largest(found) if found else None
 
     def has_noted(self, release: Release, heard: bytes) -> bool:
-        """Check whether the last payment for a release has noted all that was heard."""
-        noted = max((line.heard for line in self._of(release)), default=-1)
+        """Check whether the last payment for a release covers all received messages."""
+        noted = max((line.heard for line in self._paid_lines(release)), default=-1)
         return noted * DIGEST_BYTES >= len(heard)
 
     def unpaid(self, payers: Payers, release: Release, epsilon: float) -> int:
-        """Number of the payers that have not paid so much for a release.
+        """Number of payers that have not paid this much for a release.
 
-        What was paid without ids was paid for anybody; what was paid by ids, for those ids alone,
-        so it is not enough for a file without ids.
+        A payment without ids was for everybody. One with ids was for those ids alone, so it is not
+        enough for a file without ids.
         """
         paid = np.zeros(len(payers), np.bool_)
         for line in self.charged:
             if line.release != release or line.cost.epsilon < epsilon:
                 continue
             if line.group is None or payers.marks is not None:
-                paid |= self._are_in(payers, line.group, surely=True)
+                paid |= self._membership(payers, line.group, surely=True)
         return int((~paid).sum())
 
-    def group_of(self, payers: Payers) -> int | None:
-        """The number of the payers' group, which is the next one if they are not in the file."""
+    def group_number(self, payers: Payers) -> int | None:
+        """The number of the payers' group; the next free one if they are not in the file."""
         if payers.marks is None:
             return None
-        own = _own(payers.marks)
+        own = _own_marks(payers.marks)
         same = (
             place
             for place, (line, group) in enumerate(zip(self.people, self.groups, strict=True))
@@ -303,14 +304,14 @@ class Purse:
         )
         return next(same, len(self.groups))
 
-    def lines_of(
+    def payment_lines(
         self, payers: Payers, release: Release, *, cost: Cost, heard: bytes
     ) -> list[People | Payment]:
-        """The lines to add for a payment, one for the payers if they are not in the file."""
+        """The lines to add for a payment, with one for the payers if they are new."""
         lines: list[People | Payment] = []
-        group = self.group_of(payers)
+        group = self.group_number(payers)
         if payers.marks is not None and group == len(self.groups):
-            own = _own(payers.marks)
+            own = _own_marks(payers.marks)
             lines.append(People(marks=own.exact.tobytes(), alike=own.alike.tobytes()))
         # In JSON, infinite is null.
         lines.append(
@@ -321,36 +322,32 @@ class Purse:
                 delta=cost.delta,
                 honest=cost.honest,
                 heard=len(heard) // DIGEST_BYTES,
-                digest=digest_of(heard),
+                digest=heard_digest(heard),
             )
         )
         return lines
 
-    def _of(self, release: Release) -> list[Payment]:
+    def _paid_lines(self, release: Release) -> list[Payment]:
         return [line for line in self.paid if line.release == release]
 
     def _check_same(self, release: Release, heard: bytes) -> None:
-        """Refuse another answer of the party in a session, or one to what it has not heard."""
-        before = self._paid_in(release.session, release.party)
+        """Refuse a second answer of the party in a session, or one to unknown messages."""
+        answer = (release.session, release.party)
+        before = [line for line in self.paid if answer_key(line) == answer]
         if any(line.release != release or not line.follows(heard) for line in before):
             raise PrivacyError(
                 f"{self.folder}: this party has answered in this session with what its folder "
                 "does not know of: it was restored or copied, or the records are others"
             )
 
-    def _paid_in(self, session: bytes, party: PartyId) -> list[Payment]:
-        """The lines that a party has paid for in a session."""
-        what = (session, party)
-        return [line for line in self.paid if (line.release.session, line.release.party) == what]
-
-    def _are_in(
+    def _membership(
         self, payers: Payers, group: int | None, *, surely: bool = False, as_one: bool = False
     ) -> Bools:
-        """Return whether each of the payers is in a group, or may be."""
+        """Mask of the payers that may be in a group, or surely are."""
         if payers.marks is None or group is None:
             return np.ones(len(payers), np.bool_)
         under, among = self.people[group].under, self.groups[group]
-        # Of secrets that were joined meanwhile, these payers have no marks.
+        # These payers have no marks under a secret that was joined meanwhile.
         who = payers.marks[under] if under < len(payers.marks) else None
         if who is None:
             return np.full(len(payers), not surely)
@@ -370,17 +367,17 @@ class OpenPurse(Purse):
     def settle(
         self, ids: Sequence[str] | None, *, same: bool = False, different: str | None = None
     ) -> Payers:
-        """Those who pay, once it is known who is who; what is said of that is noted.
+        """The payers, once it is settled and noted which ids are one person.
 
-        What was noted is not asked again. That people are one holds for however they are spelled
-        later; that they are not, for these spellings alone.
+        A noted answer is not asked for again. That ids are one person holds for all later
+        spellings, and that they are not for these spellings alone.
 
         Args:
-            ids: as they are spelled, of all rows of a file; None for all as one.
-            same, different: what is said, as ``Question.answered`` has it.
+            ids: the ids of all rows of a file, as spelled; None for one payer that stands for all.
+            same, different: the answers, as for ``Question.answered``.
 
         Raises:
-            UsageError: as there.
+            UsageError: as ``Question.answered``.
             OSError: the purse cannot be written; names the file.
         """
         if ids is None:
@@ -394,13 +391,13 @@ class OpenPurse(Purse):
 
         Args:
             lines: to add.
-            secrets: of other purses, in the order in which the lines join them.
+            secrets: secrets of other purses, in the order of the ``Joined`` lines.
 
         Raises:
             OSError: the purse cannot be written; names the file.
         """
         for secret in secrets:
-            # A program that died may have left it.
+            # A program that died may have left the file.
             with suppress(FileExistsError):
                 write_once(self.folder / _joined_name(secret_check(secret)), secret)
         self.secrets += tuple(secrets)
@@ -409,21 +406,21 @@ class OpenPurse(Purse):
             self._read(self._lines.values)
 
     def pay(self, payers: Payers, release: Release, *, cost: Cost, heard: bytes) -> None:
-        """Note what each of the payers pays, and what was heard, before anything is said.
+        """Note the payment of each payer and the received messages, before anything is sent.
 
         Args:
-            payers: who pays.
-            release: what for.
+            payers: the people that pay.
+            release: the release.
             cost: the most that will have been spent on the release.
-            heard: as ``left`` has it.
+            heard: as for ``left``.
 
         Raises:
-            PrivacyError: somebody has paid for something else in the meantime; or a copy of the
-                party's folder has answered in this session.
+            PrivacyError: somebody has spent elsewhere in the meantime, or a copy of the party's
+                folder has answered in this session.
             OSError: the purse cannot be written; names the file.
         """
         self._check_same(release, heard)
-        paid = self.paid_for(release, self.group_of(payers))
+        paid = self.paid_for(release, self.group_number(payers))
         if paid is None or largest((paid, cost)) != paid:
             others = self.spent(payers, lambda paid: paid != release).most
             allowed = payers.allowance
@@ -433,14 +430,14 @@ class OpenPurse(Purse):
                 raise PrivacyError("somebody has spent their budget on another survey meanwhile")
         elif self.has_noted(release, heard):
             return
-        self.add(self.lines_of(payers, release, cost=cost, heard=heard))
+        self.add(self.payment_lines(payers, release, cost=cost, heard=heard))
 
 
 @contextmanager
 def open_purse(folder: Path) -> Generator[OpenPurse]:
     """The purse in a folder, made on first use and locked while the block runs, so keep it short.
 
-    A party may answer several surveys at once from one purse: each looks anew before it pays.
+    Several answers may be paid from one purse at once: each reads it again before it pays.
 
     Raises:
         UsageError: its files do not belong together, or one is malformed.
@@ -450,7 +447,7 @@ def open_purse(folder: Path) -> Generator[OpenPurse]:
     with open_lines(folder / PAID, LINE, None) as lines:
         if _is_new(lines.values, folder):
             secret = os.urandom(SECRET_BYTES)
-            # In this order: a secret without a line would be that of a file that was lost.
+            # In this order, since a secret without a line means that the file was lost.
             lines.add(Opened(secret_check(secret)))
             write_once(folder / PURSE_SECRET, secret)
         yield OpenPurse(folder, _read_secrets(folder, lines.values), lines)
@@ -480,15 +477,14 @@ def usual_purse() -> Path:
 
 
 def _is_new(lines: Sequence[Line], folder: Path) -> bool:
-    """True if nobody can have paid yet: the secret is missing.
+    """True if nobody can have paid yet: there is no secret.
 
-    Every line was left by a program that died before it wrote a secret.
+    Programs that died before they wrote one may have left ``Opened`` lines.
     """
     return not (folder / PURSE_SECRET).exists() and all(isinstance(line, Opened) for line in lines)
 
 
 def _read_secrets(folder: Path, lines: Sequence[Line]) -> list[bytes]:
-    """The secrets of a purse with these lines."""
     path, secret = folder / PAID, secret_in(folder / PURSE_SECRET)
     if not lines:
         raise unknown(path, f"is missing or empty, but the {PURSE_SECRET} beside it is there")
@@ -510,18 +506,18 @@ def _read_secrets(folder: Path, lines: Sequence[Line]) -> list[bytes]:
 
 
 def _joined_name(check: bytes) -> str:
-    """The file with the secret of a purse that was merged into another."""
+    """Name of the file with the secret of a merged purse."""
     return f"{PURSE_SECRET}-{check.hex()[:16]}"
 
 
 def _by_answer(lines: Iterable[Payment]) -> dict[tuple[bytes, PartyId], list[Payment]]:
     found: dict[tuple[bytes, PartyId], list[Payment]] = {}
     for line in lines:
-        found.setdefault(answer_of(line), []).append(line)
+        found.setdefault(answer_key(line), []).append(line)
     return found
 
 
-def _own(marks: Sequence[Spellings | None]) -> Spellings:
+def _own_marks(marks: Sequence[Spellings | None]) -> Spellings:
     """The marks of payers under the purse's own secret."""
     own = marks[0]
     assert own is not None, "who pays is known by ids"

@@ -17,8 +17,7 @@ from protocol.session.charter import Charter
 from protocol.session.heads import SaidHead
 from protocol.session.roles import message_topic
 from protocol.transcript.checkpoints import SignedCheckpoint
-from protocol.transcript.consistency import Consistency
-from protocol.transcript.consistency import problems_of as consistency_problems
+from protocol.transcript.consistency import Consistency, consistency_problems
 from protocol.transcript.evidence import two_checkpoints
 from protocol.transcript.receipts import (
     LATE,
@@ -31,21 +30,21 @@ from protocol.transcript.receipts import (
     decode_receipt,
     encode_receipt,
     is_restored,
-    problems_of,
     receipt_for,
+    receipt_problems,
 )
 
 RECEIPT = ("receipt", "checkpoint")
 LATE_NOTE = ("late-note", "late-checkpoint")
 DECLINED = ("declined-receipt", "declined-checkpoint")
 REFUSED = ("refused-receipt", "refused-checkpoint")
-"""How a receipt and its checkpoint are called in a party's folder, before the session's id."""
+"""Prefixes of the file names of a receipt and its checkpoint, before the session's id."""
 
 EARLIER = ("earlier-receipt", "earlier-checkpoint")
-"""The same of one that was given for a record that went on from an older copy later."""
+"""The names of a receipt for a record that later went on from an older copy."""
 
 EVIDENCE = "evidence"
-"""The beginning of a party's file for evidence, before the session's id."""
+"""The prefix of the name of a party's file for evidence, before the session's id."""
 
 
 class Kept(NamedTuple):
@@ -54,7 +53,7 @@ class Kept(NamedTuple):
     Args:
         receipt: the file.
         checkpoint: that of its checkpoint.
-        word: what it says of the party in the end.
+        word: its conclusion about the party.
         problems: why it does not hold, in words; empty if it does.
     """
 
@@ -88,21 +87,21 @@ def keep_receipt(
 ) -> Kept:
     """Keep an aggregator's acknowledgement as a receipt, after checking it.
 
-    A receipt that is there and holds stays. One by which a report came too late has another name,
-    and is called a late note. One that does not hold is kept under a third name, as the aggregator
-    has to answer for it; with two checkpoints of one size, the evidence is too. So is one that says
-    "late" where an earlier one did not, or the other way round: a report is late before its party
-    is acknowledged, or never.
+    A valid receipt from before stays. Two kinds of receipt get file names of their own: a late
+    note, for a report that came too late; and an invalid one, which the aggregator has to answer
+    for. With the latter, two checkpoints of one size are kept as evidence. A receipt is invalid,
+    too, if it says "late" and an earlier one did not, or the other way round: a report is late
+    before its party is acknowledged, or never.
 
     Args:
-        folder: the party's.
-        charter: of the session.
-        head: what the party has ended with.
-        said, reports, signed: as ``receipt_for`` has them.
-        done: whether it has answered all that it was asked; if it has declined, the receipt has
-            another name, since by ``receipt_in`` it is not done.
-        restored: whether the record goes on from a copy that lacks what a receipt is of that is
-            there: then that stays under another name, whatever it says.
+        folder: the party's folder.
+        charter: the charter of the session.
+        head: the party's head.
+        said, reports, signed: as for ``receipt_for``.
+        done: whether it has answered all questions. If it declined, the receipt has another name,
+            since ``receipt_in`` would take the party to be done.
+        restored: whether the record goes on from a copy older than an existing receipt. That
+            receipt then stays under another name, whatever it says.
 
     Raises:
         OSError: it cannot be written.
@@ -111,9 +110,11 @@ def keep_receipt(
     receipt, checkpoint = receipt_for(
         charter, head, given, said=said, reports=reports, signed=signed
     )
-    problems = problems_of(receipt, checkpoint) or _other_rounds(charter, receipt)
-    which = DECLINED if not done else LATE_NOTE if receipt.word == LATE else RECEIPT
-    # What says something else of the same words, and what says the same.
+    problems = receipt_problems(receipt, checkpoint) or _other_rounds(charter, receipt)
+    which = DECLINED
+    if done:
+        which = LATE_NOTE if receipt.word == LATE else RECEIPT
+    # Receipts for the same messages with another conclusion, and with the same.
     earlier: list[Kept] = []
     others = [name for name in (RECEIPT, LATE_NOTE) if done and name != which]
     for name in (*others, which):
@@ -145,9 +146,9 @@ def keep_receipt(
 
 
 def _other_rounds(charter: Charter, receipt: Receipt) -> tuple[str, ...]:
-    """Name the closings of another round than the report that they are shown for.
+    """Problems of closings of another round than their report's.
 
-    A receipt alone does not say of which round a report is: its party knows.
+    A receipt alone does not show the round of a report, but its party knows it.
     """
     shown: tuple[Counted | Late, ...] = (*receipt.counted, *receipt.late)
     return tuple(
@@ -175,16 +176,18 @@ def receipt_in(folder: Path, charter: Charter, party: PartyId) -> Kept | None:
             charter.roster.key(AGGREGATOR),
         )
         named = (receipt.word == LATE) == (which == LATE_NOTE)
-        if own and named and receipt.ended is not None and not problems_of(receipt, checkpoint):
+        if (
+            own
+            and named
+            and receipt.ended is not None
+            and not receipt_problems(receipt, checkpoint)
+        ):
             return kept
     return None
 
 
 def held_in(folder: Path, charter: Charter) -> SignedCheckpoint | None:
-    """The newest checkpoint of a session in a party's folder: of what it was acknowledged at.
-
-    None if it was not.
-    """
+    """The newest checkpoint of a session that the party was acknowledged at; None if it was not."""
     found: list[SignedCheckpoint] = []
     for which in (RECEIPT, LATE_NOTE, DECLINED):
         with suppress(UsageError):
@@ -197,18 +200,17 @@ def held_in(folder: Path, charter: Charter) -> SignedCheckpoint | None:
 def missing_from(
     folder: Path, charter: Charter, log: Consistency | None, restored: Shown | None
 ) -> str | None:
-    """The reason why an aggregator's record lacks what it has acknowledged to a party.
+    """The reason why an aggregator's record lacks messages that it has acknowledged to a party.
 
-    None if it does not, and if the record says that it was restored from a copy without that.
-
-    What the aggregator has signed of such a record is kept beside what it has signed before, and
-    with two checkpoints of one size the evidence.
+    None if it lacks none, or says that it was restored from a copy without them. The signed
+    checkpoint of such a record is kept next to the earlier one, and with two of one size the
+    evidence.
 
     Args:
-        folder: the party's.
-        charter: of the session.
-        log: the record, as the aggregator shows it beside the checkpoint of ``held_in``.
-        restored: the entry by which the record says that it was restored.
+        folder: the party's folder.
+        charter: the charter of the session.
+        log: the record, as the aggregator compares it with the checkpoint of ``held_in``.
+        restored: the ``Restored`` entry of the record, if there is one.
 
     Raises:
         OSError: it cannot be written.
@@ -252,13 +254,13 @@ class _There(NamedTuple):
 
 
 def _is_for(there: _There, receipt: Receipt) -> bool:
-    """Check whether a receipt that is there is for the same words as another one, and holds."""
+    """Check whether a stored receipt is for the same messages as another one, and holds."""
     same = (there.receipt.head, there.receipt.session) == (receipt.head, receipt.session)
-    return same and not problems_of(there.receipt, there.checkpoint)
+    return same and not receipt_problems(there.receipt, there.checkpoint)
 
 
 def _read(folder: Path, session: bytes, which: tuple[str, str]) -> _There | None:
-    """A receipt and its checkpoint; None if they are not there, or cannot be read."""
+    """A stored receipt and its checkpoint; None if missing or unreadable."""
     paths = _paths(folder, session, which)
     try:
         receipt, checkpoint = decode_receipt(read_small(paths[0])), read_checkpoint(paths[1])

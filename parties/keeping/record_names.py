@@ -28,7 +28,7 @@ def partial_path(path: Path) -> Path:
 
 
 def record_stem(transcript: Path) -> str:
-    """A transcript's name without what says that it is one, and packed."""
+    """A transcript's name without its suffixes."""
     name = transcript.name
     for suffix in _SUFFIXES:
         name = name.removesuffix(suffix) or name
@@ -41,7 +41,7 @@ def checkpoint_path(transcript: Path) -> Path:
 
 
 def first_checkpoint_path(transcript: Path) -> Path:
-    """The file beside a transcript for its first checkpoint, cosigned before anything was said."""
+    """The file beside a transcript for its first checkpoint, cosigned before any message."""
     return transcript.with_name(f"{record_stem(transcript)}.first{CHECKPOINT}")
 
 

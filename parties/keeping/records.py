@@ -42,7 +42,7 @@ from protocol.transcript.reader import TranscriptReader
 
 
 class DamagedError(UsageError):
-    """A record is not what its program has written, nor the beginning of it; ``path`` is its."""
+    """A record is not what its program has written, nor the beginning of it, at ``path``."""
 
     def __init__(self, why: str, path: Path) -> None:
         super().__init__(why)
@@ -65,7 +65,7 @@ class GrowingTranscript(GrowingFile):
         self._packer = Packer()
 
     def write(self, content: bytes) -> None:
-        """Write what comes next of the transcript."""
+        """Append bytes to the transcript."""
         super().write(self._packer.pack(content))
 
     def keep(self, first: str | None = None) -> None:
@@ -110,11 +110,11 @@ class GrowingTranscript(GrowingFile):
 
     @property
     def named(self) -> bool:
-        """True if it has its name already, which only what is whole and synced gets."""
+        """True if it has its final name, which only a whole and synced file gets."""
         return self.path == self._final
 
     def chunks(self) -> Iterator[bytes]:
-        """Content by now, in parts; of what an interrupted program has left, what is whole.
+        """Content so far, in parts, without a part that a crash left incomplete.
 
         Raises:
             UsageError: it cannot be read.
@@ -131,7 +131,7 @@ class GrowingTranscript(GrowingFile):
                 return
 
     def find(self) -> None:
-        """Find how much of what an interrupted program has left is whole.
+        """Find the length of the whole part of an interrupted file.
 
         Raises:
             DamagedError: it is damaged, or cannot be read.
@@ -146,7 +146,7 @@ class GrowingTranscript(GrowingFile):
             raise DamagedError(str(error), self.path) from error
 
     def cut(self) -> None:
-        """Cut off what is not whole, to write after the rest.
+        """Cut off the incomplete part, to write after the rest.
 
         Raises:
             OSError: it cannot be cut.
@@ -197,8 +197,8 @@ def growing(path: Path) -> Generator[GrowingTranscript]:
 def growing_again(path: Path) -> Generator[GrowingTranscript]:
     """The transcript of a program that was interrupted, locked while the block runs.
 
-    It is to be written to after ``cut``, and not before its header is known to be the right one. If
-    the program has given it its name already, it has that.
+    Check its header, then call ``cut`` before writing. If the program has given it its final name
+    already, it keeps that.
 
     Raises:
         UsageError: there is none, or another program is writing it.
@@ -274,7 +274,7 @@ def write_result(path: Path, content: str, *, recorded: bool) -> None:
 
 
 class _InTheWayError(UsageError):
-    """Something must not be lost; ``there`` are the transcripts that were found."""
+    """Files that must not be lost are in the way; ``there`` are the transcripts found."""
 
     def __init__(self, why: str, there: list[Path]) -> None:
         super().__init__(
@@ -286,7 +286,7 @@ class _InTheWayError(UsageError):
 def _replaceable(
     held: ExitStack, path: Path, *more: Path, own: Collection[Path] = ()
 ) -> list[Path]:
-    """Those of these transcripts that exist, if they may be replaced; locked until ``held`` ends.
+    """Existing transcripts among these, if they may be replaced; locked until ``held`` ends.
 
     Args:
         own: files beside them that this run has written.

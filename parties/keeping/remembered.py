@@ -1,4 +1,4 @@
-"""Memory of a party: what it received and sent, so that it answers the same again; its notices."""
+"""Memory of a party: messages received and sent, so that it answers the same again; notices."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def remembering(path: Path, key: bytes) -> Generator[Memory]:
         OSError: the file cannot be written; names it.
     """
     busy = f"{path.parent}: another program is answering from this folder"
-    with locked_growing(path, busy, whole=_whole) as (earlier, growing):
+    with locked_growing(path, busy, whole=_whole_length) as (earlier, growing):
         if earlier and earlier[:KEY_BYTES] != key:
             raise UsageError(
                 f"{path.parent}: other records have answered in this session; "
@@ -112,11 +112,10 @@ def remembering(path: Path, key: bytes) -> Generator[Memory]:
         yield Memory(growing, earlier[KEY_BYTES:])
 
 
-def _whole(content: bytes) -> int:
-    """The key and whole digests, without what a program that died has not acted on yet.
+def _whole_length(content: bytes) -> int:
+    """Length of the key and the whole digests, without the last one if a crash cut it.
 
-    Each is synced before the next is written. So of the last one a part may be there, or zeros in
-    its place, and of none before it.
+    Each digest is synced before the next is written. So only the last may be partial, or zeros.
     """
     length = len(content) // DIGEST_BYTES * DIGEST_BYTES
     last = content[max(length - DIGEST_BYTES, 0) : length]
@@ -124,19 +123,19 @@ def _whole(content: bytes) -> int:
 
 
 def session_file(folder: Path, what: str, session: bytes) -> Path:
-    """A party's file on a session, such as that of what it ``heard``."""
+    """A party's file on a session, such as its ``heard`` file."""
     return folder / f"{what}-{session.hex()}"
 
 
 def noted_in(folder: Path, what: str, session: bytes) -> tuple[bytes, tuple[bytes, ...]]:
-    """The key of the records that a party has answered with in a session, and what it noted.
+    """The key of the records that a party has answered with in a session, and its noted messages.
 
     Args:
         what: ``heard`` or ``said``.
 
     Returns:
-        The key, as ``remembering`` has it, and the digests of the messages; both are empty where it
-        has not answered.
+        The key, as for ``remembering``, and the digests of the messages; both empty if it has not
+        answered.
 
     Raises:
         OSError: the file cannot be read; names it.
@@ -144,26 +143,26 @@ def noted_in(folder: Path, what: str, session: bytes) -> tuple[bytes, tuple[byte
     path = session_file(folder, what, session)
     with naming(path):
         content = path.read_bytes() if path.is_file() else b""
-    whole = range(KEY_BYTES, _whole(content), DIGEST_BYTES)
+    whole = range(KEY_BYTES, _whole_length(content), DIGEST_BYTES)
     digests = tuple(content[at : at + DIGEST_BYTES] for at in whole)
-    return content[: min(KEY_BYTES, _whole(content))], digests
+    return content[: min(KEY_BYTES, _whole_length(content))], digests
 
 
 class SameAgain:
     """A link that breaks when a message differs from those of this party's first answer.
 
-    It also breaks after ``HEARD`` messages: a hub that goes on and on does not fill the disk.
+    It also breaks after ``HEARD`` messages, so that an endless hub does not fill the disk.
 
-    The same question always gets the same report. A different question would get another report,
-    which costs privacy anew. And a party that says something else than before, because it is
-    another program, say, would sign a second head, which proves that it told two stories.
+    The same question always gets the same report. Another question would get another report, which
+    costs privacy again. And a party that sends something else than before, from another program for
+    example, would sign a second head, which proves a contradiction.
 
     Args:
-        link: the party's own.
-        heard: the memory of the messages of this session that came.
-        said: the memory of those that this party sent.
-        pay: called with what is to leave before it does, to note what it costs.
-        check: called with what came before the role hears it, to refuse it.
+        link: the party's link.
+        heard: the memory of the received messages of this session.
+        said: the memory of the messages that this party sent.
+        pay: called with messages before they are sent, to note their cost.
+        check: called with messages before the role receives them, to refuse them.
     """
 
     def __init__(
@@ -181,7 +180,7 @@ class SameAgain:
         self._check = check
 
     def send_nowait(self, envelopes: Sequence[Envelope]) -> int:
-        """Send what can be sent without waiting; how many that were.
+        """Send as much as possible without waiting; returns the number sent.
 
         Raises:
             trio.BrokenResourceError: one differs from the first time.
@@ -226,7 +225,7 @@ class SameAgain:
     def _check_said(self, envelopes: Sequence[Envelope]) -> None:
         self._pay(envelopes)
         for envelope in envelopes:
-            # What there was no room for comes a second time.
+            # A message without room comes again.
             if envelope.seq >= self._said.count and not self._said.again(envelope):
                 raise trio.BrokenResourceError(
                     "this party would say something else than when it answered before: it has "

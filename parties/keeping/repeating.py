@@ -1,4 +1,4 @@
-"""The same report again, in a later attempt or another survey: one release, said twice."""
+"""The same report again, in a later attempt or another survey: one release, sent twice."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from protocol.errors import PrivacyError, RemoteProtocolError, UsageError
 from protocol.messages import AGGREGATOR, Envelope
 from protocol.session.charter import Charter
 from protocol.session.roles import Me
-from protocol.session.variant import Variant, parameters_of
+from protocol.session.variant import Variant, plain_parameters
 from protocol.sharing.messages import is_summed
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
@@ -47,13 +47,13 @@ class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """An answer that was given before.
 
     Args:
-        release: what was paid for.
-        masked: the key of its randomness under a mask that follows from the secret and the records
-            of whoever gives the report again: the key alone undoes what hides the answers in it.
-        place: which of the parties gave it, from 0: the aggregator asked it with this number.
-        asked: the digest of the question, which was all that the party heard.
+        release: the release that was paid for.
+        masked: the key of its randomness under a mask from the secret and the records of the party
+            that gives it again. The key alone would reveal the answers.
+        place: the place of its party, from 0, to which the aggregator asked.
+        asked: the digest of the question, the only message that the party received.
         report: its report, encoded.
-        epsilon: what that has cost each respondent; None is infinite.
+        epsilon: its cost to each respondent; None is infinite.
     """
 
     release: Release
@@ -70,18 +70,18 @@ class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """The randomness that the answer was drawn with.
 
         Args:
-            own: the key of whoever gives it again (``session_keys.session_key``).
+            own: the key of the party that gives it again (``session_keys.session_key``).
         """
         session = self.release.session
-        return role_stream(_masked(self.masked, own, session), session, self.release.party)
+        return role_stream(_mask_key(self.masked, own, session), session, self.release.party)
 
     def check_asked(self, envelope: Envelope, question: str) -> None:
-        """Make sure that nothing is asked but what was asked before.
+        """Refuse any other question than the earlier one.
 
-        Whether something is said must not depend on what would be said: that follows from records.
+        The decision to answer must not depend on the report, which follows from records.
 
         Args:
-            envelope: what has come.
+            envelope: the received envelope.
             question: the kind of message that is answered.
 
         Raises:
@@ -96,10 +96,10 @@ class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise PrivacyError("this is not the question that was answered before")
 
     def role(self, charter: Charter) -> Callable[[Me, Records], Coroutine[Any, Any, None]]:
-        """A party's role in which nothing is drawn: hear the question, consent, report.
+        """A party's role without a draw: receive the question, consent, report.
 
         Raises:
-            RemoteProtocolError: the report cannot be said in this session.
+            RemoteProtocolError: the report does not fit this session.
         """
         variant = check_repeatable(charter.variant, len(charter.roster) - 1)
         report = charter.codec.decode(variant.contribution.kind(), self.report)
@@ -135,10 +135,10 @@ def check_repeatable(variant: Variant, parties: int) -> OneReport[Any, Any, Any]
 
 
 def keeping(folder: Path, charter: Charter) -> Callable[[Sequence[Envelope]], None]:
-    """A function that keeps a party's report, before it is said, so that it can be given again.
+    """A function that keeps a party's report before it is sent, to be given again later.
 
     It raises OSError if it cannot be written. Other messages are not kept, nor is the report of a
-    variant whose answers cannot be given again.
+    variant with answers that cannot be given again.
     """
     try:
         variant = check_repeatable(charter.variant, len(charter.roster) - 1)
@@ -149,7 +149,7 @@ def keeping(folder: Path, charter: Charter) -> Callable[[Sequence[Envelope]], No
     def keep(envelopes: Sequence[Envelope]) -> None:
         for envelope in envelopes:
             if envelope.kind == kind:
-                # The one that is kept already is compared with what was said when it is needed.
+                # A kept report is compared with the sent one when it is needed.
                 with contextlib.suppress(FileExistsError):
                     write_once(path, encode_envelope(envelope))
 
@@ -157,19 +157,19 @@ def keeping(folder: Path, charter: Charter) -> Callable[[Sequence[Envelope]], No
 
 
 def answer_given(earlier: Member, member: Member, records: Records) -> Given:
-    """The answer that was paid for last, of those given from a folder.
+    """The last answer that was paid for, given from a folder.
 
     Args:
-        earlier: the member whose folder it is.
-        member: who is to give it again.
-        records: that it is to be about.
+        earlier: the member of the folder.
+        member: the member that is to give it again.
+        records: the records that it must be about.
 
     Raises:
-        UsageError: nothing was answered from there, or another question, or with other records.
+        UsageError: there is no answer, or it is to another question, or about other records.
         OSError: a file cannot be read; names it.
     """
     folder, before = earlier.folder, earlier.charter
-    if _asked(before.variant) != _asked(member.charter.variant):
+    if _question(before.variant) != _question(member.charter.variant):
         raise UsageError(f"--repeat {folder}: another question was answered there")
     answers = answers_in(folder)
     paid = [attempt for attempt in answers.attempts if answers.spent(attempt).epsilon]
@@ -189,7 +189,7 @@ def answer_given(earlier: Member, member: Member, records: Records) -> Given:
         raise UsageError(f"--repeat {folder}: its last answer was paid for, but not given")
     _, heard = noted_in(folder, "heard", there.session)
     if len(heard) != 1:
-        # An aggregator that said more could have the others answered too.
+        # An aggregator that sent more could get the others answered too.
         raise UsageError(
             f"--repeat {folder}: heard more than one message there, so it is not certain which "
             "was answered"
@@ -200,7 +200,7 @@ def answer_given(earlier: Member, member: Member, records: Records) -> Given:
         raise UsageError(f"{path}: {error}") from error
     return Given(
         release=Release(survey=before.survey_id, session=there.session, party=name, drawn=drawn),
-        masked=_masked(key, session_key(member.folder, member.charter, records), there.session),
+        masked=_mask_key(key, session_key(member.folder, member.charter, records), there.session),
         place=there.roster.position[name] - 1,
         asked=heard[0],
         report=report,
@@ -233,8 +233,8 @@ def noted_given(folder: Path, session: bytes) -> Given | None:
         raise UsageError(f"{path}: {Undecoded.of(error)}") from error
 
 
-def _masked(key: bytes, own: bytes, session: bytes) -> bytes:
-    """A key of a session under a mask of one's own, or the key that is under it."""
+def _mask_key(key: bytes, own: bytes, session: bytes) -> bytes:
+    """Mask a key of a session with a mask of one's own; the same call removes it."""
     mask = expand(own, b"sottovoce given 1" + session)
     return bytes(one ^ other for one, other in zip(key, mask, strict=True))
 
@@ -243,9 +243,9 @@ def _digest(envelope: Envelope) -> bytes:
     return hashlib.sha256(encode_envelope(envelope)).digest()
 
 
-def _asked(variant: Variant) -> tuple[str, dict[str, Any], Survey]:
-    """Question of a variant, however long its aggregator waits and for how many."""
-    parameters = parameters_of(variant)
+def _question(variant: Variant) -> tuple[str, dict[str, Any], Survey]:
+    """A variant's question, without its patience and its number of parties."""
+    parameters = plain_parameters(variant)
     for name in _NOT_ASKED:
         del parameters[name]
     return variant.name, parameters, variant.survey

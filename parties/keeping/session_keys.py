@@ -19,10 +19,10 @@ SINGLE_USE = "single-use"
 def session_key(folder: Path, charter: Charter, records: Records) -> bytes:
     """The key of a party's randomness in a session, 32 bytes; it is on disk before it is used.
 
-    A report may be drawn twice: it is the same, which costs nothing. What hides values in a sum may
-    not: whoever has two sums under one mask has the difference. So where a party adds up, its
-    randomness follows from a secret of this session too, drawn on the first call. A folder that is
-    restored from a copy made before draws another.
+    A report that is drawn twice is the same, which costs nothing. Masks in a sum must not be the
+    same: two sums under one mask reveal their difference. So the randomness of a party in a sum
+    also depends on a secret of this session, drawn on the first call. A folder restored from an
+    earlier copy draws another.
 
     Raises:
         UsageError: a file is not a secret.
@@ -31,11 +31,11 @@ def session_key(folder: Path, charter: Charter, records: Records) -> bytes:
     key = _records_key(own_secret(folder), records)
     if not _is_single_use(charter):
         return key
-    return _single_use(key, own_secret(folder, _file_of(charter)))
+    return _single_use(key, own_secret(folder, _file_name(charter)))
 
 
 def known_session_key(folder: Path, charter: Charter, records: Records) -> bytes:
-    """The same of a party that has answered.
+    """The key of ``session_key``, for a party that has answered.
 
     Raises:
         UsageError: a file is missing, or not a secret.
@@ -43,11 +43,11 @@ def known_session_key(folder: Path, charter: Charter, records: Records) -> bytes
     key = _records_key(known_secret(folder), records)
     if not _is_single_use(charter):
         return key
-    return _single_use(key, secret_in(folder / _file_of(charter)))
+    return _single_use(key, secret_in(folder / _file_name(charter)))
 
 
 def session_mark(key: bytes, session: bytes) -> bytes:
-    """Mark that tells one key's answers in a session from another's, 32 bytes; it shows neither."""
+    """Mark of one key's answers in a session, 32 bytes; it reveals neither."""
     return expand(key, b"heard" + session)
 
 
@@ -69,5 +69,5 @@ def _is_single_use(charter: Charter) -> bool:
     return is_summed(charter.variant, len(charter.roster) - 1)
 
 
-def _file_of(charter: Charter) -> str:
+def _file_name(charter: Charter) -> str:
     return f"{SINGLE_USE}-{charter.session.hex()}"

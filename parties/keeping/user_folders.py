@@ -26,7 +26,7 @@ def user_folder(variable: str, usual: str) -> Path:
 
 
 def cache_folder() -> Path:
-    """Folder of what can be fetched or made again.
+    """Folder for files that can be fetched or made again.
 
     Raises:
         RuntimeError: the user has no home.

@@ -68,16 +68,17 @@ def write_whole(
     Args:
         private: only its owner may read it. Without ``own`` it may replace a private file, so the
             caller makes sure that nothing is lost; otherwise ``check_output`` does.
-        own: as ``check_output`` has it.
+        own: as for ``check_output``.
 
     Raises:
-        UsageError: what has that name must not be replaced.
+        UsageError: the file of that name must not be replaced.
         OSError: it cannot be written.
     """
     if own or not private:
         check_output(path, own=own)
     with naming(path):
-        with _written(path, content.encode() if isinstance(content, str) else content) as new:
+        octets = content.encode() if isinstance(content, str) else content
+        with _temporary_file(path, octets) as new:
             if not private:
                 # Temporary files are private; a result is an ordinary file.
                 mask = os.umask(0)
@@ -95,13 +96,13 @@ def write_once(path: Path, content: bytes) -> None:
         OSError: it cannot be written.
     """
     with naming(path):
-        with _written(path, content) as new:
+        with _temporary_file(path, content) as new:
             os.link(new, path)
         sync_folder(path.parent)
 
 
 @contextmanager
-def _written(path: Path, content: bytes) -> Generator[str]:
+def _temporary_file(path: Path, content: bytes) -> Generator[str]:
     """A temporary file beside the path with this content, synced; removed after the block."""
     descriptor, new = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
     try:
@@ -118,13 +119,13 @@ def _written(path: Path, content: bytes) -> Generator[str]:
 def check_output(path: Path, *, own: bytes = b"") -> None:
     """Make sure that an output file may be written under a name that a person gave.
 
-    What must not be lost (keys, what a party heard, records, checkpoints, results) is private, so
-    no private file is replaced, and no transcript, whether by its name or its first bytes.
+    Files that must not be lost (keys, received messages, records, checkpoints, results) are
+    private. So no private file is replaced, and no transcript, by its name or its first bytes.
 
     Args:
         path: of the file.
-        own: how the file to be written begins, if it may be private. A private file that begins so
-            may be replaced.
+        own: the first bytes of the file to be written, if it may be private. A private file with
+            the same first bytes may be replaced.
 
     Raises:
         UsageError: such a file, or something other than a file, has that name.
@@ -140,7 +141,7 @@ def check_output(path: Path, *, own: bytes = b"") -> None:
                 f"{path}: is a transcript or part of one, which is never replaced; write elsewhere"
             )
         status = path.stat()
-        if status.st_size and not status.st_mode & _OTHERS and not _begins(path, own):
+        if status.st_size and not status.st_mode & _OTHERS and not _begins_private(path, own):
             raise UsageError(
                 f"{path}: only its owner may read it, so it may be a key or a record; "
                 "write elsewhere, or delete it first"
@@ -161,8 +162,8 @@ def prepare_output(path: Path, *, own: bytes = b"") -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
 
 
-def _begins(path: Path, own: bytes) -> bool:
-    """Check whether a file begins as an output does that may be private."""
+def _begins_private(path: Path, own: bytes) -> bool:
+    """Check whether a file begins like an output that may be private."""
     with path.open("rb") as file:
         return bool(own) and file.read(len(own)) == own
 
@@ -302,7 +303,8 @@ def lock(descriptor: int, path: Path, busy: str | None) -> None:
         UsageError: another program has locked it.
         OSError: it cannot be locked.
     """
-    import fcntl  # Here, so that the command line can still start on Windows and say what it lacks.
+    # Imported here, so that the command line can start on Windows and name what is missing.
+    import fcntl
 
     with naming(path):
         try:
@@ -376,7 +378,7 @@ class GrowingFile:
 
     @contextmanager
     def surfacing(self) -> Generator[None]:
-        """Raise a failed write from the block as it was, not as what tasks and links made of it.
+        """Raise a failed write from the block as the original error, not as one of tasks or links.
 
         Raises:
             OSError: a write failed in the block.
@@ -406,8 +408,8 @@ def locked_growing(
 ) -> Generator[tuple[bytes, GrowingFile]]:
     """A private file that only ever grows, locked while the block runs.
 
-    What a program that died has left unfinished at its end is cut off. The rest is on disk, and so
-    is the file's name. A write that fails in the block is raised from it as it was.
+    An incomplete end that a program left when it died is cut off. The rest is on disk, and so is
+    the file's name. A failed write is raised from the block as the original error.
 
     Args:
         path: the file, made on first use.
@@ -441,7 +443,7 @@ def read_chunks(path: Path, progress: Callable[[int], object] | None = None) -> 
 
     Args:
         path: the file.
-        progress: is told how many bytes are read, each time some are.
+        progress: called with the number of bytes read, after each read.
 
     Raises:
         UsageError: it cannot be read.

@@ -1,1 +1,1 @@
-"""Privacy events that messages reveal, and what events cost alone and together."""
+"""Privacy events of messages, and their costs, alone and together."""

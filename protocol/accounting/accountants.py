@@ -24,7 +24,7 @@ from protocol.accounting.events import (
     Sealed,
 )
 from protocol.errors import UnsupportedEventError
-from protocol.randomizers.vetting import epsilon_of
+from protocol.randomizers.vetting import stated_epsilon
 
 
 class Loss(msgspec.Struct, frozen=True):
@@ -32,9 +32,9 @@ class Loss(msgspec.Struct, frozen=True):
 
     Args:
         record: for two records that differ in any way.
-        attributes: for two records that differ in that attribute alone; attributes that are not
-            named cost nothing. Attributes that were randomized together each bear the whole cost.
-        unbounded: why a figure is infinite; empty if none is.
+        attributes: for two records that differ in that attribute alone; other attributes cost
+            nothing. Attributes that were randomized together each bear the whole cost.
+        unbounded: reasons for infinite figures.
     """
 
     record: float
@@ -62,7 +62,7 @@ def total(losses: Iterable[Loss]) -> Loss:
 
 
 def maximum(losses: Sequence[Loss]) -> Loss:
-    """The largest of each figure, where one of these losses occurs and which one is unknown."""
+    """The largest of each figure, where one of these losses occurs and it is unknown which."""
     names = dict.fromkeys(name for loss in losses for name in loss.attributes)
     return Loss(
         max((loss.record for loss in losses), default=0.0),
@@ -84,8 +84,8 @@ class PureAccountant:
         """The loss of one event.
 
         Raises:
-            UnsupportedEventError: the event is of no class that this accountant knows, or is about
-                a randomizer that is not hashable or does not say its epsilon.
+            UnsupportedEventError: an event class unknown to this accountant, or a randomizer that
+                is not hashable or does not state its epsilon.
         """
         try:
             loss = self._judged.get(event)
@@ -106,11 +106,11 @@ class PureAccountant:
                 return _unbounded(
                     attributes, "exact counts of {}, which no randomness protects: a secure sum"
                 )
-            # The worst: all who could keep it apart conspire.
+            # The worst case: everybody else conspires.
             case Sealed() | Masked() | Merged() | Hidden():
                 return self.judge(event.event)
             case Randomized(randomizer, attributes):
-                epsilon = epsilon_of(randomizer)
+                epsilon = stated_epsilon(randomizer)
                 reasons: tuple[str, ...] = ()
                 if math.isinf(epsilon):
                     reasons = (f"a report on {', '.join(attributes)} can rule an answer out",)

@@ -1,4 +1,4 @@
-"""Sizing coins: how many a sum needs, and what they cost."""
+"""Coins in a sum: the number that is needed, and their cost."""
 
 from __future__ import annotations
 
@@ -16,23 +16,22 @@ from protocol.randomizers.exact import check_epsilon
 MOST_TABLES = 10**4
 """The most tables for which coins are sized."""
 
-
-# By so much, relative to epsilon, a figure may be below what is asked for.
+# The most that a figure may be below the epsilon asked for, relative to it.
 _WASTE = 0.02
 
 
 @lru_cache(maxsize=1024)
 def sized(epsilon: float, delta: float, *, tables: int, honest: int) -> Noise:
-    """The fewest coins whose certified figure among so many honest parties is at most epsilon.
+    """The fewest coins with a certified epsilon of at most this among so many honest parties.
 
-    A party adds as few as are enough if they are fair. Where that is more than a cell needs, as
-    where one coin of each is, they have the smallest chance with which so many are enough.
+    A party adds the fewest fair coins that are enough. Where that is clearly more than enough, the
+    coins get the smallest chance with which so many are enough.
 
     Args:
         epsilon: in nats.
         delta: the probability for which epsilon need not hold.
-        tables: how many there are; a respondent is in one cell of each.
-        honest: how many parties are honest for sure, this one included.
+        tables: the number of tables; a respondent is in one cell of each.
+        honest: the least number of honest parties, this one included.
 
     Raises:
         ValueError: ``epsilon`` is not positive and finite, ``delta`` not between 0 and 1,
@@ -46,7 +45,7 @@ def sized(epsilon: float, delta: float, *, tables: int, honest: int) -> Noise:
     guess = 2 * tables * (width / (2 * epsilon)) ** 2
 
     def excess(trials: int, chance: int, honest: int = honest) -> float:
-        return epsilon_of(trials, chance, tables=tables, honest=honest, delta=delta) - epsilon
+        return coins_epsilon(trials, chance, tables=tables, honest=honest, delta=delta) - epsilon
 
     if honest > 1 and excess(1, FAIR, honest - 1) <= 0:
         # A coin's variance is r(1 - r), so that r is about this if that is small.
@@ -63,20 +62,20 @@ def sized(epsilon: float, delta: float, *, tables: int, honest: int) -> Noise:
         ) from error
     if excess(trials, FAIR) > -_WASTE * epsilon:
         return Noise(trials=trials)
-    # A whole number of fair coins is more than it takes: as many of a smaller chance are enough.
+    # Fair coins are more than enough: as many of a smaller chance will do.
     chance = _least(lambda chance: excess(trials, chance), FAIR / 2, FAIR)
     return Noise(trials=trials, chance=chance)
 
 
 @lru_cache(maxsize=1024)
-def epsilon_of(trials: int, chance: int, *, tables: int, honest: int, delta: float) -> float:
-    """The epsilon at a delta of tables with such coins in a sum over so many honest parties.
+def coins_epsilon(trials: int, chance: int, *, tables: int, honest: int, delta: float) -> float:
+    """The epsilon at a delta of tables with such coins, in a sum over honest parties.
 
     Args:
         trials: one party's coins of a cell.
         chance: of each to be 1, in units of 2**-16: 1 to 2**15.
-        tables: how many there are; a respondent is in one cell of each.
-        honest: how many parties add coins, the respondent's own included.
+        tables: the number of tables; a respondent is in one cell of each.
+        honest: the number of honest parties that add coins, the respondent's own included.
         delta: the probability for which epsilon need not hold.
 
     Returns:
@@ -100,7 +99,7 @@ def _check(delta: float, tables: int, honest: int) -> None:
 
 
 def _least(excess: Callable[[int], float], guess: float, most: int) -> int:
-    """The least number of coins, or chance, that is enough.
+    """The least number of coins, or chance, that suffices.
 
     Raises:
         ValueError: there is an excess at ``most``.

@@ -1,7 +1,6 @@
-"""The accountant at a delta: epsilon of all that one respondent's messages told, composed exactly.
+"""The accountant at a delta: the exact composition of one respondent's events.
 
-It judges the events of one respondent together, where the pure one adds up. The pairs of laws
-that stand for a draw are its randomizer's, their arithmetic is in ``losses``.
+The dominating pair of laws of a draw is its randomizer's. Their arithmetic is in ``losses``.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from fractions import Fraction
 from typing import TypeGuard
 
@@ -38,7 +38,7 @@ from protocol.randomizers import KeepUniform, ThreePoint
 from protocol.randomizers.vetting import dominating_pairs
 
 RELATION = "any two records of one respondent (replace one)"
-"""The neighbouring relation: the local one, as of the pure accountant."""
+"""The neighbouring relation: the local one, as in the pure accountant."""
 
 PURE_ASSUMPTION = "none: every randomizer draws by itself, whatever was told before"
 """The assumption of the sum of the pure epsilons."""
@@ -59,7 +59,7 @@ IN_SUMS = (
     "at least {:,} of those in the sum are honest, this one included, and took part as this "
     "respondent did"
 )
-"""The further assumption of a figure that the others in a sum have a part in."""
+"""The further assumption of a figure for a contribution to a sum."""
 
 MOST_ALTERNATIVES = 64
 """The most ways in which alternatives may combine before one bound replaces them all."""
@@ -71,20 +71,20 @@ _ROUNDING = 1e-11
 _SMALL = 1e-14
 
 Pairs = frozenset[tuple[Pair, int]]
-"""One alternative: how often each pair is composed."""
+"""One alternative: pairs, each with the number of times it is composed."""
 
 
 class Composition(msgspec.Struct, frozen=True, kw_only=True):
-    """A bound on what one respondent's messages told together.
+    """A bound on the privacy loss of one respondent by all messages together.
 
     Args:
-        epsilon: in nats; infinite if something told is not private.
+        epsilon: in nats; infinite if something revealed is not private.
         delta: the probability for which epsilon need not hold.
-        relation: between which inputs.
+        relation: the neighbouring relation.
         assumption: what the figure rests on.
         method: how it was computed, and whether it is exact or an upper bound.
-        tight: whether it is exact: answers that differ in every draw do have this loss.
-        honest: how many parties of each sum have to be honest for it, this one included; 0 if it
+        tight: whether it is exact, for answers that differ in every draw.
+        honest: number of parties of each sum that have to be honest, this one included; 0 if it
             holds whoever else conspires.
     """
 
@@ -101,8 +101,9 @@ class DominatingPairs(msgspec.Struct, frozen=True):
     """Pairs of laws that dominate events.
 
     Args:
-        alternatives: one of these dominates what each respondent told; None if it is not private.
-        tight: whether the pairs are exact, each by itself.
+        alternatives: one of these dominates the events of each respondent; None if they are not
+            private.
+        tight: whether each pair is exact.
     """
 
     alternatives: frozenset[Pairs] | None
@@ -110,32 +111,31 @@ class DominatingPairs(msgspec.Struct, frozen=True):
 
     @property
     def honest(self) -> int:
-        """The number of parties of each sum that these pairs take to be honest; 0 for none."""
+        """The number of honest parties in each sum that these pairs assume; 0 for none."""
         return min((pair.honest for pair in self._sums()), default=0)
 
     def among_least(self) -> DominatingPairs:
-        """Pairs of different sums among the honest parties of the smallest: more tell no more."""
+        """Pairs of all sums among as many honest parties as in the smallest: an upper bound."""
         if self.alternatives is None or len({pair.honest for pair in self._sums()}) < 2:
             return self
         honest = self.honest
-        return DominatingPairs(
-            frozenset(
-                _counted(
-                    (pair.among(honest) if _is_sum(pair) else pair, count) for pair, count in pairs
-                )
-                for pairs in self.alternatives
-            ),
-            self.tight,
+
+        def among(pair: Pair) -> Pair:
+            return replace(pair, honest=honest) if _is_sum(pair) else pair
+
+        alternatives = frozenset(
+            _counted((among(pair), count) for pair, count in pairs) for pairs in self.alternatives
         )
+        return DominatingPairs(alternatives, self.tight)
 
     def _sums(self) -> Iterator[CoinTable | SummedResponse]:
         for pairs in self.alternatives or ():
             yield from (pair for pair, _ in pairs if _is_sum(pair))
 
     def by_epsilon(self) -> DominatingPairs:
-        """Binary randomized response of the same pure epsilon, which dominates whatever has it.
+        """Binary randomized response of the same pure epsilon, which dominates these pairs.
 
-        What has none, such as coins, stays as it is.
+        Pairs without a pure epsilon, such as coins, stay as they are.
         """
         if self.alternatives is None:
             return self
@@ -151,7 +151,7 @@ class DominatingPairs(msgspec.Struct, frozen=True):
         return _NOTHING if others == {frozenset()} else DominatingPairs(frozenset(others), False)
 
     def times(self, count: int) -> DominatingPairs:
-        """These pairs ``count`` times; which alternative it is may differ from time to time."""
+        """These pairs ``count`` times, each time with any of the alternatives."""
         several, tight = self.alternatives, self.tight
         if several is None:
             return self
@@ -173,7 +173,7 @@ class ExactAccountant:
     """Epsilon at a delta per record, by the distribution of the privacy loss.
 
     Args:
-        delta: from 0 to less than 1. At 0 the result is the pure one.
+        delta: from 0 to less than 1. At 0 the result is pure epsilon.
 
     Raises:
         ValueError: ``delta`` is out of these bounds.
@@ -190,7 +190,7 @@ class ExactAccountant:
         """Compose all these events about one respondent.
 
         Args:
-            events: of one respondent, as of an ``Account``'s trail.
+            events: the events of one respondent, as in an ``Account``'s trail.
             attribute: for two records that differ in this attribute alone; else in any way.
 
         Raises:
@@ -202,11 +202,11 @@ class ExactAccountant:
         return self._composed[pairs]
 
     def judge_in_turn(self, events: Iterable[PrivacyEvent]) -> Composition:
-        """The same where a message may have been drawn with regard to those before it.
+        """Compose events where a message may depend on earlier ones.
 
-        Whatever was chosen, a message of pure epsilon e is dominated by binary randomized response
-        of e, given all before it (Kairouz, Oh and Viswanath 2015, whose theorem holds for adaptive
-        choices), so all but the first count as that.
+        Given all before it, a message of pure epsilon e is dominated by binary randomized response
+        of e (Kairouz, Oh and Viswanath 2015, also for adaptive choices). All but the first count as
+        that.
 
         Raises:
             UnsupportedEventError: as ``judge``.
@@ -231,18 +231,20 @@ class ExactAccountant:
             UnsupportedEventError: an event is of no class that this accountant knows.
         """
         counted = Counter(events).items()
-        return _together([(self._pairs_of(event, attribute), count) for event, count in counted])
+        return _all_of(
+            [(self._dominating_pairs(event, attribute), count) for event, count in counted]
+        )
 
     def pairs_in_turn(self, events: Iterable[PrivacyEvent]) -> DominatingPairs:
-        """The pairs behind these events where later ones may follow from earlier ones.
+        """The pairs behind these events where later ones may depend on earlier ones.
 
         Raises:
             UnsupportedEventError: as ``judge``.
         """
         parts = [self.pairs([event]) for event in events]
-        return _together([(part.by_epsilon() if i else part, 1) for i, part in enumerate(parts)])
+        return _all_of([(part.by_epsilon() if i else part, 1) for i, part in enumerate(parts)])
 
-    def _pairs_of(self, event: PrivacyEvent, attribute: str | None) -> DominatingPairs:
+    def _dominating_pairs(self, event: PrivacyEvent, attribute: str | None) -> DominatingPairs:
         pairs = self._pairs.get((event, attribute))
         if pairs is None:
             pairs = self._pairs[event, attribute] = self._judge(event, attribute)
@@ -253,7 +255,7 @@ class ExactAccountant:
             case Public() | Derived() | Merging():
                 return _NOTHING
             case Sealed() | Masked() | Hidden():
-                return self._pairs_of(event.event, attribute)
+                return self._dominating_pairs(event.event, attribute)
             case Merged(inner, honest, linked):
                 return self._merged(inner, honest, attribute, linked=linked)
             case Coins():
@@ -271,7 +273,7 @@ class ExactAccountant:
             case Composed(events):
                 return self.pairs(events, attribute)
             case OneOf(events):
-                return _any([self._pairs_of(part, attribute) for part in events])
+                return _any_of([self._dominating_pairs(part, attribute) for part in events])
             case _:
                 raise UnsupportedEventError(
                     f"this accountant does not know {type(event).__name__!r}"
@@ -286,13 +288,13 @@ class ExactAccountant:
                 return _single(CoinTable(trials, chance, honest), concerned, tight=True)
             case Randomized(randomizer, attributes) if type(randomizer) is KeepUniform:
                 if honest == 1 or not (attribute is None or attribute in attributes):
-                    return self._pairs_of(event, attribute)
+                    return self._dominating_pairs(event, attribute)
                 return _single(SummedResponse(randomizer, honest), 1, tight=False)
             case Composed(events) if not linked or len(events) == 1:
                 parts = [self._merged(part, honest, attribute, linked=linked) for part in events]
-                return _together([(part, 1) for part in parts])
+                return _all_of([(part, 1) for part in parts])
             case _:
-                return self._pairs_of(event, attribute)
+                return self._dominating_pairs(event, attribute)
 
 
 def exact_epsilon(
@@ -315,9 +317,9 @@ def pure_epsilon(pairs: Pairs) -> float:
 
 
 def largest_epsilon(pairs: DominatingPairs, epsilon_of: Callable[[Pairs], float]) -> float:
-    """The largest over the alternatives, which bounds any mixture of them; infinite if unbounded.
+    """The largest epsilon of the alternatives; infinite if unbounded.
 
-    Every alternative's divergence is at most its delta at the largest epsilon of all.
+    It bounds any mixture of them, as each divergence is at most its delta there.
     """
     if pairs.alternatives is None:
         return math.inf
@@ -378,7 +380,7 @@ def _untight(pairs: DominatingPairs) -> str:
 
 
 def _is_sum(pair: Pair) -> TypeGuard[CoinTable | SummedResponse]:
-    """True if a pair takes others to be honest."""
+    """True if a pair assumes other honest parties."""
     return isinstance(pair, CoinTable | SummedResponse) and pair.honest > 1
 
 
@@ -395,8 +397,8 @@ def _single(pair: Pair, count: int, *, tight: bool) -> DominatingPairs:
     return DominatingPairs(frozenset([frozenset([(pair, count)])]), tight)
 
 
-def _any(parts: list[DominatingPairs]) -> DominatingPairs:
-    """One of these, and which one is public."""
+def _any_of(parts: list[DominatingPairs]) -> DominatingPairs:
+    """Dominating pairs of one of several mechanisms, chosen in public."""
     found: set[Pairs] = set()
     for part in parts:
         if part.alternatives is None:
@@ -405,8 +407,8 @@ def _any(parts: list[DominatingPairs]) -> DominatingPairs:
     return _limited(found or {frozenset()}, all(part.tight for part in parts))
 
 
-def _together(parts: list[tuple[DominatingPairs, int]]) -> DominatingPairs:
-    """All of these, each repeated by its count."""
+def _all_of(parts: list[tuple[DominatingPairs, int]]) -> DominatingPairs:
+    """Dominating pairs of several mechanisms together, each repeated by its count."""
     whole = _NOTHING
     for part, count in parts:
         several = part.times(count)
@@ -439,21 +441,20 @@ def _limited(alternatives: set[Pairs], tight: bool) -> DominatingPairs:
 def _envelope(alternatives: Iterable[Pairs]) -> Pairs:
     """One composition that dominates each of several.
 
-    Their pairs are put side by side, falling by epsilon; the pair of the largest epsilon and the
-    largest distance in a place dominates all that stand in it (see ``ThreePoint``). Other laws are
-    taken as often as they are in any alternative.
+    The pairs of each are sorted by falling epsilon. In each position, a pair of the largest epsilon
+    and the largest distance dominates all (see ``ThreePoint``). Other laws are taken as often as in
+    the alternative that has them most often.
     """
-    alternatives = list(alternatives)
-    rows = [_falling(pairs) for pairs in alternatives]
-    places = itertools.zip_longest(*rows)
+    rows: list[list[ThreePoint]] = []
     found: Counter[Pair] = Counter()
     for pairs in alternatives:
+        rows.append(_falling(pairs))
         found |= Counter({pair: count for pair, count in pairs if not isinstance(pair, ThreePoint)})
-    for place in places:
+    for place in itertools.zip_longest(*rows):
         present = [pair for pair in place if pair is not None]
-        found[
-            ThreePoint(max(pair.ratio for pair in present), max(pair.distance for pair in present))
-        ] += 1
+        ratio = max(pair.ratio for pair in present)
+        distance = max(pair.distance for pair in present)
+        found[ThreePoint(ratio, distance)] += 1
     return frozenset(found.items())
 
 

@@ -1,7 +1,7 @@
-"""Privacy events: what a message can tell about its sender's records. Accountants judge them.
+"""Privacy events: what a message reveals about its sender's records. Accountants judge them.
 
 The meaning of an event never changes; a new meaning is a new class. Every figure is per respondent:
-an event of a party that speaks for many respondents holds for each of them.
+an event of a party with many respondents holds for each of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class PrivacyEvent(msgspec.Struct, frozen=True, tag=True, cache_hash=True):
 
 
 class Public(PrivacyEvent, frozen=True):
-    """Nothing revealed: the message is the same whatever the sender's records are."""
+    """Nothing revealed: the message does not depend on the sender's records."""
 
 
 class Derived(PrivacyEvent, frozen=True):
@@ -37,13 +37,13 @@ class Randomized(PrivacyEvent, frozen=True):
 
 
 class Coins(PrivacyEvent, frozen=True):
-    """Counts of the true answers, to each of which its sender adds coins, for a sum over many.
+    """Counts of the true answers with coins in every cell, for a sum over many.
 
-    A cell's coins are so many independent draws of 0 or 1, anew for every cell and every sum. They
-    protect at a delta alone, and as a sum over honest parties, whose coins add up (``Merged``).
+    Coins are independent draws of 0 or 1, anew for every cell and every sum. They protect at a
+    delta alone, as a sum over honest parties (``Merged``).
 
     Args:
-        trials: how many coins are added to each cell, at least 1.
+        trials: number of coins added to each cell, at least 1.
         chance: of each to be 1, in units of 2**-16: 1 to 2**15, a fair coin.
         tables: the attributes of each table; a respondent is in one cell of each.
 
@@ -82,26 +82,26 @@ class Plain(PrivacyEvent, frozen=True):
 
 
 class Masked(PrivacyEvent, frozen=True):
-    """A contribution to a secure sum: the sum of it and of others' is told.
+    """A contribution to a secure sum, of which only the sum is revealed.
 
-    Who the others are follows from the sum's messages. If all of them tell what they know, the
-    sender's own values are told.
+    The others in the sum follow from its messages. If all of them conspire, the sender's own values
+    are revealed.
 
     Args:
-        event: what is told by the contribution alone.
+        event: of the contribution alone.
     """
 
     event: PrivacyEvent
 
 
 class Sealed(PrivacyEvent, frozen=True):
-    """An event for the member who can open a box, and for nobody else.
+    """An event for the one member that can open a box.
 
-    The kernel says it of a message of a sealed kind, a variant of a box inside a message.
+    The kernel gives it for a message of a sealed kind, a variant for a box inside a message.
 
     Args:
         reader: the member's id.
-        event: what is told to it.
+        event: of the content.
     """
 
     reader: str
@@ -111,22 +111,22 @@ class Sealed(PrivacyEvent, frozen=True):
 class Merging(PrivacyEvent, frozen=True):
     """Nothing new: the sum, or the random order, of all that its sender had received.
 
-    Who sees it, and not what came in, is told of nobody in particular. Hidden values that its
-    sender can read are added up; what it cannot read it passes on as it is.
+    A member that sees it, and not what came in, learns about nobody in particular. The sender adds
+    up hidden values that it can read, and passes others on unchanged.
     """
 
 
 class Merged(PrivacyEvent, frozen=True):
     """An event of a respondent among others: in a sum with theirs, or in random order.
 
-    Variants never say it: it is what an observer is charged who sees what was merged.
+    It is charged for an observer that sees what was merged. Variants never give it.
 
     Args:
-        event: what would be told without the others.
-        honest: how many parties are merged of which the observer knows nothing else, this one
+        event: the event without the others.
+        honest: number of merged parties of which the observer knows nothing else, this one
             included; at least 1.
-        linked: whether all that a respondent's message tells stays together, as in random order. In
-            a sum every table is added up by itself.
+        linked: whether the parts of a respondent's message stay together, as in random order. In a
+            sum every table is added up separately.
 
     Raises:
         ValueError: ``honest`` is less than 1.
@@ -142,13 +142,13 @@ class Merged(PrivacyEvent, frozen=True):
 
 
 class Mask(msgspec.Struct, frozen=True):
-    """A random value that a sender adds to what it sends.
+    """A random value that a sender adds to a message.
 
     Args:
-        name: of the value; what its sender sends under one name is one value.
+        name: of the value; one sender has one value of a name.
         factor: how often it is added.
-        power: it is multiplied so many times by the recipient's place on the roster. A polynomial
-            with such masks as coefficients is Shamir's sharing.
+        power: how often it is multiplied by the recipient's place on the roster. A polynomial with
+            such masks as coefficients is Shamir's sharing.
     """
 
     name: str
@@ -157,15 +157,15 @@ class Mask(msgspec.Struct, frozen=True):
 
 
 class Hidden(PrivacyEvent, frozen=True):
-    """A sum of what the event is about, of masks, and of values that the sender had received.
+    """A sum of a value, of masks, and of values that the sender had received.
 
-    Who sees it learns what follows by adding and subtracting from all that it sees. Messages of one
-    kind and round from one sender are about one value.
+    An observer learns all that follows from its view by adding and subtracting. Messages of one
+    kind and round from one sender have one value.
 
     Args:
-        event: what is told by the value alone; ``Public`` if the sender adds none of its own.
-        masks: what is added to it.
-        onto: the kinds of message whose values, as far as they had been delivered, are added.
+        event: of the value alone; ``Public`` if the sender adds none of its own.
+        masks: the masks that are added.
+        onto: the kinds of message with delivered values that are added.
     """
 
     event: PrivacyEvent
@@ -174,15 +174,15 @@ class Hidden(PrivacyEvent, frozen=True):
 
     @classmethod
     def in_shares(cls, event: PrivacyEvent, threshold: int) -> Hidden:
-        """One of several shares: so many tell the value, and fewer nothing.
+        """One of several shares: ``threshold`` of them reveal the value, and fewer nothing.
 
-        Additive shares among n are of threshold n.
+        Additive shares among n have the threshold n.
         """
         return cls(event, tuple(Mask(f"share {k}", power=k) for k in range(1, threshold)))
 
 
 class OneOf(PrivacyEvent, frozen=True):
-    """One of several events, which one being public: of each respondent, one or another."""
+    """One of several events for each respondent, publicly known which."""
 
     events: tuple[PrivacyEvent, ...]
 
@@ -210,7 +210,7 @@ def tells(event: PrivacyEvent, *kinds: type[PrivacyEvent]) -> bool:
 
 
 def layers(event: PrivacyEvent) -> Iterator[PrivacyEvent]:
-    """An event, its parts, and what is sealed in them; what is under masks or merged is one."""
+    """An event, its parts and their sealed contents. A masked or merged event is one part."""
     yield event
     if isinstance(event, Composed | OneOf):
         for part in event.events:
@@ -220,7 +220,7 @@ def layers(event: PrivacyEvent) -> Iterator[PrivacyEvent]:
 
 
 def replaced(event: PrivacyEvent, change: Callable[[PrivacyEvent], PrivacyEvent]) -> PrivacyEvent:
-    """An event with every part of it changed; what is under masks or merged is one part."""
+    """An event with every part changed. A masked or merged event is one part."""
     if isinstance(event, Composed | OneOf):
         return type(event)(tuple(replaced(part, change) for part in event.events))
     if isinstance(event, Sealed):

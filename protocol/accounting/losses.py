@@ -23,36 +23,36 @@ CELLS = 2**14
 MOST_DRAWS = 10**6
 """The most draws of one mechanism in a composition."""
 
-# On a grid for repeated draws, so many cells have the standard deviation of one and of all.
+# Cells per standard deviation of one draw and of all, on a grid for repeated draws.
 _FINENESS, _WHOLE = 16, 128
-# The most cells of it for the losses of one draw.
+# The most cells of that grid for the losses of one draw.
 _MOST_CELLS = 2**13
-# So many standard deviations of a composition count as its width.
+# The width of a composition, in standard deviations.
 _WIDTH = 20
-# Losses as near as this, relative to the largest, differ by rounding alone.
+# The relative distance below which losses differ by rounding alone.
 _SAME = 1e-13
-# A mass that underflows is below this.
+# The mass below which masses underflow.
 _UNDERFLOW = 1e-300
 
 
 class Law(Protocol):
-    """A pair of laws (P, Q) that says itself how its losses are distributed; hashable."""
+    """A pair of laws (P, Q) with the distribution of its losses; hashable."""
 
     @property
     def epsilon(self) -> float:
         """The largest loss, in nats; infinite if there is none."""
 
     def losses(self, draws: int, spare: float) -> LossDistribution:
-        """The law of so many independent draws, or one that dominates it.
+        """The law of several independent draws, or one that dominates it.
 
         Args:
             draws: at least 1.
-            spare: a probability of the tails that may be counted as infinite.
+            spare: the probability of tails that may count as infinite.
         """
 
 
 Pair: TypeAlias = ThreePoint | Law
-"""A pair of laws whose draws can be composed."""
+"""A pair of laws with draws that can be composed."""
 
 _Pair = TypeVar("_Pair", bound=Pair)
 
@@ -64,8 +64,8 @@ class LossDistribution:
     Args:
         losses: shape (a,), rising, in nats.
         masses: shape (a,), their probabilities under P.
-        infinite: the probability that is counted as an infinite loss.
-        step: the width of the grid that the losses were split onto; 0 if they were not.
+        infinite: the probability that counts as an infinite loss.
+        step: the width of the grid that the losses were split onto; 0 without a grid.
     """
 
     losses: Floats
@@ -86,15 +86,15 @@ class LossDistribution:
 
         Exact while there are at most ``most_atoms`` different losses: the draws of one pair have a
         multinomial law, different pairs are convolved, and equal losses are merged. Beyond it each
-        atom is split between its two neighbours on a grid so that its probabilities under P and
-        under Q both stay. Merging the two gives the atom back, so that the split pair dominates:
-        what is computed is an upper bound. So is what comes from a law that was on a grid before.
+        atom is split between its two neighbours on a grid, which keeps its probabilities under P
+        and Q. Merging the two gives the atom back, so the split pair dominates and the result is an
+        upper bound. So is the result from a law that was on a grid before.
 
         Args:
             counts: how often each pair is composed, each from 0 to 10**6.
-            spare: a probability of the tails that may be counted as infinite where there is a grid.
-            most_atoms: how many losses are kept apart.
-            cells: the cells of the grid.
+            spare: the probability of tails that may count as infinite on a grid.
+            most_atoms: the most losses that are kept apart.
+            cells: the number of cells of the grid.
 
         Raises:
             ValueError: a count is out of bounds.
@@ -112,8 +112,8 @@ class LossDistribution:
         return whole
 
     @cached_property
-    def _gains(self) -> tuple[Floats, Floats]:
-        """The atoms of positive loss: only these matter at an epsilon of 0 or more."""
+    def _positive_losses(self) -> tuple[Floats, Floats]:
+        """The atoms of positive loss, the only ones that count at an epsilon of 0 or more."""
         first = int(np.searchsorted(self.losses, 0.0, side="right"))
         return self.losses[first:], self.masses[first:]
 
@@ -125,11 +125,11 @@ class LossDistribution:
         """
         if not epsilon >= 0:
             raise ValueError(f"epsilon {epsilon}: expected at least 0")
-        first = int(np.searchsorted(self._gains[0], epsilon, side="right"))
+        first = int(np.searchsorted(self._positive_losses[0], epsilon, side="right"))
         return self._excess(epsilon, first)
 
     def _excess(self, epsilon: float, first: int) -> float:
-        losses, masses = self._gains
+        losses, masses = self._positive_losses
         return self.infinite - float(masses[first:] @ np.expm1(epsilon - losses[first:]))
 
     def epsilon(self, delta: float) -> float:
@@ -144,7 +144,7 @@ class LossDistribution:
             raise ValueError(f"delta {delta}: expected 0 to 1")
         if self.infinite > delta:
             return math.inf
-        losses, masses = self._gains
+        losses, masses = self._positive_losses
         if self.delta(0.0) <= delta:
             return 0.0
         low, high = -1, len(losses) - 1
@@ -161,12 +161,12 @@ class LossDistribution:
 
 
 def power(pair: Pair, draws: int, spare: float = 0.0) -> LossDistribution:
-    """The loss of some draws of one pair: of three points, on the multiples of its epsilon."""
+    """The loss of several draws of one pair."""
     return _lattice(pair, draws) if isinstance(pair, ThreePoint) else pair.losses(draws, spare)
 
 
 def _lattice(pair: ThreePoint, draws: int) -> LossDistribution:
-    """The loss of some draws of one pair: ``epsilon`` times how many more gained than lost.
+    """The loss of several draws of one pair: ``epsilon`` times the excess of gains over losses.
 
     The counts of gains and losses are multinomial, so the masses of their differences are the
     coefficients of ``(p + z x + q x**2)**draws``. Neighbours' ratios follow a recurrence of
@@ -200,7 +200,7 @@ def _lattice(pair: ThreePoint, draws: int) -> LossDistribution:
 
 
 def accumulated(logs: Floats, start: int) -> Floats:
-    """Logarithms of masses from those of their ratios; they are 0, and most exact, at ``start``."""
+    """Logarithms of masses from those of their ratios; 0, and most exact, at ``start``."""
     found = np.zeros(len(logs) + 1)
     start = min(max(start, 0), len(logs))
     found[start + 1 :] = np.cumsum(logs[start:])
@@ -209,7 +209,7 @@ def accumulated(logs: Floats, start: int) -> Floats:
 
 
 def binomial(n: int, chance: float, tail: float) -> tuple[int, Floats]:
-    """A binomial law but for tails of at most ``tail``: its first value, and masses of sum 1."""
+    """A binomial law without tails of at most ``tail``: its first value, and masses of sum 1."""
     if n == 0 or chance >= 1:
         return n, np.ones(1)
     mean, variance = n * chance, n * chance * (1 - chance)
@@ -217,7 +217,7 @@ def binomial(n: int, chance: float, tail: float) -> tuple[int, Floats]:
     first, last = max(0, math.floor(mean - width)), min(n, math.ceil(mean + width))
     values = np.arange(first + 1, last + 1, dtype=np.float64)
     ratios = np.log((n - values + 1) / values * (chance / (1 - chance)))
-    # Outwards from the mean, where it matters most that nothing has added up yet.
+    # Outwards from the mean, where rounding matters most.
     centre = min(max(round(mean), first), last) - first
     logs = accumulated(ratios, centre)
     masses = np.exp(logs - logs.max())
@@ -231,7 +231,7 @@ def _convolved(one: LossDistribution, other: LossDistribution) -> LossDistributi
     order = np.argsort(losses)
     losses, masses = losses[order], masses[order]
     near = _SAME * max(1.0, float(losses[-1]), -float(losses[0]))
-    # Of losses that differ by rounding alone the largest stands for all: never less.
+    # Losses that differ by rounding alone count as the largest of them: an upper bound.
     starts = np.flatnonzero(np.diff(losses, prepend=-math.inf) > near)
     ends = np.append(starts[1:], len(losses)) - 1
     infinite = one.infinite + other.infinite
@@ -239,8 +239,8 @@ def _convolved(one: LossDistribution, other: LossDistribution) -> LossDistributi
     return LossDistribution(losses[ends], np.add.reduceat(masses, starts), infinite, step)
 
 
-def _trimmed(part: LossDistribution, spare: float) -> LossDistribution:
-    """Without tails of at most ``spare``, whose mass goes to infinity."""
+def _trim_tails(part: LossDistribution, spare: float) -> LossDistribution:
+    """The same without tails of at most ``spare``, with their mass moved to infinity."""
     below = int(np.searchsorted(np.cumsum(part.masses), spare / 2, side="right"))
     above = int(np.searchsorted(np.cumsum(part.masses[::-1]), spare / 2, side="right"))
     last = len(part.masses) - above
@@ -254,24 +254,24 @@ def _trimmed(part: LossDistribution, spare: float) -> LossDistribution:
 
 def _on_grid(parts: list[LossDistribution], spare: float, cells: int) -> LossDistribution:
     share = spare / (2 * len(parts))
-    parts = [_trimmed(part, share) for part in parts]
+    parts = [_trim_tails(part, share) for part in parts]
     width = math.fsum(_range(part) for part in parts)
     step = width / cells
     whole = _Gridded(0, np.ones(1), 0.0)
     for part in sorted(parts, key=_range):
-        whole = _joined(whole, _split(part, step), share)
+        whole = _convolve_grids(whole, _split_atoms(part, step), share)
     return _ungridded(whole, max([step, *(part.step for part in parts)]), step)
 
 
 def repeated(parts: Sequence[tuple[LossDistribution, int]], spare: float) -> LossDistribution:
-    """The composition of independent draws of some laws, each so often, on one grid.
+    """The composition of independent, repeated draws of some laws, on one grid.
 
     Atoms are split as in ``LossDistribution.of``. A split adds at most a quarter of a squared cell
-    to a draw's variance, so cells are narrow beside its standard deviation.
+    to a draw's variance, so cells are narrow relative to its standard deviation.
 
     Args:
-        parts: laws, and how often each is drawn, at least once.
-        spare: a probability of the tails that is counted as infinite.
+        parts: each law, with its number of draws, at least 1.
+        spare: the probability of tails that counts as infinite.
     """
     draws = sum(count for _, count in parts)
     variance = math.fsum(count * _variance(part) for part, count in parts)
@@ -283,13 +283,13 @@ def repeated(parts: Sequence[tuple[LossDistribution, int]], spare: float) -> Los
     share = spare / (4 * draws)
     found = _Gridded(0, np.ones(1), 0.0)
     for part, count in parts:
-        square, left = _split(_trimmed(part, share), step), count
+        square, left = _split_atoms(_trim_tails(part, share), step), count
         while left:
             if left % 2:
-                found = _joined(found, square, share)
+                found = _convolve_grids(found, square, share)
             left //= 2
             if left:
-                square = _joined(square, square, share)
+                square = _convolve_grids(square, square, share)
     return _ungridded(found, max([step, *(part.step for part, _ in parts)]), step)
 
 
@@ -303,6 +303,20 @@ def _variance(part: LossDistribution) -> float:
     return float((part.losses - mean) ** 2 @ part.masses) / mass
 
 
+def upper_parts(losses: Floats, below: Floats, step: float) -> Floats:
+    """Part of each atom at its upper neighbour l2 on a grid; the rest is at the lower, l1.
+
+    For an atom at l it is ``(e**-l1 - e**-l) / (e**-l1 - e**-l2)``, which keeps its mass under Q.
+
+    Args:
+        losses: of the atoms.
+        below: the numbers of the lower neighbours.
+        step: the width of the grid.
+    """
+    found: Floats = np.expm1(below * step - losses) / math.expm1(-step)
+    return found.clip(0.0, 1.0)
+
+
 class _Gridded(NamedTuple):
     """Masses of losses that are multiples of a step, from ``start`` steps on."""
 
@@ -311,12 +325,12 @@ class _Gridded(NamedTuple):
     infinite: float
 
 
-def _joined(one: _Gridded, other: _Gridded, spare: float) -> _Gridded:
-    """Both, without tails of at most ``spare``."""
+def _convolve_grids(one: _Gridded, other: _Gridded, spare: float) -> _Gridded:
+    """The sum of two losses, without tails of at most ``spare``."""
     # Term by term, not by a Fourier transform, whose errors are as large as the rarest masses.
     masses = np.convolve(one.masses, other.masses).astype(np.float64)
     places: Floats = np.arange(len(masses), dtype=np.float64)
-    kept = _trimmed(LossDistribution(places, masses), spare)
+    kept = _trim_tails(LossDistribution(places, masses), spare)
     start = one.start + other.start + int(kept.losses[0])
     infinite = one.infinite + other.infinite * (1 - one.infinite) + kept.infinite
     return _Gridded(start, kept.masses, infinite)
@@ -327,13 +341,10 @@ def _ungridded(whole: _Gridded, widest: float, step: float) -> LossDistribution:
     return LossDistribution(losses, whole.masses, whole.infinite, widest)
 
 
-def _split(part: LossDistribution, step: float) -> _Gridded:
-    """An atom at l, between grid points l1 and l2, gives l2 the share that keeps its mass under Q.
-
-    That is ``(e**-l1 - e**-l) / (e**-l1 - e**-l2)``.
-    """
+def _split_atoms(part: LossDistribution, step: float) -> _Gridded:
+    """Losses on a grid, with every atom split between its neighbours."""
     below = np.floor(part.losses / step)
-    upper = part.masses * (np.expm1(below * step - part.losses) / math.expm1(-step)).clip(0.0, 1.0)
+    upper = part.masses * upper_parts(part.losses, below, step)
     first = int(below[0])
     places = below.astype(np.int64) - first
     masses = np.zeros(int(places[-1]) + 2)

@@ -1,8 +1,8 @@
-"""A second opinion on compositions: privacy loss distributions as ``dp-accounting`` computes them.
+"""A second opinion on compositions: privacy loss distributions by ``dp-accounting``.
 
-It is another implementation, by other people, of what ``losses`` does, given the same pairs; the
-library is imported when it is asked. Of a sum of randomized responses the losses of one table are
-given, as ``sums`` has them: there only their composition is seconded.
+It is an independent implementation of ``losses``, given the same pairs. The library is imported
+late. For a sum of randomized responses it gets the losses of one table from ``sums``, so it checks
+only their composition.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ INTERVAL = 1e-4
 
 # Wider cells where a composition would have more of them than this.
 _MOST_CELLS = 2**18
-# How many standard deviations of the loss count as its width then.
+# The width of the losses then, in standard deviations.
 _WIDTH = 16
-# What is rarer than this is left out, in either tail of a law.
+# The probability of either tail of a law that is left out.
 _TAIL = 1e-15
 
 
@@ -33,10 +33,10 @@ class Opinion(msgspec.Struct, frozen=True, kw_only=True):
     """Result of the library: its figures bracket the true one.
 
     Args:
-        epsilon: with losses rounded up, in nats; infinite if something told is not private.
+        epsilon: with losses rounded up, in nats; infinite if something revealed is not private.
         lower: with losses rounded down.
-        delta: the probability for which epsilon need not hold.
-        interval: the widest cell of losses that was used, in nats; 0 if none was.
+        delta: the probability with which epsilon may fail.
+        interval: the widest cell of losses used, in nats; 0 for none.
     """
 
     epsilon: float
@@ -110,7 +110,7 @@ _Law: TypeAlias = dict[int, float]
 
 
 def _laws(pair: Pair) -> list[tuple[_Law, _Law]]:
-    """The laws under P and under Q of independent pairs that are this one together."""
+    """Laws under P and under Q of independent pairs that together are this one."""
     if isinstance(pair, CoinTable):
         return _cells(pair)
     if isinstance(pair, SummedResponse):
@@ -122,7 +122,7 @@ def _laws(pair: Pair) -> list[tuple[_Law, _Law]]:
 
 
 def _cells(table: CoinTable) -> list[tuple[_Law, _Law]]:
-    """A number of heads, of which the one or the other law has one more."""
+    """Laws of the number of heads in two cells, one of which has one more under each of P and Q."""
     from scipy.stats import binom
 
     law = binom(table.coins, table.probability)
@@ -134,7 +134,7 @@ def _cells(table: CoinTable) -> list[tuple[_Law, _Law]]:
 
 
 def _listed(losses: LossDistribution) -> tuple[_Law, _Law]:
-    """A law of losses as laws of two outcomes each: what one of them alone can have comes last."""
+    """A law of losses as laws under P and Q, each with a last outcome of its own."""
     under_p = dict(enumerate(np.log(losses.masses).tolist()))
     under_q = dict(enumerate((np.log(losses.masses) - losses.losses).tolist()))
     last = len(under_p)

@@ -1,12 +1,12 @@
-"""Amplification by shuffling: what n reports tell if nobody knows whose is whose.
+"""Amplification by shuffling: the privacy loss of n unlinkable reports.
 
-Two upper bounds on the central epsilon, for any randomizer and for randomized response.
+There are two upper bounds on the central epsilon, for any randomizer and for randomized response.
 
-Both come down to one game. T independent uniform draws from k values are tallied, where one of the
-draws, the respondent's, is replaced by her report: value 0 (under Q value 1) with probability p,
-and every other with q, where ``p + (k-1) q = 1``. Against all draws being uniform, a tally with
-counts n0 of value 0 and n1 of value 1 is ``k q + k (p-q) n0 / T`` times as likely, under Q with n1
-in place of n0. So its divergence is a sum over binomial laws, of terms linear in n0.
+Both come down to one game. T independent uniform draws from k values are tallied. One of them, the
+respondent's, is replaced by her report: value 0 (under Q value 1) with probability p, and every
+other with q, where ``p + (k-1) q = 1``. A tally with counts n0 of value 0 and n1 of value 1 is
+``k q + k (p-q) n0 / T`` times as likely as if all draws were uniform, under Q with n1 in place of
+n0. So the divergence is a sum over binomial laws, of terms linear in n0.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ ASSUMPTION = (
 """The assumption that amplification rests on."""
 
 MOST_RESPONDENTS = 10**8
-"""The most respondents for whom the arithmetic has been checked."""
+"""The most respondents for which the arithmetic has been checked."""
 
 
-# Beyond this, copies of a report are too rare to hide anything.
+# Above this epsilon, copies of a report are too rare to hide anything.
 _LARGEST_EPSILON = 200.0
 # The share of delta that is given up for tails.
 _TAILS = 1e-9
 _SMALLEST = 1e-300
 # Relative errors of the incomplete beta function stay below 2e-11 up to 10**8 draws.
 _ROUNDING = 5e-11
-# How many leading bits a number of draws keeps: fewer where n1 is counted besides.
+# Leading bits that a number of draws keeps, for k = 2 and for more values.
 _FINE, _COARSE = 16, 9
 # The bracket around epsilon, relative to it, at which the search ends.
 _PRECISION = 1e-9
 
 
 class Amplification(msgspec.Struct, frozen=True, kw_only=True):
-    """A bound on what the unlinkable reports of n respondents tell about one of them.
+    """A bound on the privacy loss of one of n respondents with unlinkable reports.
 
     Args:
         epsilon: central, in nats, never above ``local``.
-        delta: the probability for which epsilon need not hold.
+        delta: the probability with which epsilon may fail.
         local: epsilon of each respondent's randomizer.
-        n: how many respondents there are, this one included.
-        relation: between which inputs.
+        n: the number of respondents, this one included.
+        relation: the neighbouring relation.
         assumption: what the figure rests on.
         method: how it was computed.
     """
@@ -74,9 +74,9 @@ def any_randomizer(epsilon: float, *, n: int, delta: float) -> Amplification:
     Feldman, McMillan and Talwar, Hiding Among the Clones, 2021, Theorem 3.1. Let R0 and R1 be the
     laws of the report for the respondent's two records. They are mixtures ``(e**epsilon Q0 + Q1) /
     (1 + e**epsilon)`` and the reverse (Kairouz, Oh and Viswanath), and every other report's law is
-    at least ``e**-epsilon (R0 + R1)/2 = e**-epsilon (Q0 + Q1)/2``: so each of the others is, with
-    probability ``e**-epsilon``, a fair draw of Q0 or Q1. Tell the observer which are not, and what
-    they say: the rest is the game with k = 2.
+    at least ``e**-epsilon (R0 + R1)/2 = e**-epsilon (Q0 + Q1)/2``. So each of the others is, with
+    probability ``e**-epsilon``, a fair draw of Q0 or Q1. With all other reports revealed to the
+    observer, the rest is the game with k = 2.
 
     Raises:
         ValueError: ``epsilon`` is not positive and finite, ``n`` not from 1 to 10**8, or ``delta``
@@ -96,9 +96,9 @@ def randomized_response(keep: KeepUniform, *, n: int, delta: float) -> Amplifica
     """Amplification of randomized response over k categories, which all n respondents use.
 
     A report is a uniform draw with probability ``k q``, else the true answer (the blanket of
-    Balle, Bell, Gascon and Nissim, The Privacy Blanket of the Shuffle Model, 2019). Tell the
-    observer which of the others kept their answers, and the answers: she may take those reports
-    away, and the rest is the game with this k, where T - 1 is binomial of n - 1 and ``k q``.
+    Balle, Bell, Gascon and Nissim, The Privacy Blanket of the Shuffle Model, 2019). With the kept
+    answers of the others revealed to the observer, the rest is the game with this k, where T - 1 is
+    binomial of n - 1 and ``k q``.
 
     Raises:
         ValueError: ``n`` is not from 1 to 10**8, or ``delta`` not between 0 and 1.
@@ -107,7 +107,7 @@ def randomized_response(keep: KeepUniform, *, n: int, delta: float) -> Amplifica
     blanket = keep.size * keep.off_diagonal
     game = _Game(keep.size, keep.keep, blanket, n=n, hidden=blanket, delta=delta)
     found = game.epsilon(delta, keep.epsilon)
-    # What holds for any randomizer holds for this one.
+    # The bound for any randomizer holds too.
     found = min(found, any_randomizer(keep.epsilon, n=n, delta=delta).epsilon)
     return _bound(found, delta, keep.epsilon, n, f"blanket of {keep.size}-ary randomized response")
 
@@ -132,15 +132,15 @@ def _bound(found: float, delta: float, local: float, n: int, method: str) -> Amp
 
 
 class _Game:
-    """The divergence of the game of the module's docstring, as an upper bound.
+    """Upper bound on the divergence in the game of the module's docstring.
 
     Args:
-        k: how many values there are.
+        k: the number of values.
         kept: p - q.
-        blanket: k q, so that both add up to 1; each is given, as either may be tiny.
-        n: how many respondents.
+        blanket: k q, which adds up to 1 with ``kept``; both are given, as either may be tiny.
+        n: the number of respondents.
         hidden: the probability that another's report is one of the draws.
-        delta: a hint: 1e-9 of it is given up for tails.
+        delta: tails of 1e-9 of it are given up.
     """
 
     def __init__(
@@ -151,19 +151,19 @@ class _Game:
         first, masses = binomial(n - 1, hidden, tail / 4)
         self._lost, self._negligible = tail / 2, tail / 16
         draws: Floats = first + 1.0 + np.arange(len(masses), dtype=np.float64)
-        draws, masses = _in_steps(draws, masses, _COARSE if k > 2 else _FINE)
+        draws, masses = _rounded_draws(draws, masses, _COARSE if k > 2 else _FINE)
         if k > 2:
             draws, others, masses = self._columns(draws, masses, tail)
             self._left = draws - others
         else:
             others = draws
             self._left = draws
-        # Per column: T, and what multiplies e**epsilon in the term, and its probability.
+        # Per column: T, the factor of e**epsilon in the term, and the probability.
         self._draws, self._others, self._masses = draws, others, masses
         self._share = 1 / 2 if k == 2 else 1 / (k - 1)
 
     def _columns(self, draws: Floats, masses: Floats, tail: float) -> tuple[Floats, Floats, Floats]:
-        """A column for each T and n1; the count n0 is binomial then, of T - n1 and 1/(k-1)."""
+        """A column for each T and n1. Given these, n0 is binomial, of T - n1 and 1/(k-1)."""
         parts = []
         for each, mass in zip(draws.tolist(), masses.tolist(), strict=True):
             # Given n1 the respondent's side is at most k/(k-1) <= 2 times as likely.
@@ -209,7 +209,7 @@ class _Game:
         return self._lost + 2 * self._negligible + float(self._masses[kept] @ terms)
 
     def epsilon(self, delta: float, local: float) -> float:
-        """An epsilon whose delta is at most this, and which is hardly larger than need be."""
+        """An epsilon with a delta of at most this, close to the least one."""
         if self.delta(0.0) <= delta:
             return 0.0
         if self.delta(local) > delta:
@@ -217,7 +217,7 @@ class _Game:
         wanted = math.sqrt(-math.log(delta))
 
         def excess(epsilon: float) -> float:
-            """Nearly linear: the loss is nearly normal."""
+            """Excess over the wanted delta, on a scale that is nearly linear in epsilon."""
             return wanted - math.sqrt(-math.log(min(self.delta(epsilon), 1.0)))
 
         # Imported here: it takes longer than all of this package.
@@ -229,10 +229,10 @@ class _Game:
         return min(found, local)
 
 
-def _in_steps(draws: Floats, masses: Floats, bits: int) -> tuple[Floats, Floats]:
-    """Numbers of draws rounded down to some leading bits, to the same numbers at every n.
+def _rounded_draws(draws: Floats, masses: Floats, bits: int) -> tuple[Floats, Floats]:
+    """Numbers of draws rounded down to some leading bits, in the same steps at every n.
 
-    A tally of fewer draws tells no less: whoever has it can add uniform draws herself.
+    Fewer draws reveal no less: an observer can add uniform draws itself.
     """
     _, exponents = np.frexp(draws)
     units = np.exp2(np.maximum(exponents - bits, 0))

@@ -1,7 +1,7 @@
-"""Spending: what a party's messages cost each of its respondents, and how much they may.
+"""Spending: the cost of a party's messages to each of its respondents, and its budget.
 
-A cost is pure epsilon, which holds whoever conspires. What has none costs epsilon at a delta, if
-the party consents to a figure that takes so many others to be honest.
+A cost is pure epsilon, which holds whoever conspires. A message without pure epsilon costs epsilon
+at a delta, if the party consents to a figure that assumes so many honest parties.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Cost(msgspec.Struct, frozen=True):
     Args:
         epsilon: in nats; infinite if nothing bounds it.
         delta: the probability for which epsilon need not hold; 0 for pure epsilon.
-        honest: the numbers, rising, of parties that have to be honest in sums, the respondent's own
-            included: each is of some sum. Empty if the bound holds whoever conspires.
+        honest: for the sums, the numbers of parties that have to be honest, the respondent's own
+            included, rising. Empty if the bound holds whoever conspires.
     """
 
     epsilon: float = 0.0
@@ -55,17 +55,14 @@ def assumed(honest: tuple[int, ...]) -> str:
 
 
 def in_words(cost: Cost) -> str:
-    """Both figures of a contribution with coins, whoever conspires and if enough are honest."""
+    """Both figures of a noisy contribution, against any coalition and among honest parties."""
     if math.isinf(cost.epsilon):
         return "whoever conspires: no bound; nor if as many are honest as the sum promises"
     return f"whoever conspires: no bound; {cost}"
 
 
 def together(costs: Iterable[Cost]) -> Cost:
-    """The sum of epsilons and of deltas, which holds also where later ones follow from earlier.
-
-    It rests on the assumptions of all of them.
-    """
+    """The sum of epsilons and of deltas, on all assumptions; it holds for adaptive choices."""
     costs = list(costs)
     return Cost(
         math.fsum(cost.epsilon for cost in costs),
@@ -90,19 +87,19 @@ def is_within(delta: float, allowed: float) -> bool:
 
 
 def delta_left(allowed: float, delta: float) -> float:
-    """The rest of a delta that is allowed, at least 0; a rest that is mere rounding is 0."""
+    """The rest of the allowed delta, at least 0, without rounding errors."""
     if math.isinf(allowed):
         return allowed
     left = allowed - delta
     return left if left > allowed * _ROUNDING else 0.0
 
 
-def cost_of(event: PrivacyEvent, *, honest: int, delta: float) -> Cost:
+def event_cost(event: PrivacyEvent, *, honest: int, delta: float) -> Cost:
     """The cost of one message, by the consent of the party that sends it.
 
     Args:
-        event: what the message tells.
-        honest: how many parties of a sum the party takes to be honest, itself included; 0 for a
+        event: of the message.
+        honest: number of honest parties in a sum that the party assumes, itself included; 0 for a
             bound that holds whoever conspires.
         delta: at which coins are judged.
 
@@ -110,11 +107,11 @@ def cost_of(event: PrivacyEvent, *, honest: int, delta: float) -> Cost:
         UnsupportedEventError: as ``PureAccountant``.
     """
     pure = PureAccountant().judge(event).record
-    return _among(event, honest, delta) if math.isinf(pure) and honest else Cost(pure)
+    return _cost_of_coins(event, honest, delta) if math.isinf(pure) and honest else Cost(pure)
 
 
 @functools.lru_cache(maxsize=256)
-def _among(event: PrivacyEvent, honest: int, delta: float) -> Cost:
+def _cost_of_coins(event: PrivacyEvent, honest: int, delta: float) -> Cost:
     if not (delta > 0 and tells(event, Coins)):
         return Cost(math.inf)
     # Imported late: most parties never have anything to compose.
@@ -134,18 +131,18 @@ def _honest(costs: Iterable[Cost]) -> tuple[int, ...]:
 
 
 class Spending:
-    """Costs of a party's messages in one session, and how much they may come to.
+    """Costs of a party's messages in one session, within a budget.
 
     Args:
         accountant: judges each of them.
         budget: the most epsilon, in nats; None if nothing was set.
-        honest: the party consents to figures that take so many parties of a sum to be honest,
-            itself included; 0 if it does not.
+        honest: number of honest parties in a sum that the party consents to assume, itself
+            included; 0 for none.
         delta: the most delta. Each message is judged at ``DELTA``, or at this if it is less.
 
     Attributes:
         loss: so far, whoever conspires.
-        cost: so far, by what the party consents to.
+        cost: so far, by the party's consent.
     """
 
     __slots__ = ("_accountant", "_budget", "_delta", "_honest", "cost", "loss")
@@ -166,10 +163,10 @@ class Spending:
         self.cost = Cost()
 
     def afford(self, event: PrivacyEvent) -> None:
-        """Make sure that enough is left for what a message will tell.
+        """Check that enough is left for a message.
 
         Raises:
-            PrivacyError: it is not; says what is left.
+            PrivacyError: too little is left.
         """
         self._with(event, "what is asked for")
 
@@ -182,7 +179,6 @@ class Spending:
         self.loss, self.cost = self._with(event, repr(kind))
 
     def _with(self, event: PrivacyEvent, what: str) -> tuple[Loss, Cost]:
-        """Both sums with this event."""
         loss, budget, spent = self._accountant.judge(event), self._budget, self.cost
         if loss is NOTHING:
             return self.loss, spent
@@ -195,7 +191,7 @@ class Spending:
                     f"{what} costs a delta of {delta or DELTA:.6g} per respondent; {left:.6g} of "
                     f"{self._delta:.6g} is left"
                 )
-            cost = _among(event, self._honest, delta)
+            cost = _cost_of_coins(event, self._honest, delta)
         after = together((spent, cost))
         if budget is not None and after.epsilon > budget:
             price = f"{cost.epsilon:.6g}"

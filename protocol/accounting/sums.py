@@ -1,35 +1,35 @@
-"""Pairs of laws of what a sum over honest parties tells of one of them, table by table.
+"""Dominating pairs of a sum over honest parties, table by table.
 
-One respondent's record is replaced by another, and the observer knows all the others' records. In a
-table that takes the respondent from one cell to another.
+One respondent's record is replaced by another, and the observer knows all other records. In each
+table the respondent moves from one cell to another.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
-from protocol.accounting.losses import LossDistribution, binomial, repeated
+from protocol.accounting.losses import LossDistribution, binomial, repeated, upper_parts
 from protocol.accounting.shuffling import MOST_RESPONDENTS
 from protocol.randomizers.coins import SIDES
 from protocol.randomizers.exact import Floats
 from protocol.randomizers.keep import KeepUniform
 
 MOST_COINS = 2**30
-"""The most coins of a cell that are counted: whoever has fewer can add the others herself."""
+"""The most coins of a cell that are counted; more would only lower epsilon."""
 
 # The tail of a law that is given up if none is spared, and the least.
 _NONE, _LEAST = 1e-30, 1e-300
 # Cells of a grid for one table's losses, within a standard deviation and up to the largest.
 _FINE, _WHOLE, _MOST_CELLS = 40, 1000, 2**20
-# So many steps within a standard deviation of a number of draws.
+# Steps within a standard deviation of a number of draws.
 _STEPS = 16
-# How far a standard deviation of the loss may be raised where games are put together.
+# The most that the standard deviation of the loss is raised where games are put together.
 _TOGETHER = 0.0015
-# Up to so many numbers of draws none are put together.
+# The most numbers of draws of which none are put together.
 _FEW = 64
 
 
@@ -37,14 +37,14 @@ _FEW = 64
 class CoinTable:
     """A table of counts with coins: one cell gains a count, and another loses one.
 
-    The coins of all honest parties are a binomial number in each cell, whatever the counts are. The
-    two cells are independent, and their roles are exchanged if the records are: the pair is exact,
-    and the same in both directions.
+    The coins of all honest parties are a binomial number in each cell. The two cells are
+    independent, and exchange their roles with the records, so the pair is exact and the same in
+    both directions.
 
     Args:
         trials: one party's coins of a cell.
         chance: of a coin, in units of 2**-16.
-        honest: how many parties add such coins.
+        honest: number of parties that add such coins.
     """
 
     trials: int
@@ -58,7 +58,7 @@ class CoinTable:
 
     @property
     def coins(self) -> int:
-        """Number of coins in a cell, as far as they are counted."""
+        """Number of coins in a cell that are counted."""
         return min(self.trials * self.honest, MOST_COINS)
 
     @property
@@ -66,12 +66,8 @@ class CoinTable:
         """Probability that a coin is 1."""
         return self.chance / SIDES
 
-    def among(self, honest: int) -> CoinTable:
-        """The same among so many honest parties."""
-        return replace(self, honest=honest)
-
     def losses(self, draws: int, spare: float) -> LossDistribution:
-        """The law of so many tables: an upper bound, on a grid."""
+        """The law of several tables: an upper bound, on a grid."""
         tail = _tail(spare, draws)
         gains, loses = _cells(self.coins, self.probability, tail)
         if 2 * self.chance == SIDES:  # Heads are as likely as tails: both cells have one law.
@@ -84,7 +80,7 @@ def _tail(spare: float, draws: int) -> float:
 
 
 def _cells(coins: int, chance: float, tail: float) -> tuple[LossDistribution, LossDistribution]:
-    """The losses of the cell that has one count more under P, and of the one that has one less.
+    """Losses of the cell that has one count more under P, and of the cell that has one less.
 
     With y heads they are the logarithms of ``b(y) / b(y+1)`` and of ``b(y) / b(y-1)``.
     """
@@ -105,17 +101,17 @@ def _finite(losses: Floats, masses: Floats, tail: float) -> LossDistribution:
 
 @dataclass(frozen=True, slots=True)
 class SummedResponse:
-    """A table of randomized responses of as many honest parties: the game of ``shuffling``.
+    """A table of randomized responses of honest parties: the game of ``shuffling``.
 
-    There T draws of k values are tallied, one of them the respondent's report. Given T and the
-    number S of draws that are value 0 or 1, which has one law under P and Q, the report is one of
-    those that she kept with probability ``w = S / (S + 2c)``, where ``c = q T / (p-q)``; then under
-    P one of the n0 that are value 0 is sure. The loss is ``ln((c + n0) / (c + S - n0))``. Fewer
-    draws tell no less, nor does a larger w: so T, S and c are rounded down where there are many.
+    There T draws of k values are tallied, one of them the respondent's report. The number S of
+    draws of value 0 or 1 has one law under P and Q. Given T and S, the report is a kept answer with
+    probability ``w = S / (S + 2c)``, where ``c = q T / (p-q)``, and under P it is then one of the
+    n0 draws of value 0. The loss is ``ln((c + n0) / (c + S - n0))``. Fewer draws, or a larger w,
+    give an upper bound, so T, S and c are rounded down where there are many.
 
     Args:
         keep: everybody's randomizer.
-        honest: how many parties report through it, from 1 to 10**8.
+        honest: number of parties that report with it, from 1 to 10**8.
 
     Raises:
         ValueError: ``honest`` is out of these bounds.
@@ -133,12 +129,8 @@ class SummedResponse:
         """Epsilon of the respondent's own report."""
         return self.keep.epsilon
 
-    def among(self, honest: int) -> SummedResponse:
-        """The same among so many honest parties."""
-        return replace(self, honest=honest)
-
     def losses(self, draws: int, spare: float) -> LossDistribution:
-        """The law of so many tables: an upper bound, on a grid."""
+        """The law of several tables: an upper bound, on a grid."""
         table = _responses(self.keep, self.honest, _tail(spare, draws))
         return table if draws == 1 else repeated([(table, draws)], spare)
 
@@ -162,11 +154,11 @@ def _responses(keep: KeepUniform, honest: int, tail: float) -> LossDistribution:
         pivot = (pivots[present] * (least / most))[:, None]
         law = column[present, None] * fair * ((pivot + zeros) / (pivot + least / 2))
         ones = least - zeros
-        # By the rarer of both: the pivot may be far less than a draw, or far more than all.
+        # By the rarer of both, as the pivot may be far less than a draw, or far more than all.
         excess = np.log1p(abs(zeros - ones) / (pivot + np.minimum(zeros, ones)))
         losses = np.where(zeros < ones, -excess, excess)
         below = np.floor(losses / step)
-        upper = law * (np.expm1(below * step - losses) / math.expm1(-step)).clip(0.0, 1.0)
+        upper = law * upper_parts(losses, below, step)
         cells = below.astype(np.int64).ravel() + middle
         masses[:-1] += np.bincount(cells, (law - upper).ravel(), minlength=len(masses) - 1)
         masses[1:] += np.bincount(cells, upper.ravel(), minlength=len(masses) - 1)
@@ -180,7 +172,7 @@ def _columns(keep: KeepUniform, honest: int, tail: float) -> tuple[Floats, Float
 
     Returns:
         The probability of each, shape (c, s); its c, rounded down, shape (c,), rising; and the
-        least and the most S that are put together, shape (s, 2), rising.
+        least and the largest S of each group, shape (s, 2), rising.
     """
     k, kept, blanket = keep.size, keep.keep, keep.size * keep.off_diagonal
     first, chances = binomial(honest - 1, blanket, tail / 4)

@@ -1,1 +1,1 @@
-"""An empirical lower bound on epsilon: how well runs on neighbouring records are told apart."""
+"""An empirical lower bound on epsilon, by distinguishing runs on neighbouring records."""

@@ -1,27 +1,25 @@
-"""The empirical audit: attacks what an observer sees, and proves how much it tells at least.
+"""The empirical audit: a lower bound on epsilon by attacking the view of an observer.
 
-Many seeded runs on two neighbouring inputs; a guess, from the view, at which of them it was; and
-from the number of right guesses an exact lower bound on epsilon, to be held against the upper bound
+In many seeded runs on two neighbouring inputs, the attack guesses the input from the view. The
+number of right guesses gives an exact lower bound on epsilon, to be compared with the upper bound
 of the ledger. No variant needs code of its own for it.
 
-The inputs that are told apart differ in one record: in each attribute alone, to the first and
-to the last category or to the one whose reports differ most by the declared matrix; and in all
-attributes together. Where an exact sum is told, so that the ledger's bound is infinite, two
-respondents exchange their records, which leaves every sum as it was.
+The two inputs differ in one record: in each attribute alone, to the first and to the last category
+or to the one with the most different reports by the declared matrix; and in all attributes
+together. Where an exact sum is revealed, so that the ledger's bound is infinite, two respondents
+exchange their records, which leaves every sum as it was.
 
-Every pair of inputs is tried in whole runs, whose whole view is attacked, and in runs that many
-respondents share, each with an input of her own: as parties of one respondent, as one of the
-respondents of a party, and as rows of arrays where there are such. What is found there is sound
-even if respondents share randomness, but what one party's words tell of another's record is
-looked for in the whole runs alone.
+Every pair of inputs is tried in whole runs, with the whole view, and in runs that many respondents
+share, each with an input of her own: as parties of one respondent, as one of the respondents of a
+party, and as rows of arrays if there are any. Findings there are sound even if respondents share
+randomness. Only whole runs show what one party's messages reveal about another's record.
 
-What a sum tells of true answers with coins, or of reports, is bounded at a delta, if as many
-are honest as the observer leaves. At a delta, sums over so many parties are trials too, in runs
-in which all others conspire; if the sum is all that is told, they are tried in place of what
-single parties say.
+A sum of true answers with coins, or of reports, is bounded at a delta, with as many honest parties
+as the observer leaves. At a delta, sums over so many parties are trials too, in runs in which all
+others conspire. If only the sum is revealed, they are tried in place of single parties.
 
-By default there are as many trials of every sort as it takes to exceed the ledger's bound if
-every guess is right, where these runs have no more than ``ENVELOPES`` envelopes.
+By default there are enough trials of every sort to exceed the ledger's bound if every guess is
+right, if these runs have at most ``ENVELOPES`` envelopes.
 """
 
 from __future__ import annotations
@@ -42,10 +40,10 @@ from protocol.attack.trials import (
     Pair,
     Study,
     Trials,
-    bound_of,
+    draw_seeds,
     is_masked,
     many_parties,
-    seeds_of,
+    pair_bound,
     unmasked_loss,
     whole_runs,
 )
@@ -59,11 +57,11 @@ from protocol.session.roster import Roster
 from protocol.session.variant import Variant
 from protocol.simulation.mapping import Map, one_by_one
 from protocol.simulation.rehearsal import Rehearsal
-from protocol.simulation.setting import names_of
+from protocol.simulation.setting import service_names
 from protocol.surveys.records import Records
 
 ALPHA = 1e-9
-"""The largest probability that an attack accuses a variant whose ledger is right."""
+"""The largest probability that an attack accuses a variant with a right ledger."""
 
 TRIALS = 1_000
 """Minimum number of trials when a trial is a whole party."""
@@ -101,7 +99,7 @@ _ATTEMPTS = 3
 _SORTS = 4
 """The sorts of trials: whole runs, parties, parties of many respondents, and rows.
 
-Where sums are told, at a delta, they are one sort more.
+Where sums are revealed, at a delta, they are one sort more.
 """
 
 
@@ -110,11 +108,11 @@ class Attack(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         variant: the variant's name.
-        observer: whose view was attacked.
-        target: whose record differed.
-        alpha: the chance of a false accusation, at most, over all pairs.
-        delta: what is left to chance besides epsilon; 0 for pure epsilon.
-        rows: the arrays of which every row was taken as one respondent; none, if there are none.
+        observer: the members with the view that was attacked.
+        target: the party with the record that differed.
+        alpha: the largest probability of a false accusation over all pairs.
+        delta: of the bounds; 0 for pure epsilon.
+        rows: the arrays with a row per respondent; empty if there are none.
         probes: one per pair of inputs.
     """
 
@@ -128,12 +126,12 @@ class Attack(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def accused(self) -> bool:
-        """True if the variant tells more than its ledger says."""
+        """True if the variant reveals more than its ledger charges."""
         return any(probe.accused for probe in self.probes)
 
     @property
     def undecided(self) -> bool:
-        """True if nothing is accused, and for some pair a leak may be there that cannot be."""
+        """True if nothing is accused, but some pair has too few trials to prove a leak."""
         return not self.accused and any(probe.undecided for probe in self.probes)
 
     @property
@@ -161,31 +159,30 @@ def attack(
     carried: Map = one_by_one,
     progress: Callable[[int, int], object] = _unheeded,
 ) -> Attack:
-    """Attack what an observer sees of a respondent.
+    """Attack the view of an observer.
 
     Args:
         variant: the variant with its parameters.
         records: a respondent per party; a handful.
-        target: whose record differs, from 0.
-        observer: whose view: a member, ``record`` for the holder of the transcript, or several
-            together; by default all who hold no records. Where they do not see whatever passes
-            there are whole runs alone, as many as ``trials``.
-        trials: how many respondents share runs, for each pair of inputs; by default 100,000 where
-            they are rows of arrays, at least 1,000 parties where they are not, and at least 400
-            couples who exchange their records.
-        runs: how many whole runs, at most ``trials``; by default at least 200. There are no more
-            runs of parties beside rows, either.
-        copies: how many respondents share a run; by default 65,536 where they are rows of arrays,
-            else 8.
-        alpha: the chance of a false accusation, over everything that is tried.
-        delta: epsilon is bounded at this delta, in the ledger as well. Above 0, trials that share a
-            run are taken to be independent.
+        target: place of the respondent with the record that differs.
+        observer: a member, ``record`` for the holder of the transcript, or several together; by
+            default all without records. If they do not see all envelopes there are only whole runs,
+            as many as ``trials``.
+        trials: number of respondents in shared runs, for each pair of inputs; by default 100,000 as
+            rows of arrays, else at least 1,000 parties, and at least 400 couples who exchange their
+            records.
+        runs: number of whole runs, at most ``trials``; by default at least 200. It bounds the runs
+            of parties next to rows, too.
+        copies: number of respondents in a shared run; by default 65,536 as rows of arrays, else 8.
+        alpha: the probability of a false accusation, over everything that is tried.
+        delta: of the bounds on epsilon, in the ledger as well. Above 0, trials that share a run are
+            taken to be independent.
         seed: decides everything.
         carried: carries out the runs, here or by workers; the result is the same.
-        progress: is told, before each pair of inputs, how many are done, and of how many.
+        progress: called before each pair of inputs with the number done, and the number of all.
 
     Raises:
-        ValueError: numbers out of range, or an observer who is the target.
+        ValueError: numbers out of range, or an observer that is the target.
         ProtocolError: the variant does not run.
     """
     if not 0 <= target < len(records):
@@ -194,7 +191,7 @@ def attack(
         raise ValueError("trials, runs and copies: expected at least 2")
     clopper_pearson(0, 1, alpha=alpha)
     epsilon_of_counts((0, 0), (1, 1), alpha=alpha, delta=delta)
-    serving = Coalition((AGGREGATOR, *names_of(variant.roles)))
+    serving = Coalition((AGGREGATOR, *service_names(variant.roles)))
     study = Study(
         variant=variant,
         records=records,
@@ -204,7 +201,7 @@ def attack(
         stream=Stream(secret_of(seed)).derive("attack"),
         delta=delta,
     )
-    (number,) = seeds_of(study.stream.derive("first"), 1)
+    (number,) = draw_seeds(study.stream.derive("first"), 1)
     first = study.rehearse(records.codes.astype(np.int64), parties=len(records), seed=number)
     if first.failure is not None:
         raise first.failure
@@ -227,18 +224,18 @@ def attack(
 
 
 class _Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """Trials of each sort: on whom, and how many.
+    """Plan of the trials of each sort.
 
     Args:
-        study: what is attacked.
+        study: the study.
         first: a first run.
-        ledger: of that, what the observer learned.
-        pairs: of inputs, which are told apart.
-        level: the chance of a false accusation of every single attempt.
-        trials, runs, copies: as ``attack`` was given them.
-        rows: the arrays of which every row is a respondent.
-        honest: over how many parties the sums are that are trials; 0 if there are none.
-        alone: whether nothing else is told.
+        ledger: of the observer in the first run.
+        pairs: the pairs of inputs to distinguish.
+        level: the probability of a false accusation in every single attempt.
+        trials, runs, copies: as of ``attack``.
+        rows: the arrays with a row per respondent.
+        honest: the number of honest parties in sums that are trials; 0 without such sums.
+        alone: True if only sums reveal something.
         carried: carries out the runs.
     """
 
@@ -256,21 +253,19 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
     carried: Map
 
     def probe(self, pair: Pair) -> Probe:
-        """Judge a pair; nothing is tried if the first run's ledger has no bound on it."""
+        """Attack a pair, unless the ledger has no bound on it."""
         study, parties = self.study, self.first.charter.roster.parties
         concerned = (study.target, study.mate) if pair.exchanged else (study.target,)
         names = [parties[place] for place in concerned if place is not None]
-        bound = bound_of(study, self.ledger, pair, names)
+        bound = pair_bound(study, self.ledger, pair, names)
         if math.isinf(bound.epsilon):
             accounts = self.ledger.everybody
             losses = (accounts[p].loss for p in names if p in accounts)
             why = tuple(dict.fromkeys(r for loss in losses for r in loss.unbounded))
             return Probe(pair=pair.words, bound=bound.epsilon, unbounded=why)
-        return strongest_probe(pair, self.trials_of(pair), level=self.level, delta=study.delta)
+        return strongest_probe(pair, self.pair_trials(pair), level=self.level, delta=study.delta)
 
-    def trials_of(self, pair: Pair) -> list[Trials]:
-        """All sorts of trials of a pair."""
-
+    def pair_trials(self, pair: Pair) -> list[Trials]:
         def whole(study: Study, number: int) -> Trials:
             return whole_runs(study, pair, number, carried=carried)
 
@@ -287,14 +282,15 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
         one = len(self.first.sent) / len(study.records)
         run, beside = one * len(study.records), self.copies or PARTIES
         if not study.observer.everything:
-            return [self._sort(whole, self.trials, TRIALS, each=run)]
-        sorts = [self._sort(whole, self.runs, RUNS, each=run, most=self.trials)]
+            return [self._enough_trials(whole, self.trials, TRIALS, each=run)]
+        sorts = [self._enough_trials(whole, self.runs, RUNS, each=run, most=self.trials)]
         if pair.exchanged:
-            return [*sorts, self._sort(parties, self.trials, EXCHANGES, each=2 * one)]
+            return [*sorts, self._enough_trials(parties, self.trials, EXCHANGES, each=2 * one)]
         if self.honest:
             with contextlib.suppress(ValueError):
-                # There are sums whose masks are not taken off on record.
-                sorts.append(self._sort(sums, self.trials, TRIALS, each=self.honest * one))
+                # Some sums have masks that the record does not remove.
+                each = self.honest * one
+                sorts.append(self._enough_trials(sums, self.trials, TRIALS, each=each))
         if self.alone:
             return sorts
         rows = None
@@ -304,17 +300,18 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
                 study, pair, many, copies=copies, fields=self.rows, carried=carried
             )
             beside = PARTIES
-        most = min((n for n in (self.trials, self.runs and PARTIES * self.runs) if n), default=None)
+        limits = [number for number in (self.trials, PARTIES * (self.runs or 0)) if number]
+        most = min(limits, default=None)
         if rows is not None:
-            sorts += [rows, self._sort(parties, None, RUNS, each=one, most=most)]
+            sorts += [rows, self._enough_trials(parties, None, RUNS, each=one, most=most)]
         else:
-            sorts.append(self._sort(parties, self.trials, TRIALS, each=one))
+            sorts.append(self._enough_trials(parties, self.trials, TRIALS, each=one))
         with contextlib.suppress(ProtocolError, ValueError):
-            # There are variants whose parties speak for one respondent each.
-            sorts.append(self._sort(crowds, None, CROWDS, each=one, most=most))
+            # In some variants a party has one respondent.
+            sorts.append(self._enough_trials(crowds, None, CROWDS, each=one, most=most))
         return sorts
 
-    def _sort(
+    def _enough_trials(
         self,
         make: Callable[[Study, int], Trials],
         given: int | None,
@@ -323,33 +320,33 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
         each: float,
         most: int | None = None,
     ) -> Trials:
-        """One sort of trials: so many, or as many as can exceed the ledger's bound.
+        """Trials of one sort: a given number, or enough to exceed the bound.
 
         Args:
-            make: makes as many of them as it is told.
-            given: how many.
-            least: how many there are at least, or if those that it takes are too many.
-            each: how many envelopes a trial takes.
-            most: how many there are at most.
+            make: makes a number of trials.
+            given: the number; None to determine it.
+            least: the least number, also used if too many are needed.
+            each: the number of envelopes of a trial.
+            most: the largest number.
         """
         if given is None and most is not None and most <= least:
             given = most
         if given is not None:
             return make(self.study, given if most is None else min(given, most))
-        trials = make(self._anew("pilot"), PILOTS)
+        trials = make(self._fresh_study("pilot"), PILOTS)
         for attempt in range(_ATTEMPTS):
             tested = trials_to_exceed(trials.bound, alpha=self.level, delta=self.study.delta)
-            # The other half teaches.
+            # Half of the trials teach.
             needed = 2 * _SLACK * tested
             number = max(least, math.ceil(needed)) if needed * each <= ENVELOPES else least
             number = number if most is None else min(number, most)
             if attempt and number <= len(trials.bits):
                 break
-            trials = make(self._anew(f"attempt {attempt}"), number)
+            trials = make(self._fresh_study(f"attempt {attempt}"), number)
         return trials
 
-    def _anew(self, purpose: str) -> Study:
-        """The same with other randomness: of earlier runs only the ledgers decide how many."""
+    def _fresh_study(self, purpose: str) -> Study:
+        """The study with other randomness, as earlier runs decide only the number of trials."""
         return msgspec.structs.replace(self.study, stream=self.study.stream.derive(purpose))
 
 
@@ -363,7 +360,7 @@ def _planned(
     alpha: float,
     carried: Map,
 ) -> _Plan:
-    """The plan of an attack, by what a first run shows; the arguments are those of ``attack``."""
+    """The plan of an attack, from a first run; the arguments are those of ``attack``."""
     roster = first.charter.roster
     party = roster.parties[study.target]
     _check_observer(study.observer, roster, party)
@@ -398,7 +395,7 @@ def _check_observer(observer: Coalition, roster: Roster, target: PartyId) -> Non
 
 
 def _honest(study: Study, roster: Roster) -> int:
-    """Over how many parties the observer learns a sum at a delta; 0 if that is not looked at."""
+    """Number of honest parties in the sums that the observer learns; 0 if those are not tried."""
     if not (study.delta and study.observer.everything):
         return 0
     return sum(name not in study.observer.insiders for name in roster.parties)
@@ -413,13 +410,13 @@ def _next_respondent(study: Study, roster: Roster) -> int | None:
 
 
 def _pairs(study: Study, account: Account | None) -> tuple[Pair, ...]:
-    """Pairs to tell apart: each attribute alone, all of them, and exchanges if there are sums."""
+    """Pairs to distinguish: each attribute alone, all of them, and exchanges if there are sums."""
     survey = study.records.survey
     own = study.records.codes[study.target].astype(np.int64)
     events = [charge.event for charge in account.trail] if account is not None else []
     pairs, farthest = [], own.copy()
     for place, name in enumerate(survey.names):
-        others = _others(int(own[place]), survey.sizes[place], name, events)
+        others = _other_categories(int(own[place]), survey.sizes[place], name, events)
         farthest[place] = others[0]
         for code in others:
             changed = own.copy()
@@ -430,7 +427,7 @@ def _pairs(study: Study, account: Account | None) -> tuple[Pair, ...]:
     if len(survey.names) > 1:
         pairs.append(Pair("all attributes", survey.names, (own, farthest)))
     if is_masked(account) and study.mate is not None:
-        # The sums are the same; what differs between the two must not show in anything else.
+        # The sums are the same, so nothing else may differ.
         farthest_alone = {pair.names: pair for pair in reversed(pairs)}
         pairs += [
             pair._replace(words=f"{pair.words}, exchanged with another respondent", exchanged=True)
@@ -439,8 +436,8 @@ def _pairs(study: Study, account: Account | None) -> tuple[Pair, ...]:
     return tuple(pairs)
 
 
-def _others(own: int, size: int, name: str, events: Sequence[PrivacyEvent]) -> list[int]:
-    """The categories to tell the true one from: the farthest first."""
+def _other_categories(own: int, size: int, name: str, events: Sequence[PrivacyEvent]) -> list[int]:
+    """Categories to compare with the true one, the farthest first."""
     for event in events:
         for part in event.events if isinstance(event, Composed) else (event,):
             if isinstance(part, Randomized) and part.attributes == (name,):
@@ -450,7 +447,7 @@ def _others(own: int, size: int, name: str, events: Sequence[PrivacyEvent]) -> l
                         if randomizer.size == size:
                             return [randomizer.farthest(own)]
                 except UnsupportedEventError:
-                    continue  # Nobody knows which answers it tells apart best.
+                    continue  # Its farthest category is unknown.
     return sorted({0, size - 1} - {own}, key=lambda code: -abs(code - own))
 
 

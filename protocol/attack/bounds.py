@@ -49,13 +49,13 @@ def at_most(hits: int, trials: int, *, alpha: float) -> float:
 
 
 def epsilon_of_guesses(right: int, guesses: int, *, alpha: float) -> float:
-    """The least pure epsilon that so many right guesses are compatible with; 0 if any is.
+    """The least pure epsilon that is compatible with so many right guesses; 0 if any is.
 
-    One of two inputs is drawn for every trial, by a fair coin of its own, and a guesser who sees
-    the views names the input of some trials. If each input is protected by epsilon, the number of
-    right guesses is at most that of as many coins with ``e**epsilon / (1 + e**epsilon)``, whatever
-    the guesser does, and also where the trials share one run and their randomness (Steinke, Nasr
-    and Jagielski, Privacy Auditing with One (1) Training Run, 2023, theorem 5.2 with delta = 0).
+    For every trial one of two inputs is drawn by a fair coin, and a guesser names the input of some
+    trials from their views. If each input is protected by epsilon, the number of right guesses is
+    at most that of as many coins with ``e**epsilon / (1 + e**epsilon)``, for every guesser, and
+    also where trials share one run and its randomness (Steinke, Nasr and Jagielski, Privacy
+    Auditing with One (1) Training Run, 2023, theorem 5.2 with delta = 0).
 
     Raises:
         ValueError: not 0 to ``guesses`` right ones, or an alpha outside 0 to 1.
@@ -67,15 +67,15 @@ def epsilon_of_guesses(right: int, guesses: int, *, alpha: float) -> float:
 def epsilon_of_counts(
     hits: tuple[int, int], trials: tuple[int, int], *, alpha: float, delta: float
 ) -> float:
-    """The least epsilon at ``delta`` that two counts of one event are compatible with.
+    """The least epsilon at ``delta`` that is compatible with two counts of one event.
 
     ``ln((p - delta) / q)`` with the lower end of p and the upper end of q, which fail with
     probability ``alpha/2`` each. The trials must be independent, unlike those of
     ``epsilon_of_guesses``.
 
     Args:
-        hits: how often the event occurred, under one input and under the other.
-        trials: how many there were, of either.
+        hits: number of occurrences under one input and under the other.
+        trials: number of trials with each input.
 
     Raises:
         ValueError: as ``at_least``, or a delta outside 0 to 1.
@@ -88,7 +88,7 @@ def epsilon_of_counts(
 
 
 def provable(trials: int, *, alpha: float, delta: float) -> float:
-    """Bound that so many trials, half of them of either input, prove if every guess is right."""
+    """Lower bound from so many trials, half of them of either input, if every guess is right."""
     if delta == 0.0:
         return epsilon_of_guesses(trials, trials, alpha=alpha)
     half = trials // 2

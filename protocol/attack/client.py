@@ -1,8 +1,8 @@
-"""Attacks a bare client function of any library: a value in, a report out, and a claimed epsilon.
+"""Attacks a client function of any library: a value in, a report out, and a claimed epsilon.
 
-The function is called with one of two inputs, drawn by a fair coin for each trial; half of the
-reports teach which of their parts tell the inputs apart, guesses are made on the other half, and
-the number of right guesses proves how much the reports tell at least.
+The function is called with one of two inputs, drawn by a fair coin for each trial. Half of the
+reports teach which parts distinguish the inputs. Guesses are made on the other half, and the number
+of right guesses gives a lower bound on epsilon.
 """
 
 from __future__ import annotations
@@ -15,19 +15,25 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.attack.columns import array_of, columns_of, fields_as_matrices, folded
+from protocol.attack.columns import (
+    Placed,
+    element_columns,
+    field_array,
+    fields_as_matrices,
+    folded,
+)
 from protocol.attack.probes import Probe, strongest_probe
 from protocol.attack.trials import Pair, Trials
 from protocol.crypto.randomness import WORDS, Stream, secret_of
 
 TRIALS = 100_000
-"""How many reports are asked for by default; half of them test."""
+"""Default number of reports; half of them test."""
 
 ALPHA = 1e-9
-"""The largest probability that a client whose claim is right is accused."""
+"""The largest probability that a client with a right claim is accused."""
 
 _FIRST = 64
-"""Calls after which an input that has raised an error every time is taken to be a wrong one."""
+"""Calls after which an input with an error every time is refused."""
 
 _SPELLED = 32
 """The most elements of an array that an event shows."""
@@ -39,10 +45,10 @@ class ClientAttack(msgspec.Struct, frozen=True, kw_only=True):
     """Result of an attack on a client.
 
     Args:
-        claims: the epsilon that is claimed, in nats.
-        alpha: the chance of a false accusation, at most.
-        delta: what is left to chance besides epsilon; 0 for pure epsilon.
-        probe: what was tried and what it proves.
+        claims: the claimed epsilon, in nats.
+        alpha: the largest probability of a false accusation.
+        delta: of the bounds; 0 for pure epsilon.
+        probe: the attempt, with the lower bound.
     """
 
     claims: float
@@ -52,12 +58,12 @@ class ClientAttack(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def accused(self) -> bool:
-        """True if the reports tell more than is claimed."""
+        """True if the reports reveal more than is claimed."""
         return self.probe.accused
 
     @property
     def undecided(self) -> bool:
-        """True if a leak may be there that so few trials cannot prove, however total it is."""
+        """True if so few trials cannot prove even a total leak."""
         return self.probe.undecided
 
 
@@ -73,20 +79,20 @@ def attack_client(
 ) -> ClientAttack:
     """Attack the reports of a client function.
 
-    Reports may be numbers, text, bytes, arrays, lists, tuples, dicts, or objects of these; what is
-    none of them counts by its ``repr``. An error that a client raises now and then is a report too.
+    Reports may be numbers, text, bytes, arrays, lists, tuples, dicts, or objects of these; others
+    count by their ``repr``. An error that a client raises now and then is a report too.
 
     Args:
-        client: makes a report of an input; its randomness is its own.
-        inputs: the two inputs that are told apart.
+        client: makes a report of an input, with randomness of its own.
+        inputs: the two inputs to distinguish.
         claims: the epsilon claimed for these two, in nats.
-        trials: how many reports are made.
-        alpha: the chance of a false accusation.
-        delta: epsilon is bounded at this delta. Above 0, calls are taken to be independent.
-        seed: decides which trial has which input.
+        trials: number of reports.
+        alpha: the probability of a false accusation.
+        delta: of the bound on epsilon. Above 0, calls are taken to be independent.
+        seed: decides the input of each trial.
 
     Raises:
-        ValueError: numbers out of range, equal inputs, or an input with which the client fails.
+        ValueError: numbers out of range, equal inputs, or an input that always raises an error.
     """
     if not (claims >= 0.0 and math.isfinite(claims)):
         raise ValueError(f"claimed epsilon {claims}: expected a finite number, 0 or more")
@@ -96,7 +102,7 @@ def attack_client(
     if repr(inputs[0]) == repr(inputs[1]):
         raise ValueError(f"inputs {words}: expected two that differ")
     bits = Stream(secret_of(seed)).derive("attack a client").bernoulli(WORDS // 2, trials)
-    fields: dict[str, list[tuple[int, NDArray[np.generic]]]] = {}
+    fields: dict[str, list[Placed]] = {}
     failed = [0, 0]
     called = [0, 0]
     for place, bit in enumerate(bits.tolist()):
@@ -112,10 +118,10 @@ def attack_client(
         for name, array in leaves(report):
             fields.setdefault(name, []).append((place, array))
     matrices = fields_as_matrices(fields, trials)
-    reports = Trials("reports", bits, columns_of(matrices, related=()), None, claims, trials)
+    reports = Trials("reports", bits, element_columns(matrices, related=()), None, claims, trials)
     pair = Pair(words, (), (np.empty(0, np.int64), np.empty(0, np.int64)))
     probe = strongest_probe(pair, [reports], level=alpha / 2, delta=delta)
-    probe = msgspec.structs.replace(probe, event=_spelled(probe.event, fields))
+    probe = msgspec.structs.replace(probe, event=_event_words(probe.event, fields))
     return ClientAttack(claims=claims, alpha=alpha, delta=delta, probe=probe)
 
 
@@ -123,11 +129,11 @@ def leaves(report: object, name: str = "report") -> Iterator[tuple[str, NDArray[
     """The parts of a report that are arrays, numbers, text or bytes, each with its place."""
     match report:
         case int() if not _SMALLEST <= report <= _LARGEST:
-            yield name, array_of(str(report))
+            yield name, field_array(str(report))
         case bool() | int() | float() | str() | bytes():
-            yield name, array_of(report)
+            yield name, field_array(report)
         case bytearray() | memoryview():
-            yield name, array_of(bytes(report))
+            yield name, field_array(bytes(report))
         case complex():
             yield name, np.array([report.real, report.imag])
         case np.ndarray() if report.dtype.kind in "biuf":
@@ -145,11 +151,11 @@ def leaves(report: object, name: str = "report") -> Iterator[tuple[str, NDArray[
             elif vars_of := getattr(report, "__dict__", None):
                 yield from leaves(vars_of, name)
             else:
-                yield name, array_of(repr(report))
+                yield name, field_array(repr(report))
 
 
-def _spelled(event: str, fields: Mapping[str, list[tuple[int, NDArray[np.generic]]]]) -> str:
-    """An event with the arrays themselves in place of their hashes, where these are short."""
+def _event_words(event: str, fields: Mapping[str, list[Placed]]) -> str:
+    """An event in words, with short arrays in place of their hashes."""
     hashes = set(re.findall(r"\d{8,}", event))
     for parts in fields.values():
         for _, array in parts:

@@ -19,6 +19,9 @@ from protocol.attack.observer import Observation
 
 Codes: TypeAlias = NDArray[np.int64]
 
+Placed: TypeAlias = tuple[int, NDArray[np.generic]]
+"""The place of a trial, and an array of its view."""
+
 MISSING = -(1 << 62)
 """The value of a column where a view has no such number."""
 
@@ -41,9 +44,9 @@ _FOLD = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Matrix(NamedTuple):
-    """One array of every trial: (n, w), and the bits that an element had on the wire.
+    """One array of every trial, (n, w), and the bits of an element on the wire.
 
-    ``bits`` is 0 if the numbers are names, such as hashes, whose differences mean nothing.
+    ``bits`` is 0 if the numbers are names, such as hashes, which have no differences.
     """
 
     values: Codes
@@ -55,7 +58,7 @@ class View(msgspec.Struct, frozen=True):
 
     Args:
         fields: the fields of all messages as arrays, by name.
-        facts: numbers about messages, as an ``Observation`` has them.
+        facts: numbers about messages, as in ``Observation``.
     """
 
     fields: dict[str, NDArray[np.generic]]
@@ -63,9 +66,9 @@ class View(msgspec.Struct, frozen=True):
 
 
 def make_view(observation: Observation) -> View:
-    """View of what an observer sees."""
+    """View of an observer."""
     fields = {
-        f"{name}.{field}": array_of(getattr(message, field))
+        f"{name}.{field}": field_array(getattr(message, field))
         for name, message in observation.messages.items()
         for field in message.__struct_fields__
     }
@@ -74,46 +77,55 @@ def make_view(observation: Observation) -> View:
 
 def view_matrices(views: Sequence[View]) -> dict[str, Matrix]:
     """The fields of all messages, by name: as many elements as the longest has, and hashes."""
-    fields: dict[str, list[tuple[int, NDArray[np.generic]]]] = {}
+    fields: dict[str, list[Placed]] = {}
     for place, view in enumerate(views):
         for name, array in view.fields.items():
             fields.setdefault(name, []).append((place, array))
     return fields_as_matrices(fields, len(views))
 
 
-def fields_as_matrices(
-    fields: Mapping[str, Sequence[tuple[int, NDArray[np.generic]]]], trials: int
-) -> dict[str, Matrix]:
-    """Arrays of so many trials, by name, each with the place of its trial."""
-    lengths = {name: max(array.size for _, array in parts) for name, parts in fields.items()}
-    most = _width(list(lengths.values()), trials)
+def fields_as_matrices(fields: Mapping[str, Sequence[Placed]], trials: int) -> dict[str, Matrix]:
+    """Matrices of the arrays of all trials, by name.
+
+    Args:
+        fields: the arrays by name.
+        trials: the number of trials.
+    """
+    lengths = [max(array.size for _, array in parts) for parts in fields.values()]
+    most = _width(lengths, trials)
     found: dict[str, Matrix] = {}
     for name, parts in fields.items():
-        flat = [(place, array.reshape(-1)) for place, array in parts]
-
-        def stacked(
-            codes: Callable[[NDArray[np.generic]], Codes],
-            start: int,
-            stop: int | None,
-            flat: Sequence[tuple[int, NDArray[np.generic]]] = flat,
-        ) -> Codes:
-            return _stacked([(at, codes(array[start:stop])) for at, array in flat], trials)
-
-        bits = 8 * parts[0][1].dtype.itemsize
-        found[name] = Matrix(stacked(as_codes, 0, most), bits)
-        if any(array.dtype.kind == "f" for _, array in parts):
-            found[EXACT + name] = Matrix(stacked(exact_codes, 0, most), 0)
-        if lengths[name] > 1:
-            found[ALL + name] = Matrix(stacked(folded, 0, None), 0)
-        if lengths[name] > most:
-            found[REST + name] = Matrix(stacked(folded, most, None), 0)
-        if any(array.ndim > 1 for _, array in parts):
-            shapes = [(at, folded(np.array(array.shape, np.int64))) for at, array in parts]
-            found[SHAPE + name] = Matrix(_stacked(shapes, trials), 0)
+        found.update(_field_matrices(name, parts, trials, most))
     return found
 
 
-def columns_of(matrices: Mapping[str, Matrix], *, related: Collection[str]) -> dict[str, Codes]:
+def _field_matrices(
+    name: str, parts: Sequence[Placed], trials: int, most: int
+) -> Iterator[tuple[str, Matrix]]:
+    """Matrices of one field: its elements, exact fractions, hashes and shape."""
+    flat = [(place, array.reshape(-1)) for place, array in parts]
+    length = max(array.size for _, array in parts)
+
+    def stacked(
+        codes: Callable[[NDArray[np.generic]], Codes], start: int, stop: int | None
+    ) -> Codes:
+        return _stacked([(place, codes(array[start:stop])) for place, array in flat], trials)
+
+    yield name, Matrix(stacked(as_codes, 0, most), 8 * parts[0][1].dtype.itemsize)
+    if any(array.dtype.kind == "f" for _, array in parts):
+        yield EXACT + name, Matrix(stacked(exact_codes, 0, most), 0)
+    if length > 1:
+        yield ALL + name, Matrix(stacked(folded, 0, None), 0)
+    if length > most:
+        yield REST + name, Matrix(stacked(folded, most, None), 0)
+    if any(array.ndim > 1 for _, array in parts):
+        shapes = [(place, folded(np.array(array.shape, np.int64))) for place, array in parts]
+        yield SHAPE + name, Matrix(_stacked(shapes, trials), 0)
+
+
+def element_columns(
+    matrices: Mapping[str, Matrix], *, related: Collection[str]
+) -> dict[str, Codes]:
     """Every element by itself, and differences of the arrays whose names are ``related``."""
     columns: dict[str, Codes] = {}
     for name, matrix in matrices.items():
@@ -121,7 +133,7 @@ def columns_of(matrices: Mapping[str, Matrix], *, related: Collection[str]) -> d
     numbers = {name for name in related if name in matrices and matrices[name].bits}
     pairs = sorted(
         combinations(sorted(numbers), 2),
-        key=lambda pair: _general(pair[0]) != _general(pair[1]),
+        key=lambda pair: _general_name(pair[0]) != _general_name(pair[1]),
     )
     alike = [(a, b) for a, b in pairs if matrices[a].bits == matrices[b].bits]
     for one, other in alike[:RELATED]:
@@ -133,14 +145,14 @@ def columns_of(matrices: Mapping[str, Matrix], *, related: Collection[str]) -> d
     return columns
 
 
-def _general(name: str) -> str:
-    """The kind and the field of an array, without who sent it and for which time."""
+def _general_name(name: str) -> str:
+    """An array's kind and field, without sender and number."""
     kind, _, field = name.partition("'s ")[2].partition(".")
     return f"{kind.partition(' ')[0]}.{field}"
 
 
-def facts_of(views: Sequence[View]) -> dict[str, Codes]:
-    """Lengths, numbers and the like, by name."""
+def plain_facts(views: Sequence[View]) -> dict[str, Codes]:
+    """The facts of views, such as lengths and numbers, as columns by name."""
     names = dict.fromkeys(name for view in views for name in view.facts)
     return {name: np.array([view.facts.get(name, 0) for view in views], np.int64) for name in names}
 
@@ -151,20 +163,20 @@ def matrices_of_rows(
     """Columns of an array with a row per trial, (n, w), by name.
 
     Args:
-        most: how many elements of a row are looked at one by one.
+        most: the most elements of a row that are columns of their own.
     """
     seen = values[:, :most]
     yield name, Matrix(as_codes(seen), bits)
     if values.dtype.kind == "f":
         yield EXACT + name, Matrix(exact_codes(seen), 0)
-    # Of two columns the pair is tried anyway.
+    # Two columns are tried as a pair anyway.
     for label, part, least in ((ALL, values, 2), (REST, values[:, most:], 0)):
         if part.shape[1] > least:
             yield label + name, Matrix(_folded_rows(part)[:, np.newaxis], 0)
 
 
 def _width(lengths: Sequence[int], trials: int) -> int:
-    """Number of elements of each array that are looked at one by one."""
+    """The most elements of each array that are columns of their own."""
     most = ELEMENTS
     while most > FEWEST and trials * sum(min(length, most) for length in lengths) > CELLS:
         most //= 2
@@ -196,8 +208,8 @@ def _stacked(parts: Sequence[tuple[int, Codes]], trials: int) -> Codes:
     return values
 
 
-def array_of(value: object) -> NDArray[np.generic]:
-    """A field as an array; what is neither an array, text nor a number is told by its encoding."""
+def field_array(value: object) -> NDArray[np.generic]:
+    """A field as an array; other values than arrays, text and numbers by their encoding."""
     match value:
         case np.ndarray():
             return value
@@ -221,7 +233,7 @@ def as_codes(values: NDArray[np.generic]) -> Codes:
 
 
 def exact_codes(values: NDArray[np.generic]) -> Codes:
-    """Fractions by the bits that they are stored in: names for them, of which two may be close."""
+    """Fractions by the bits that they are stored in, as names."""
     codes: Codes = np.ascontiguousarray(values, np.float64).view(np.int64)
     return codes
 
@@ -233,7 +245,7 @@ def folded(values: NDArray[np.generic]) -> Codes:
 
 
 def _folded_rows(values: NDArray[np.generic]) -> Codes:
-    """Every row hashed into one number, (n,); two that differ in one element differ."""
+    """A hash of every row, (n,), which differs for rows that differ in one element."""
     codes = exact_codes(values) if values.dtype.kind == "f" else values.astype(np.int64)
     powers = np.multiply.accumulate(np.full(codes.shape[1], _FOLD))
     total = np.zeros(len(codes), np.uint64)

@@ -1,4 +1,4 @@
-"""Guesses by the laws that a variant declares."""
+"""Guesses by the declared laws of a variant's randomizers."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from protocol.session.variant import Drawn, Variant
 from protocol.surveys.records import Records
 
 Guesses: TypeAlias = NDArray[np.int8]
-"""Of every trial: 1 and -1 for the second and the first input, 0 for no guess."""
+"""For every trial: 1 for the second input, -1 for the first, 0 for no guess."""
 
 
 class Guess(NamedTuple):
-    """An event on a view that speaks for one of two inputs.
+    """A rule that guesses the input of a trial from its view.
 
     Args:
-        words: what it is.
-        guesses: what it says of every trial.
+        words: its description.
+        guesses: for every trial.
     """
 
     words: str
@@ -38,14 +38,14 @@ class Guess(NamedTuple):
 def log_ratios(
     message: Message, event: PrivacyEvent, variant: Variant, codes: tuple[Codes, Codes]
 ) -> Floats | None:
-    """Log likelihood ratio of a message under the second input to the first, by its event.
+    """Log likelihood ratio of a message, the second input to the first, by its event.
 
     Args:
         variant: as it is in the run.
         codes: (m,) the records under the first and the second input.
 
     Returns:
-        (k,) of each respondent whose report is in it, in nats; None if ``drawn_in`` finds none.
+        (k,) of each respondent with a report in it, in nats; None if ``drawn_in`` finds none.
     """
     survey = variant.survey
     found = drawn_in(message, event, variant, Records(survey, np.stack(codes).astype(survey.dtype)))
@@ -68,18 +68,18 @@ def log_ratios(
 def drawn_in(
     message: Message, event: PrivacyEvent, variant: Variant, records: Records
 ) -> list[tuple[Drawn, list[int]]] | None:
-    """The reports in a message, and the inputs of their randomizer that some records are.
+    """The reports in a message, and the randomizer's inputs for some records.
 
     Args:
-        variant: as it is in the run; its ``drawn`` says where they are, else they are looked for.
+        variant: as it is in the run. Its ``drawn`` gives the places of the reports, else they are
+            looked for.
 
     Returns:
-        Those of every draw that the event has; None if the law of one is not known, or its reports
-        are not found.
+        The reports of every draw in the event; None if a law is unknown, or reports are not found.
     """
     draws = {part for part in single_events(event) if isinstance(part, Randomized)}
     given = variant.drawn(message, event, records)
-    parts = _searched(message, event) if given is None else given
+    parts = _search_reports(message, event) if given is None else given
     if not draws or {part.event for part in parts} != draws:
         return None
     found = [
@@ -90,8 +90,8 @@ def drawn_in(
     return found if len(found) == len(parts) else None
 
 
-def _searched(message: Message, event: PrivacyEvent) -> list[Drawn]:
-    """The reports of all of an event's draws in the only array that fits them; else none."""
+def _search_reports(message: Message, event: PrivacyEvent) -> list[Drawn]:
+    """The reports of an event's draws, from the only array that fits; else empty."""
     events = event.events if isinstance(event, Composed) else (event,)
     draws = [part for part in events if isinstance(part, Randomized)]
     values = (getattr(message, field) for field in message.__struct_fields__)
@@ -101,7 +101,7 @@ def _searched(message: Message, event: PrivacyEvent) -> list[Drawn]:
 
 
 def _columns(array: NDArray[np.generic], draws: Sequence[Randomized]) -> list[Drawn]:
-    """An array as the reports of each draw; none if it does not hold them."""
+    """The reports of each draw in an array; empty if it does not hold them."""
     rows = np.arange(len(array))
     if len(draws) == 1 and _fits(whole := Drawn(draws[0], rows, array)):
         return [whole]
@@ -121,7 +121,7 @@ def _columns(array: NDArray[np.generic], draws: Sequence[Randomized]) -> list[Dr
 
 
 def _fits(part: Drawn) -> bool:
-    """Check whether these are reports of a randomizer whose law is known, a row each."""
+    """Check whether a part holds reports, a row each, of a randomizer with a known law."""
     try:
         draw = known(part.event.randomizer)
         with refusing(draw):
@@ -131,14 +131,23 @@ def _fits(part: Drawn) -> bool:
 
 
 def _inputs(part: Drawn, records: Records) -> list[int] | None:
-    """Inputs of some records; None if that is not known and the randomizer has others."""
+    """Inputs of some records; None if unknown."""
     if part.inputs is not None:
         return [int(code) for code in part.inputs]
-    axes = list(records.survey.axes(part.event.attributes))
+    return record_inputs(part.event, records)
+
+
+def record_inputs(draw: Randomized, records: Records) -> list[int] | None:
+    """Inputs of some records, of a randomizer on the combinations of its attributes.
+
+    Returns:
+        None if the randomizer has another number of inputs.
+    """
+    axes = list(records.survey.axes(draw.attributes))
     sizes = [records.survey.sizes[axis] for axis in axes]
     try:
-        with refusing(part.event.randomizer):
-            if part.event.randomizer.size != math.prod(sizes):
+        with refusing(draw.randomizer):
+            if draw.randomizer.size != math.prod(sizes):
                 return None
     except UnsupportedEventError:
         return None
@@ -146,11 +155,11 @@ def _inputs(part: Drawn, records: Records) -> list[int] | None:
 
 
 def declared_guess(ratios: Floats, *, least: float = math.inf) -> Guess:
-    """Guess where the declared law speaks loudest; nothing is learned, so all trials count.
+    """Guess where the declared likelihood ratio is largest; all trials count, as none teaches.
 
     Args:
-        least: guess wherever it says as much. At a delta no event comes nearer to what a ledger
-            allows than that the ratio is at least the ledger's epsilon.
+        least: guess too where the ratio is at least this. At a delta, the event that the ratio is
+            at least the ledger's epsilon is closest to the ledger's bound.
     """
     loudest = float(np.abs(ratios).max(initial=0.0))
     guesses = np.zeros(len(ratios), np.int8)

@@ -1,7 +1,7 @@
-"""Attacks a randomizer's own draws: its law says which reports speak loudest, and they are counted.
+"""Attacks a randomizer's draws by counting the reports with the largest likelihood ratio.
 
-Nothing is learned, for the event that proves most follows from the law; the trials come from
-``randomize`` itself, so a randomizer that draws by another law than it states is found.
+Nothing is learned, as the best event follows from the stated law. The trials come from
+``randomize``, so a randomizer that draws by another law is found.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from protocol.attack.bounds import provable
 from protocol.attack.probes import Probe, Tried, proved
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.randomizers import OutputClass, Randomizer
-from protocol.randomizers.vetting import check_stated, epsilon_of, known
+from protocol.randomizers.vetting import check_stated, known, stated_epsilon
 from protocol.wire.arrays import smallest_dtype
 
 TRIALS = 1_000_000
-"""How many reports are drawn by default, of the one or the other input."""
+"""Default number of reports, of the one or the other input."""
 
 ALPHA = 1e-9
-"""The largest probability that a randomizer whose epsilon is right is accused."""
+"""The largest probability that a randomizer with a right epsilon is accused."""
 
 EVENT = "the reports with the largest likelihood ratio"
 
@@ -36,22 +36,22 @@ def attack_randomizer(
     delta: float = 0.0,
     seed: int = 1,
 ) -> Probe:
-    """Attack the reports of a randomizer whose law is known.
+    """Attack the reports of a randomizer with a known law.
 
     Args:
-        randomizer: what is attacked.
-        inputs: the two inputs that are told apart; by default 0 and the one farthest from it.
-        trials: how many reports are drawn, the input of each by a fair coin.
-        alpha: the chance of a false accusation.
-        delta: epsilon is bounded at this delta. Above 0, draws are taken to be independent.
+        randomizer: the randomizer under attack.
+        inputs: the two inputs to distinguish; by default 0 and the one farthest from it.
+        trials: number of reports, the input of each by a fair coin.
+        alpha: the probability of a false accusation.
+        delta: of the bound on epsilon. Above 0, draws are taken to be independent.
         seed: decides everything.
 
     Raises:
-        UnsupportedEventError: the randomizer does not bring its law, or contradicts it.
+        UnsupportedEventError: the randomizer has no law, or contradicts it.
         ValueError: numbers out of range, or inputs that are not two of the randomizer's.
     """
     check_stated(randomizer)
-    bound = epsilon_of(randomizer)
+    bound = stated_epsilon(randomizer)
     draw = known(randomizer)
     first, second = inputs if inputs is not None else (0, draw.farthest(0))
     if first == second or not (0 <= first < draw.size and 0 <= second < draw.size):
@@ -89,21 +89,19 @@ def attack_randomizer(
 
 
 def _sides(law: tuple[OutputClass, ...]) -> list[int]:
-    """Input that each class of reports speaks for: 1 the second, -1 the first, 0 neither loudly.
+    """The input that each class of reports indicates: 1 the second, -1 the first, 0 neither.
 
-    Where a class can come from one input alone, only such classes count.
+    If some class is possible for one input alone, only such classes count.
     """
     odds = [_odds(part) for part in law]
     loudest = max(odds)
     if loudest <= Fraction(1, 2):
         return [0] * len(law)
-    return [
-        0 if one < loudest else 1 if part.second > part.first else -1
-        for one, part in zip(odds, law, strict=True)
-    ]
+    likelier = [1 if part.second > part.first else -1 for part in law]
+    return [side if one == loudest else 0 for one, side in zip(odds, likelier, strict=True)]
 
 
 def _odds(part: OutputClass) -> Fraction:
-    """Odds of the likelier input after such a report, both equally likely before."""
+    """Odds of the likelier input after such a report, with even prior odds."""
     whole = part.first + part.second
     return Fraction(max(part.first, part.second), 1) / whole if whole else Fraction(0)

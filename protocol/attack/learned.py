@@ -1,4 +1,4 @@
-"""Guesses learned from some of the trials, whose inputs the attacker is given."""
+"""Guesses learned from those trials of which the attacker knows the inputs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SCREENED = 200
 """The number of columns that guesses are learned on."""
 
 MARGIN = 0.05
-"""The factor by which two columns, or a score, must be worth more than a single column."""
+"""The amount by which two columns, or a score, must be worth more than a single column."""
 
 SHOWN = 3
 """The most values that an event names."""
@@ -41,9 +41,9 @@ class _Lesson(NamedTuple):
     """Data to learn from.
 
     Args:
-        bits: (n,) which input each trial had.
-        parts: (n,) twice: trials to learn from, and trials to judge by what was learned.
-        z: how many standard errors make a worth cautious.
+        bits: (n,) the input of each trial.
+        parts: two of shape (n,): the trials to learn from, and the trials to judge by.
+        z: the number of standard errors of a cautious estimate.
     """
 
     bits: NDArray[np.bool_]
@@ -52,12 +52,12 @@ class _Lesson(NamedTuple):
 
 
 class _Coding(NamedTuple):
-    """Coding that tells the values of a column apart.
+    """Coding of the values of a column.
 
     Args:
-        size: how many there are.
-        values: the frequent ones, the last place being for all others; None if as they are.
-        parts: of a pair of columns, how each of them is.
+        size: the number of codes.
+        values: the frequent values, with a last code for all others; None if values are codes.
+        parts: for a pair of columns, the coding of each.
     """
 
     size: int
@@ -82,13 +82,13 @@ class _Coding(NamedTuple):
 
 
 class _Learned(NamedTuple):
-    """A column with what was learned about it.
+    """A column with its learned counts.
 
     Args:
         worth: a cautious estimate of the epsilon that it shows.
-        codes: of every trial, the place of its value.
-        parts: how often each value came in either part of the taught trials, (2, size) each.
-        z: how many standard errors make a worth cautious.
+        codes: the code of every trial.
+        parts: counts of each value in each half of the taught trials, (2, size) each.
+        z: the number of standard errors of a cautious estimate.
         scored: whether the values are steps of a score.
     """
 
@@ -102,13 +102,13 @@ class _Learned(NamedTuple):
 
     @property
     def scores(self) -> Floats:
-        """Per value, how much it speaks for the second input."""
+        """Score of every value for the second input."""
         return _class_scores(self.parts[0] + self.parts[1])
 
     @property
     def table(self) -> Guesses:
-        """Per value, the guess."""
-        return _table_of(self.parts[0] + self.parts[1], self.z)
+        """Guess for every value."""
+        return _guess_table(self.parts[0] + self.parts[1], self.z)
 
     @property
     def words(self) -> str:
@@ -140,12 +140,12 @@ def learned_guess(
     Args:
         columns: by name, (n,) each.
         ratios: (n,) log likelihood ratios by the declared laws, if there are any.
-        bits: (n,) which input each trial had.
-        taught: (n,) of which trials ``bits`` may be looked at.
-        z: how many standard errors make a worth cautious.
+        bits: (n,) the input of each trial.
+        taught: (n,) the trials with known ``bits``.
+        z: the number of standard errors of a cautious estimate.
 
     Returns:
-        None if nothing differs between the taught trials.
+        None if the taught trials do not differ.
     """
     lesson = _Lesson(bits, _halves(taught), z)
     found = [_declared(ratios, lesson)] if ratios is not None and ratios.any() else []
@@ -157,12 +157,12 @@ def learned_guess(
         return None
     ranked = sorted(found, key=lambda one: -one.worth)
     best = ranked[0]
-    chosen = combinations(_to_combine(ranked, found), 2)
+    chosen = combinations(_candidates(ranked, found), 2)
     pairs = [_paired(one, other, lesson) for one, other in chosen]
     for pair in pairs:
         if pair is not None and pair.worth > best.worth + MARGIN:
             best = pair
-    # The pair of two columns says more than their sum.
+    # A pair of two columns is better than their sum.
     if len(ranked) > 2 or None in pairs:
         summed = _summed(ranked[:SUMMED], taught, lesson)
         best = summed if summed.worth > best.worth + MARGIN else best
@@ -170,7 +170,7 @@ def learned_guess(
 
 
 def _halves(taught: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Every other of the trials, and the rest of them."""
+    """Split the taught trials in two, alternating."""
     odd = np.cumsum(taught) % 2 == 1
     return taught & odd, taught & ~odd
 
@@ -235,10 +235,10 @@ def _paired(one: _Learned, other: _Learned, lesson: _Lesson) -> _Learned | None:
 
 
 def _summed(parts: Sequence[_Learned], taught: NDArray[np.bool_], lesson: _Lesson) -> _Learned:
-    """The scores of several columns added up, as if these were independent.
+    """The sum of the scores of several columns, which are taken to be independent.
 
-    Each part of the taught trials has those that the other part teaches: a sum of what it has
-    taught itself would look better than it is.
+    Each half of the taught trials gets the scores that the other half teaches. Its own would make
+    the sum look better than it is.
     """
     score = np.sum([part.scores[part.codes] for part in parts], axis=0)
     for own, other in ((0, 1), (1, 0)):
@@ -251,7 +251,7 @@ def _summed(parts: Sequence[_Learned], taught: NDArray[np.bool_], lesson: _Lesso
     return _fitted(name, _Coding(len(bounds) + 1), codes, lesson)._replace(scored=True)
 
 
-def _to_combine(ranked: list[_Learned], found: list[_Learned]) -> list[_Learned]:
+def _candidates(ranked: list[_Learned], found: list[_Learned]) -> list[_Learned]:
     """Columns to try in pairs: the best ones, plus the first few with few distinct values."""
     few = [one for one in found if one.coding.size <= math.isqrt(_DENSE)]
     chosen = {id(one): one for one in (*ranked[: COMBINED // 2], *few[: COMBINED // 2])}
@@ -259,20 +259,19 @@ def _to_combine(ranked: list[_Learned], found: list[_Learned]) -> list[_Learned]
 
 
 def _fitted(name: str, coding: _Coding, codes: NDArray[np.intp], lesson: _Lesson) -> _Learned:
-    """Select values to guess at: those that speak most for either input, as many as are worth it.
+    """Select the values to guess at: the most telling ones, as many as are worth it.
 
-    What that is worth is judged on other trials than it is learned from, or the column with the
-    most values would always seem the best.
+    The worth is judged on other trials than it is learned from. Otherwise the column with the most
+    values would always seem best.
     """
     first, second = (_counted(codes, lesson.bits, part, coding.size) for part in lesson.parts)
-    worth = _cautious_epsilon(second, _table_of(first, lesson.z), lesson.z)
+    worth = _cautious_epsilon(second, _guess_table(first, lesson.z), lesson.z)
     return _Learned(name, coding, worth, codes, (first, second), lesson.z)
 
 
 def _counted(
     codes: NDArray[np.intp], bits: NDArray[np.bool_], part: NDArray[np.bool_], size: int
 ) -> Codes:
-    """Counts of each value, (2, size): under the first input and under the second."""
     together = codes[part] + size * bits[part]
     return np.bincount(together, minlength=2 * size).reshape(2, size).astype(np.int64)
 
@@ -283,8 +282,8 @@ def _class_scores(counts: Codes) -> Floats:
     return scores
 
 
-def _table_of(counts: Codes, z: float) -> Guesses:
-    """Per value the guess, from how often each came."""
+def _guess_table(counts: Codes, z: float) -> Guesses:
+    """Guess for every value, from its counts."""
     size = counts.shape[1]
     order = np.argsort(-_class_scores(counts), kind="stable")
     top = _best(counts[1][order], counts[0][order], z)
@@ -300,7 +299,7 @@ def _table_of(counts: Codes, z: float) -> Guesses:
 
 
 def _best(right: Codes, wrong: Codes, z: float) -> int:
-    """Number of values, from the first on, that are worth most together."""
+    """Number of leading values that are worth most together."""
     rights, wrongs = np.cumsum(right), np.cumsum(wrong)
     return int(np.argmax(_cautious(rights, rights + wrongs, z))) + 1
 
@@ -320,7 +319,7 @@ def _cautious_epsilon(counts: Codes, table: Guesses, z: float) -> float:
 
 
 def _cautious(right: Codes, guesses: Codes, z: float) -> Floats:
-    """The log odds of a right guess, at the lower end of Wilson's interval."""
+    """Log odds of a right guess, at the lower end of Wilson's interval."""
     n = np.maximum(guesses, 1).astype(np.float64)
     share = right / n
     spread = z * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))

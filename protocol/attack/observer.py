@@ -1,4 +1,4 @@
-"""Observations of an attacker in each trial: messages by name, and facts about how they came.
+"""Observations of an attacker in each trial: messages by name, and facts about their delivery.
 
 A trial is a whole run, or one of many respondents in a run.
 """
@@ -16,7 +16,7 @@ from protocol.messages import Envelope, Head, Message, PartyId
 from protocol.simulation.rehearsal import Rehearsal, Slot
 
 KEYS = 256
-"""The most different messages of a view that are looked at."""
+"""The most different messages in a view."""
 
 _SPREAD, _KEPT = 1_000_003, (1 << 62) - 1
 
@@ -26,7 +26,7 @@ class Observation(NamedTuple):
 
     Args:
         messages: by a name that is the same in every trial, such as ``target's Report``.
-        slots: which envelopes these came in.
+        slots: the envelopes of these messages.
         facts: numbers about messages, such as their lengths and places.
     """
 
@@ -38,10 +38,10 @@ class Observation(NamedTuple):
 def observe(
     rehearsal: Rehearsal, observer: Coalition, labels: Mapping[PartyId, str]
 ) -> Observation:
-    """Observation of some members of a run.
+    """Observation of a run by an observer.
 
     Args:
-        labels: whose messages, and by which name each of these members goes.
+        labels: the members with messages in the view, each with a name.
     """
     (observation,) = observe_trials(rehearsal, observer, [labels])
     return observation
@@ -52,9 +52,9 @@ def observe_trials(
 ) -> list[Observation]:
     """Observations of several trials of one run (``observe``).
 
-    Facts are, of every message: how many there are of its name, its length, its number among its
-    sender's, to whom it goes, as a place in the roster and as steps from its sender to there, and
-    in a view of the whole roster its place among all messages.
+    Facts of every message are: the number of messages of its name, its length, its number among its
+    sender's, its recipients as places in the roster and as steps from the sender, and in a view of
+    the whole roster its place among all messages.
     """
     whose = {
         party: (place, label)
@@ -68,7 +68,7 @@ def observe_trials(
     for position, envelope in enumerate(rehearsal.seen_by(observer)):
         sender, kind = envelope.sender, envelope.kind
         if sender not in whose or kind == Head.kind():
-            continue  # A head hashes what its sender has said, and the session with it.
+            continue  # A head hashes its sender's messages and the session.
         place, label = whose[sender]
         messages, slots, facts = observations[place]
         last, name = before.get(sender, (None, ""))
@@ -102,7 +102,7 @@ def observe_trials(
 
 
 def _broadcast(last: Envelope, envelope: Envelope) -> bool:
-    """Check whether this is the message that came just before it, to another member."""
+    """Check whether an envelope repeats the one just before, to another member."""
     return (
         last.kind == envelope.kind
         and last.seq + 1 == envelope.seq
@@ -112,5 +112,5 @@ def _broadcast(last: Envelope, envelope: Envelope) -> bool:
 
 
 def _append(facts: Counter[str], name: str, number: int) -> None:
-    """Add to a list of numbers, kept as one number; a single one is kept as it is."""
+    """Add to a list of numbers that is kept as one number."""
     facts[name] = (facts[name] * _SPREAD + number) & _KEPT if name in facts else number

@@ -1,4 +1,4 @@
-"""Attempts on a pair of inputs and what they prove: counted guesses on trials."""
+"""Attempts to distinguish two inputs: counted guesses on trials, and the bounds that they prove."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from protocol.attack.trials import Pair, Trials
 
 
 class Tried(msgspec.Struct, frozen=True):
-    """One sort of views of a pair of inputs.
+    """One sort of trials of a pair of inputs.
 
     Args:
-        views: what they are of: whole runs, parties, couples of them, rows of arrays.
-        trials: how many there are. Half of them teach; guesses are tried on the others.
-        runs: how many runs these come from.
+        views: whole runs, parties, couples of them, or rows of arrays.
+        trials: number of trials. Half of them teach; guesses are tried on the others.
+        runs: number of runs with these trials.
         bound: the ledger's upper bound on epsilon in these runs.
-        provable: what is proved if every guess is right, so at most.
-        honest: how many parties of a sum that bound takes to be honest; 0 if it holds whoever else
+        provable: the lower bound if every guess is right.
+        honest: number of honest parties in a sum that ``bound`` assumes; 0 if it holds whoever else
             conspires.
     """
 
@@ -44,29 +44,29 @@ class Tried(msgspec.Struct, frozen=True):
 
     @property
     def undecided(self) -> bool:
-        """True if a leak may show here that so few trials cannot prove, however total it is."""
+        """True if so few trials cannot prove even a total leak."""
         return math.isfinite(self.bound) and self.provable <= self.bound
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
-    """Attempt on one pair of inputs; of several the one that proves most.
+    """The attempt on one pair of inputs that proves most.
 
     Args:
-        pair: how the inputs differ.
+        pair: the difference between the inputs.
         bound: the ledger's upper bound on epsilon in the same runs; infinite if nothing can exceed
             it.
-        honest: how many parties of a sum that bound takes to be honest; 0 if it holds whoever else
+        honest: number of honest parties in a sum that ``bound`` assumes; 0 if it holds whoever else
             conspires.
-        lower: what is proved: epsilon is at least this, at the attack's alpha.
-        event: what the guesses go by; empty if nothing was tried.
-        learned: whether that was learned from other trials.
-        trials: how many views the guesses were made on.
-        runs: how many runs these come from.
-        guesses, right: how many guesses there were, and how many of them hit.
-        first, second: the probability of the event under the input that it speaks for, and under
-            the other.
-        unbounded: why the ledger's bound is infinite.
-        tried: all sorts of views on which guesses were tried.
+        lower: the lower bound on epsilon that is proved, at the attack's alpha.
+        event: the rule of the guesses; empty if nothing was tried.
+        learned: whether the rule was learned from other trials.
+        trials: number of trials with guesses.
+        runs: number of runs with these trials.
+        guesses, right: number of guesses, and of right ones.
+        first, second: the probability of the event under the input that it indicates, and under the
+            other.
+        unbounded: reasons for an infinite bound.
+        tried: all sorts of trials.
     """
 
     pair: str
@@ -86,23 +86,24 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def accused(self) -> bool:
-        """True if more is proved than the ledger admits."""
+        """True if the lower bound exceeds the ledger's bound."""
         return self.lower > self.bound
 
     @property
     def weakest(self) -> Tried | None:
-        """The sort of views whose bound is hardest to exceed; a leak may show in no other."""
+        """The sort of trials with the bound that is hardest to exceed."""
         bounded = [one for one in self.tried if math.isfinite(one.bound)]
         return min(bounded, key=lambda one: one.provable - one.bound, default=None)
 
     @property
     def undecided(self) -> bool:
-        """True if there may be a leak that so few trials cannot prove, however total it is."""
+        """True if nothing is accused, but so few trials cannot prove even a total leak."""
         return not self.accused and self.weakest is not None and self.weakest.undecided
 
 
 def strongest_probe(pair: Pair, sorts: Sequence[Trials], *, level: float, delta: float) -> Probe:
-    """The attempt that exceeds by most what the ledger of its runs says, or that proves most."""
+    """The attempt that exceeds the ledger's bound by most, or that proves most."""
+    z = -float(ndtri(level))
     best, tried = Probe(pair=pair.words, bound=math.inf), []
     for sort in sorts:
         most = provable(len(sort.bits) // 2, alpha=level, delta=delta)
@@ -112,14 +113,10 @@ def strongest_probe(pair: Pair, sorts: Sequence[Trials], *, level: float, delta:
         best = max(best, untried, key=_rank)
         most = provable(len(sort.bits), alpha=level, delta=delta)
         if math.isinf(sort.bound) or (best.trials and most <= min(best.lower, sort.bound)):
-            continue  # Nothing that may be found here is more than what is found already.
+            continue  # It cannot prove more than is proved already.
         taught = np.arange(len(sort.bits)) % 2 == 0
-        guesses: list[tuple[Guess | None, bool]] = [
-            (
-                learned_guess(sort.columns, sort.ratios, sort.bits, taught, z=-float(ndtri(level))),
-                True,
-            )
-        ]
+        guess = learned_guess(sort.columns, sort.ratios, sort.bits, taught, z=z)
+        guesses: list[tuple[Guess | None, bool]] = [(guess, True)]
         if sort.ratios is not None:
             least = sort.bound if delta else math.inf
             guesses.append((declared_guess(sort.ratios, least=least), False))
@@ -134,7 +131,7 @@ def strongest_probe(pair: Pair, sorts: Sequence[Trials], *, level: float, delta:
 
 
 def _rank(probe: Probe) -> tuple[float, float, float, int]:
-    """Rank by what exceeds its bound by most, else by what proves most against a finite bound."""
+    """Rank by the excess over the bound, else by the lower bound where the bound is finite."""
     excess = max(0.0, probe.lower - probe.bound)
     return excess, -float(math.isinf(probe.bound)), probe.lower, probe.trials
 
@@ -166,14 +163,14 @@ def proved(
     level: float,
     delta: float,
 ) -> Probe:
-    """Bound that guesses prove.
+    """Lower bound that guesses prove.
 
     Args:
-        counts: of the trials of the first (False) and the second input (True) how many were guessed
-            to be of the first (-1) and of the second (1).
-        trials: how many there were of each.
-        level: the chance that it is wrong.
-        delta: at which epsilon is bounded.
+        counts: number of guesses by the true input, first (False) or second (True), and by the
+            guessed input, first (-1) or second (1).
+        trials: number of trials of each input.
+        level: the probability that the bound is wrong.
+        delta: of the bound on epsilon.
     """
     right = counts[True, 1] + counts[False, -1]
     made = sum(counts.values())

@@ -1,4 +1,4 @@
-"""Makes trials of which every one is a row in the arrays of a party that speaks for many."""
+"""Trials that are rows in the arrays of a party with many respondents."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.attack.columns import Codes, Matrix, columns_of, matrices_of_rows
+from protocol.attack.columns import Codes, Matrix, element_columns, matrices_of_rows
 from protocol.attack.observer import Observation, observe
 from protocol.attack.trials import (
     NOTHING_TOLD,
@@ -18,9 +18,9 @@ from protocol.attack.trials import (
     Pair,
     Study,
     Trials,
-    bound_of,
-    ratios_of,
-    seeds_of,
+    draw_seeds,
+    message_ratios,
+    pair_bound,
 )
 from protocol.crypto.randomness import WORDS
 from protocol.errors import ProtocolError
@@ -35,13 +35,13 @@ _FEW, _MORE, _ROW = 11, 13, 2
 
 
 class Rows(msgspec.Struct, frozen=True):
-    """Arrays with a row per respondent, by name, and what else is known of these respondents.
+    """Arrays with a row per respondent, and the bounds of these respondents.
 
     Args:
         values: (held, w) of each party, by the name of the array.
-        bits: that an element had, by the same names.
-        ratios: (parties, held), what the declared laws say for the second input, in nats.
-        bound: what the ledger says at most, of any of them.
+        bits: of an element, by the same names.
+        ratios: (parties, held) log likelihood ratios of the second input by the declared laws.
+        bound: the ledger's largest bound on any of them.
     """
 
     values: dict[str, list[NDArray[np.generic]]]
@@ -51,12 +51,12 @@ class Rows(msgspec.Struct, frozen=True):
 
 
 class RowChunk(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of large parties, to be made anywhere.
+    """One run of large parties, to be made here or by a worker.
 
     Args:
-        study, pair: what is attacked.
+        study, pair: of the attack.
         bits: (parties, held), whether a respondent has the second input.
-        seed: of the run.
+        seed: the seed of the run.
         fields: the arrays with a row per respondent.
     """
 
@@ -76,13 +76,13 @@ def rows_of_parties(
     fields: tuple[str, ...],
     carried: Map = one_by_one,
 ) -> Trials | None:
-    """Trials that are respondents of large parties, a row of their party's arrays each.
+    """Trials that are respondents of large parties, each a row of their party's arrays.
 
-    It is None if some party does not send these arrays, whatever its reason.
+    None if a party does not send these arrays.
 
     Args:
         copies: the most rows of one run.
-        fields: the arrays with a row per respondent, as ``aligned_fields`` found them.
+        fields: the arrays with a row per respondent, by ``aligned_fields``.
         carried: carries out the runs.
     """
     drawn = study.stream.derive(f"rows {pair.words}")
@@ -90,7 +90,7 @@ def rows_of_parties(
     runs = -(-trials // max(copies, parties))
     held = -(-trials // (runs * parties))
     bits = drawn.bernoulli(WORDS // 2, (runs, parties, held))
-    seeds = seeds_of(drawn.derive("seeds"), runs)
+    seeds = draw_seeds(drawn.derive("seeds"), runs)
     tasks = [
         RowChunk(study=study, pair=pair, bits=bits[run], seed=seeds[run], fields=fields)
         for run in range(runs)
@@ -102,15 +102,17 @@ def rows_of_parties(
     for name in fields:
         values = np.concatenate([part for rows in found for part in rows.values[name]])
         matrices.update(matrices_of_rows(name, values, found[0].bits[name], most=ROW_ELEMENTS))
-    columns = columns_of(matrices, related=matrices)
+    columns = element_columns(matrices, related=matrices)
     law = np.concatenate([rows.ratios.reshape(-1) for rows in found])
     bound = max(rows.bound for rows in found)
-    told = law if law.any() else None
-    return Trials("rows", bits.reshape(-1), columns, told, bound.epsilon, runs, honest=bound.honest)
+    ratios = law if law.any() else None
+    return Trials(
+        "rows", bits.reshape(-1), columns, ratios, bound.epsilon, runs, honest=bound.honest
+    )
 
 
 def seen_rows(chunk: RowChunk) -> Rows | None:
-    """The arrays of all parties of a run; None if some party does not send them."""
+    """The arrays of all parties of a run; None if a party does not send them."""
     study, pair, (parties, held) = chunk.study, chunk.pair, chunk.bits.shape
     first, second = (record.astype(study.records.survey.dtype) for record in pair.records)
     codes = np.where(chunk.bits.reshape(-1)[:, np.newaxis], second, first)
@@ -126,8 +128,8 @@ def seen_rows(chunk: RowChunk) -> Rows | None:
         for name, part in rows.items():
             found.values[name].append(part.values)
             found.bits.setdefault(name, part.bits)
-        found.ratios[place] = ratios_of(observation, ledger, party, run, pair, held)
-        bound = max(bound, bound_of(study, ledger, pair, (party,)))
+        found.ratios[place] = message_ratios(observation, ledger, party, run, pair, held)
+        bound = max(bound, pair_bound(study, ledger, pair, (party,)))
     return msgspec.structs.replace(found, bound=bound)
 
 
@@ -141,13 +143,13 @@ class _Rows(NamedTuple):
 def aligned_fields(study: Study, pair: Pair) -> tuple[str, ...]:
     """The arrays of a party that hold a row for each of its respondents.
 
-    Such an array is as long as there are respondents, however many these are, and with one
-    record changed and all randomness kept no other row of it changes.
+    Such an array is always as long as the number of respondents. If one record changes and all
+    randomness is kept, no other row of it changes.
     """
     if not study.observer.everything:
         return ()
     parties = max(study.variant.quorum_of(2), 2)
-    (seed,) = seeds_of(study.stream.derive("aligned"), 1)
+    (seed,) = draw_seeds(study.stream.derive("aligned"), 1)
     observations = []
     try:
         for held, changed in ((_FEW, False), (_MORE, False), (_FEW, True)):
@@ -177,7 +179,7 @@ def aligned_fields(study: Study, pair: Pair) -> tuple[str, ...]:
 
 
 def _rows(observation: Observation, held: int, fields: Sequence[str] | None) -> dict[str, _Rows]:
-    """The arrays of a view with so many rows, or with as many groups of bits."""
+    """Arrays of a view with ``held`` rows, or with as many groups of bits."""
     found = {}
     for name, message in observation.messages.items():
         for field in message.__struct_fields__:
@@ -199,7 +201,7 @@ def _rows(observation: Observation, held: int, fields: Sequence[str] | None) -> 
 
 
 def _packed_width(value: NDArray[np.generic], held: int) -> int:
-    """Number of bits in each of so many rows, if these are packed in octets; 0 if they are not."""
+    """Number of bits of each of ``held`` rows packed in octets; 0 if they are not packed."""
     if value.dtype != np.uint8 or value.ndim != 1 or not held:
         return 0
     width = min(8 * len(value) // held, _WIDEST)
@@ -207,7 +209,7 @@ def _packed_width(value: NDArray[np.generic], held: int) -> int:
 
 
 def _unpacked(octets: NDArray[np.uint8], held: int, width: int) -> Codes:
-    """Every row's bits as one number, the first bit the highest."""
+    """Bits of every row as one number, the first bit the highest."""
     bits = np.unpackbits(octets, count=held * width).reshape(held, width)
     numbers: Codes = bits.astype(np.int64) @ (np.int64(1) << np.arange(width, dtype=np.int64)[::-1])
     return numbers[:, np.newaxis]

@@ -1,7 +1,7 @@
-"""Makes trials of which every one is a secure sum over some parties; all others conspire.
+"""Trials that are secure sums over some parties, while all others conspire.
 
-Those know what they put in themselves, and compute what the rest put in: its counts with its coins,
-and these are all that protects it.
+The others know their own inputs, and compute the sum of the rest: its counts, protected by its
+coins alone.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from protocol.attack.trials import (
     Seen,
     Study,
     Trials,
-    bound_of,
     carried_out,
-    seeds_of,
+    draw_seeds,
+    pair_bound,
 )
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.ledger import Account
@@ -51,15 +51,15 @@ def sums_of_honest(
     honest: int,
     carried: Map = one_by_one,
 ) -> Trials:
-    """Trials that are sums over so many parties: as many in a run as there are records for.
+    """Trials that are sums over so many parties, as many in a run as the records allow.
 
     Args:
-        honest: over how many each is. The first of them has one of the two records; the others have
-            the same ones in every trial.
+        honest: number of parties in each. The first has one of the two records; the others have the
+            same ones in every trial.
         carried: carries out the runs.
 
     Raises:
-        ValueError: a run has no sum whose masks can be taken off.
+        ValueError: a run has no sum with masks that can be taken off.
     """
     drawn = study.stream.derive(f"sums {pair.words}")
     codes = study.records.codes.astype(np.int64)
@@ -70,14 +70,14 @@ def sums_of_honest(
         study=study,
         pair=pair,
         bits=drawn.bernoulli(WORDS // 2, (runs, groups)),
-        seeds=seeds_of(drawn.derive("seeds"), runs),
+        seeds=draw_seeds(drawn.derive("seeds"), runs),
         others=codes[beside[: honest - 1]],
     )
     return carried_out("sums over the honest", seen_sums, chunk, carried)
 
 
 def seen_sums(chunk: Chunk) -> Seen:
-    """Each group of parties of a run is a trial, and all others conspire against it."""
+    """Each group of parties of a run is a trial, with all others conspiring."""
     study, pair, others = chunk.study, chunk.pair, chunk.others
     assert others is not None
     honest, survey = 1 + len(others), study.records.survey
@@ -93,9 +93,9 @@ def seen_sums(chunk: Chunk) -> Seen:
         )
         parties = run.charter.roster.parties
         if not views:
-            # All groups of all runs are alike: one ledger says what holds of each of them.
-            ledger = run.ledger(_against(study, parties, parties[:honest]))
-            bound = bound_of(study, ledger, pair, parties[:1])
+            # All groups of all runs are alike, so one ledger is enough.
+            ledger = run.ledger(_conspirators(study, parties, parties[:honest]))
+            bound = pair_bound(study, ledger, pair, parties[:1])
             coins = _noisy_counts(ledger.everybody.get(parties[0]))
         for place in range(len(bits)):
             sums = summed_over(run, parties[honest * place : honest * (place + 1)])
@@ -105,20 +105,20 @@ def seen_sums(chunk: Chunk) -> Seen:
                 event = part.event
                 assert isinstance(event, Coins)
                 layout = make_layout(survey, event.tables)
-                known = layout.counted(layout.cells_of(Records(survey, others)))
+                known = layout.counted(layout.table_cells(Records(survey, others)))
                 ratio += log_ratio(sums, event, part.honest, known, survey, pair.records)
             ratios.append(ratio)
     return Seen(views, ratios, bound)
 
 
-def _against(study: Study, parties: Sequence[PartyId], honest: Sequence[PartyId]) -> Coalition:
-    """The observer's members who hold no records, and all parties but some."""
+def _conspirators(study: Study, parties: Sequence[PartyId], honest: Sequence[PartyId]) -> Coalition:
+    """Coalition of the observer's members without records and all parties but the honest ones."""
     serving = [name for name in study.observer.members if name not in parties]
     return Coalition((*serving, *(name for name in parties if name not in honest)))
 
 
 def _noisy_counts(account: Account | None) -> list[Merged]:
-    """The counts with coins that are told of a party in a sum."""
+    """Counts with coins of a party in sums."""
     trail = () if account is None else account.trail
     return [
         part
@@ -136,14 +136,14 @@ def log_ratio(
     survey: Survey,
     records: tuple[Codes, Codes],
 ) -> float:
-    """Log of how much likelier a sum is under the second input than under the first, in nats.
+    """Log likelihood ratio of a sum under the second input to the first, in nats.
 
     Args:
         sums: (cells,) counts and coins of all honest parties.
-        event: of each of them.
-        honest: how many they are.
-        known: (cells,) the counts of all of them but the one that is asked about.
-        survey: whose attributes the tables are of.
+        event: of each honest party.
+        honest: number of honest parties.
+        known: (cells,) the counts of all honest parties but the target.
+        survey: of the tables' attributes.
         records: (m,) codes under the first and the second input.
 
     Returns:
@@ -151,7 +151,7 @@ def log_ratio(
     """
     layout = make_layout(survey, event.tables)
     codes = np.stack(records).astype(survey.dtype)
-    first, second = layout.cells_of(Records(survey, codes)) + layout.starts
+    first, second = layout.table_cells(Records(survey, codes)) + layout.starts
     coins, chance = event.trials * honest, event.chance / SIDES
     heads = sums - known.astype(np.int64)
     changed = first != second
@@ -170,14 +170,14 @@ def _log_steps(heads: NDArray[np.integer], coins: int, chance: float) -> NDArray
 
 
 def summed_over(run: Rehearsal, parties: Sequence[PartyId]) -> NDArray[np.int64]:
-    """Input of some parties to a run's secure sum, (cells,), as all others compute it together.
+    """Sum of some parties' contributions to a run's secure sum, (cells,), computed by all others.
 
-    They know the masks that these have with them, and take the others off by the opening.
+    The others know the masks that they share with these parties. The opening removes the rest.
 
     Raises:
-        ValueError: there is no sum on record whose masks can be taken off.
+        ValueError: no sum on record has masks that can be taken off.
     """
-    uploads, graphs, secrets = _on_record(run)
+    uploads, graphs, secrets = _recorded_sum(run)
     if not set(parties) <= uploads.keys() & graphs.keys() & secrets.keys():
         raise ValueError("there is no sum on record whose masks can be taken off")
     places = {name: place for place, name in enumerate(run.charter.roster.parties)}
@@ -190,11 +190,11 @@ def summed_over(run: Rehearsal, parties: Sequence[PartyId]) -> NDArray[np.int64]
         for other in map(PartyId, graphs[name].names):
             if other not in parties:
                 place = places[name], places[other]
-                total -= _shared(run, graphs[name], name, other, place, len(values), bits)
+                total -= _shared_mask(run, graphs[name], name, other, place, len(values), bits)
     return total.astype(np.int64)
 
 
-def _shared(
+def _shared_mask(
     run: Rehearsal,
     graph: Graph,
     name: PartyId,
@@ -203,7 +203,7 @@ def _shared(
     cells: int,
     bits: Bits,
 ) -> Mask:
-    """The mask that a party has added to its values for another one, as that one knows it."""
+    """The mask that a party added for another, by the other's key."""
     identities, session = run.setting.identities, run.charter.session
     context = graph_context(session, graph.root, graph.joined, graph.respondents)
     agreed = identities[other].agree(identities[name].public)
@@ -211,12 +211,12 @@ def _shared(
     return pair_mask(seed, cells, place=places[0], other=places[1], bits=bits)
 
 
-def _on_record(
+def _recorded_sum(
     run: Rehearsal,
 ) -> tuple[
     Mapping[PartyId, NDArray[np.unsignedinteger]], Mapping[PartyId, Graph], Mapping[PartyId, bytes]
 ]:
-    """The uploads of a sum, the graph as their senders were told it, and what opens their masks."""
+    """Uploads of a sum, the graph as sent to each sender, and the seeds that open the masks."""
     uploads, graphs = {}, {}
     secrets: dict[PartyId, bytes] = {}
     names = run.charter.roster.parties

@@ -1,8 +1,8 @@
-"""Makes trials: runs of a variant on one of two inputs each, and what an observer sees of them.
+"""Trials: runs of a variant on one of two inputs each, with the view of an observer.
 
-Which of the two a trial has is drawn by a fair coin of its own. There are two sorts here: whole
-runs, in which everything that the observer sees is looked at, and many parties in one run, of whom
-each is a trial and what it says is looked at. Rows of arrays are in ``protocol.attack.row_trials``.
+The input of a trial is drawn by a fair coin. There are two sorts here: whole runs, with all that
+the observer sees, and many parties in one run, each a trial with its messages. Rows of arrays are
+in ``protocol.attack.row_trials``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 from protocol.accounting.accountants import PureAccountant, total
 from protocol.accounting.composition import ExactAccountant
 from protocol.accounting.events import Masked, Merged, PrivacyEvent, Public, layers, replaced
-from protocol.attack.columns import Codes, View, columns_of, facts_of, make_view, view_matrices
+from protocol.attack.columns import (
+    Codes,
+    View,
+    element_columns,
+    make_view,
+    plain_facts,
+    view_matrices,
+)
 from protocol.attack.declared import log_ratios
 from protocol.attack.observer import Observation, observe, observe_trials
 from protocol.audit.at_delta import composed
@@ -37,18 +44,18 @@ from protocol.surveys.records import Records
 TARGET, MATE = "target", "mate"
 
 RUNS_AT_ONCE = 8
-"""The runs of a chunk: each is a few milliseconds, and handing over a chunk is about one."""
+"""The runs of a chunk. Each takes a few milliseconds, and handing over a chunk about one."""
 
 
 class Pair(NamedTuple):
     """Two neighbouring inputs.
 
     Args:
-        words: how they differ.
+        words: their difference.
         names: the attributes in which the two records differ.
         records: (m,) codes under the first and the second input.
-        exchanged: the target and another respondent have one of the records each, and exchange
-            them; else the target alone has one or the other.
+        exchanged: whether the target and another respondent have one of the records each, and
+            exchange them; else the target alone has one or the other.
     """
 
     words: str
@@ -57,16 +64,24 @@ class Pair(NamedTuple):
     exchanged: bool = False
 
 
+def distant_pair(words: str, records: Records, *, exchanged: bool = False) -> Pair:
+    """The first record, and one far from it in every attribute."""
+    own = records.codes[0].astype(np.int64)
+    sizes = np.array(records.survey.sizes)
+    other = np.where(own < sizes / 2, sizes - 1, 0)
+    return Pair(words, records.survey.names, (own, other), exchanged)
+
+
 class Study(msgspec.Struct, frozen=True, kw_only=True):
-    """Target of an attack.
+    """Variant, records and observer of an attack.
 
     Args:
         records: a respondent per party.
-        target: whose record differs.
-        mate: with whom the target exchanges records; None if the target is alone.
-        observer: whose view it is: members, with their keys, together.
+        target: place of the respondent with the record that differs.
+        mate: place of the respondent that exchanges records with the target; None without one.
+        observer: members with their keys, together.
         stream: draws inputs and seeds.
-        delta: at which epsilon is bounded; 0 for pure epsilon.
+        delta: of the bounds on epsilon; 0 for pure epsilon.
     """
 
     variant: Variant
@@ -78,7 +93,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     delta: float = 0.0
 
     def rehearse(self, codes: Codes, *, parties: int, seed: int) -> Rehearsal:
-        """One run on these records; a run that fails is a run."""
+        """One run on these records, which may fail."""
         records = Records(self.records.survey, codes)
         return Rehearsal(make_setting(self.variant, records, seed=seed, parties=parties))
 
@@ -88,7 +103,7 @@ class Bound(NamedTuple):
 
     Args:
         epsilon: in nats.
-        honest: how many parties of a sum it takes to be honest; 0 if it holds whoever else
+        honest: number of honest parties in a sum that it assumes; 0 if it holds whoever else
             conspires.
     """
 
@@ -103,13 +118,13 @@ class Trials(NamedTuple):
     """Views of many trials.
 
     Args:
-        sort: what a trial is.
+        sort: the kind of trial, in words.
         bits: (n,) whether a trial had the second input.
         columns: by name, (n,) each.
-        ratios: (n,) what the declared laws say for the second input, in nats; None if nothing.
-        bound: what the ledger says at most, of any of them, in nats.
-        runs: how many runs they come from.
-        honest: as ``Bound`` has it.
+        ratios: (n,) log likelihood ratios of the second input by the declared laws; None if all 0.
+        bound: the ledger's largest bound on any of them, in nats.
+        runs: number of runs with these trials.
+        honest: as in ``Bound``.
     """
 
     sort: str
@@ -121,12 +136,11 @@ class Trials(NamedTuple):
     honest: int = 0
 
 
-def bound_of(study: Study, ledger: Ledger, pair: Pair, parties: Sequence[PartyId]) -> Bound:
-    """The ledger's bound on how a pair of inputs can be told apart.
+def pair_bound(study: Study, ledger: Ledger, pair: Pair, parties: Sequence[PartyId]) -> Bound:
+    """The ledger's bound on epsilon for a pair of inputs.
 
-    It is the pure figure, or the one at the study's delta if that is less. Exact sums are the same
-    if two respondents exchange their records, so what counts of an exchange is all that they tell
-    beside what is masked.
+    It is the pure figure, or the one at the study's delta if that is less. An exchange of records
+    leaves exact sums as they are, so only unmasked events count for it.
 
     Args:
         parties: the target, and with an exchange the other one.
@@ -140,17 +154,18 @@ def bound_of(study: Study, ledger: Ledger, pair: Pair, parties: Sequence[PartyId
     for account in accounts:
         loss = account.loss
         pure = loss.record if attribute is None else loss.attributes.get(attribute, 0.0)
-        at_delta = None
-        # Who has not signed may have said more than is on record.
+        bound = Bound(pure, 0)
+        # A party that has not signed may have sent more than is on record.
         if study.delta and pure and account.party not in ledger.unsigned:
-            at_delta = _at_delta(study, account, attribute)
-        smaller = at_delta is not None and at_delta.epsilon < pure
-        found.append(at_delta if at_delta is not None and smaller else Bound(pure, 0))
+            at_delta = _bound_at_delta(study, account, attribute)
+            if at_delta is not None and at_delta.epsilon < pure:
+                bound = at_delta
+        found.append(bound)
     return max(found, default=NOTHING_TOLD)
 
 
-def _at_delta(study: Study, account: Account, attribute: str | None) -> Bound | None:
-    """The figure of one account; None if something in it has none."""
+def _bound_at_delta(study: Study, account: Account, attribute: str | None) -> Bound | None:
+    """The figure of one account; None if one of its events has none."""
     accountant, apart = _accountant(study.delta), settled(study.variant)
     try:
         found = composed(accountant, account, settled=apart, attribute=attribute)
@@ -165,31 +180,30 @@ def _accountant(delta: float) -> ExactAccountant:
 
 
 def is_masked(account: Account | None) -> bool:
-    """Check whether a trail has something in it that is told of several together."""
+    """True if a trail has an event that is masked or merged."""
     trail = () if account is None else account.trail
     return any(isinstance(part, Masked | Merged) for c in trail for part in layers(c.event))
 
 
 def unmasked(event: PrivacyEvent) -> PrivacyEvent:
-    """An event without what is told of several together: a sum, or reports in random order."""
+    """An event without its masked and merged parts."""
     return replaced(event, lambda part: Public() if isinstance(part, Masked | Merged) else part)
 
 
 def unmasked_loss(account: Account | None) -> float:
-    """The pure figure of a trail without what is told of several together."""
+    """The pure figure of a trail without masked and merged parts."""
     accountant, trail = PureAccountant(), () if account is None else account.trail
     return total(accountant.judge(unmasked(charge.event)) for charge in trail).record
 
 
 class Chunk(msgspec.Struct, frozen=True, kw_only=True):
-    """Some runs, to be made anywhere.
+    """Some runs, to be made here or by a worker.
 
     Args:
-        study, pair: what is attacked.
+        study, pair: of the attack.
         bits: whether a trial has the second input, (runs,) or (runs, trials of each).
         seeds: of the runs.
-        others: (held - 1, m) the records of a party beside the one that differs; None in runs that
-            are trials as a whole.
+        others: (held - 1, m) the other records of a party; None in runs that are trials as a whole.
     """
 
     study: Study
@@ -204,8 +218,8 @@ class Seen(msgspec.Struct, frozen=True):
 
     Args:
         views: of its trials, in order.
-        ratios: of each, what the declared laws say for the second input, in nats.
-        bound: what the ledger says at most, of any of them.
+        ratios: log likelihood ratios of the second input by the declared laws, in nats.
+        bound: the ledger's largest bound on any of them.
     """
 
     views: list[View]
@@ -213,7 +227,7 @@ class Seen(msgspec.Struct, frozen=True):
     bound: Bound
 
 
-def seeds_of(stream: Stream, runs: int) -> list[int]:
+def draw_seeds(stream: Stream, runs: int) -> list[int]:
     """A seed of each run."""
     seeds: list[int] = stream.words(runs).tolist()
     return seeds
@@ -231,7 +245,7 @@ def carried_out(sort: str, kernel: Callable[[Chunk], Seen], whole: Chunk, carrie
     ratios = np.array([ratio for part in seen for ratio in part.ratios])
     matrices = view_matrices(views)
     own = [name for name in matrices if name.startswith((f"{TARGET}'s ", f"{MATE}'s "))]
-    columns = {**facts_of(views), **columns_of(matrices, related=own)}
+    columns = {**plain_facts(views), **element_columns(matrices, related=own)}
     law = ratios if ratios.any() else None
     bound = max((part.bound for part in seen), default=NOTHING_TOLD)
     return Trials(
@@ -240,10 +254,10 @@ def carried_out(sort: str, kernel: Callable[[Chunk], Seen], whole: Chunk, carrie
 
 
 def whole_runs(study: Study, pair: Pair, runs: int, *, carried: Map = one_by_one) -> Trials:
-    """Trials that are whole runs: everybody else has the record that the study gives."""
+    """Trials that are whole runs, with the study's records for everybody else."""
     drawn = study.stream.derive(f"runs {pair.words}")
     bits = drawn.bernoulli(WORDS // 2, runs)
-    seeds = seeds_of(drawn.derive("seeds"), runs)
+    seeds = draw_seeds(drawn.derive("seeds"), runs)
     chunk = Chunk(study=study, pair=pair, bits=bits, seeds=seeds)
     return carried_out("whole runs", seen_in_whole_runs, chunk, carried)
 
@@ -265,8 +279,8 @@ def seen_in_whole_runs(chunk: Chunk) -> Seen:
         labels.update(zip(concerned_parties, (TARGET, MATE), strict=False))
         observation = observe(run, study.observer, labels)
         ledger = run.ledger(study.observer)
-        bound = max(bound, bound_of(study, ledger, pair, concerned_parties))
-        ratios.append(_ratio_of(observation, ledger, concerned_parties[0], run, pair, 1))
+        bound = max(bound, pair_bound(study, ledger, pair, concerned_parties))
+        ratios.append(_first_ratio(observation, ledger, concerned_parties[0], run, pair, 1))
         views.append(make_view(observation))
     return Seen(views, ratios, bound)
 
@@ -280,12 +294,12 @@ def many_parties(
     held: int = 1,
     carried: Map = one_by_one,
 ) -> Trials:
-    """Trials that are parties, or couples of them: ``copies`` parties a run.
+    """Trials that are parties, or couples of them, ``copies`` parties a run.
 
     Args:
-        held: how many respondents each party speaks for. The first has one of the two records; the
-            others have the same ones in every trial. More than one shows what becomes of a whole
-            party's messages, such as their order, and goes with no exchange.
+        held: number of respondents of each party. The first has one of the two records; the others
+            have the same ones in every trial. More than one shows properties of a whole party's
+            messages, such as their order; not with an exchange.
         carried: carries out the runs.
     """
     drawn = study.stream.derive(f"parties of {held} {pair.words}")
@@ -298,10 +312,12 @@ def many_parties(
         study=study,
         pair=pair,
         bits=bits,
-        seeds=seeds_of(drawn.derive("seeds"), runs),
+        seeds=draw_seeds(drawn.derive("seeds"), runs),
         others=drawn.derive("others").integers(sizes, (held - 1, len(sizes))).astype(np.int64),
     )
-    sort = "couples" if pair.exchanged else "parties" if held == 1 else f"parties of {held}"
+    sort = "parties" if held == 1 else f"parties of {held}"
+    if pair.exchanged:
+        sort = "couples"
     return carried_out(sort, seen_of_parties, chunk, carried)
 
 
@@ -326,22 +342,22 @@ def seen_of_parties(chunk: Chunk) -> Seen:
         labels = [dict(zip(parties, (TARGET, MATE), strict=False)) for parties in targets]
         seen = observe_trials(run, study.observer, labels)
         for parties, observation in zip(targets, seen, strict=True):
-            bound = max(bound, bound_of(study, ledger, pair, parties))
-            ratios.append(_ratio_of(observation, ledger, parties[0], run, pair, held))
+            bound = max(bound, pair_bound(study, ledger, pair, parties))
+            ratios.append(_first_ratio(observation, ledger, parties[0], run, pair, held))
             views.append(make_view(observation))
     return Seen(views, ratios, bound)
 
 
-def _ratio_of(
+def _first_ratio(
     observation: Observation, ledger: Ledger, party: PartyId, run: Rehearsal, pair: Pair, held: int
 ) -> float:
-    """Log ratio of a party's first respondent; nothing follows from an exchange."""
+    """Log ratio of a party's first respondent; 0 for an exchange."""
     if pair.exchanged:
         return 0.0
-    return float(ratios_of(observation, ledger, party, run, pair, held)[0])
+    return float(message_ratios(observation, ledger, party, run, pair, held)[0])
 
 
-def ratios_of(
+def message_ratios(
     observation: Observation, ledger: Ledger, party: PartyId, run: Rehearsal, pair: Pair, held: int
 ) -> Floats:
     """Log ratios of a party's messages by their declared laws, (held,)."""

@@ -1,1 +1,1 @@
-"""Judges a transcript: who took part, what was learned, whether the result follows."""
+"""Judges a transcript: participation, privacy, and whether the result follows."""

@@ -1,4 +1,4 @@
-"""The composition at a delta of the respondent of whom an observer learned most."""
+"""The composition at a delta for the respondent that an observer learned most about."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ MOST_JUDGED = 256
 
 
 class WorstRespondent(msgspec.Struct, frozen=True):
-    """The respondent of whom most was learned at a delta, as far as that was computed.
+    """The respondent with the largest epsilon at a delta, among those computed.
 
     Args:
-        party: who speaks for her.
-        pairs: of laws, which dominate everything that cost something.
-        composition: what that tells together.
-        everybody: whether the figure bounds what was learned about every respondent of the
-            ledger's ``accounts``; if not, it is of one of those whose pure figures are the largest.
+        party: the respondent's party.
+        pairs: pairs of laws that dominate all events with a cost.
+        composition: the composition of these events.
+        everybody: whether the figure bounds that of every respondent of the ledger's ``accounts``;
+            if not, it is of one of those with the largest pure figures.
     """
 
     party: PartyId
@@ -34,15 +34,15 @@ class WorstRespondent(msgspec.Struct, frozen=True):
 def worst_respondent(
     ledger: Ledger, delta: float, *, settled: bool, most: int = MOST_JUDGED
 ) -> WorstRespondent | None:
-    """The largest epsilon at a delta over a ledger's ``accounts``; None if nothing was told there.
+    """The largest epsilon at a delta over a ledger's ``accounts``; None if they are empty.
 
-    Accounts are composed from the dearest on, until the pure figures of all that are left, which
-    bound theirs, are no larger than what was found.
+    Accounts are composed by falling pure figures, until the pure figure of the next, which bounds
+    all that are left, is at most the largest epsilon found.
 
     Args:
-        settled: whether what a message is drawn with follows from the survey's parameters alone,
-            and not from what had been told before.
-        most: how many different accounts are composed at most.
+        settled: whether the randomizers of messages follow from the survey's parameters alone, and
+            not from earlier messages.
+        most: the most different accounts to compose.
 
     Raises:
         UnsupportedEventError: a message was drawn by a randomizer that cannot be composed.
@@ -50,7 +50,7 @@ def worst_respondent(
     """
     accountant = ExactAccountant(delta)
     found: WorstRespondent | None = None
-    different = _different(ledger.accounts.values())
+    different = _distinct_accounts(ledger.accounts.values())
     for place, account in enumerate(different):
         if found is not None and account.loss.record <= found.composition.epsilon:
             break
@@ -71,9 +71,10 @@ def composed(
     """The composition of all that was learned of one party's respondents.
 
     Args:
-        settled: as ``worst_respondent`` takes it. Where it is not, and there are several messages,
-            the figure is of records that differ in any way.
-        attribute: for two records that differ in this attribute alone; else in any way.
+        settled: as for ``worst_respondent``. If false, and with several messages, the figure is
+            for records that differ in any way.
+        attribute: the only attribute in which the two records differ; None if they may differ in
+            any way.
 
     Raises:
         UnsupportedEventError: a message was drawn by a randomizer that cannot be composed.
@@ -84,7 +85,7 @@ def composed(
     return accountant.judge_in_turn(events)
 
 
-def _different(accounts: Iterable[Account]) -> list[Account]:
+def _distinct_accounts(accounts: Iterable[Account]) -> list[Account]:
     """One account of each trail of events, the dearest first."""
     found: dict[tuple[int, ...], Account] = {}
     for account in accounts:

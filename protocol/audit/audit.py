@@ -1,7 +1,6 @@
-"""Judges a transcript: who was counted, what was learned, and does the result follow.
+"""Judges a transcript: the parties counted, what was learned, and whether the result follows.
 
-It works from the record, and from what members let the auditor have; it shares nothing with the
-run.
+It works from the record and from members' disclosures alone, and shares no state with the run.
 """
 
 from __future__ import annotations
@@ -34,27 +33,27 @@ from protocol.surveys.limits import Held
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.cosignatures import Cosigned
 from protocol.transcript.entries import WITHHELD, Header, Restored, Sent
-from protocol.transcript.header import charter_of
+from protocol.transcript.header import read_charter
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.signatures import Checks
 from protocol.transcript.verification import Verification, verify
 
 Chunks = Callable[[], Iterable[bytes]]
-"""Opens a transcript anew: its bytes in parts, from the start."""
+"""Opens a transcript and returns its bytes in parts, from the start, at every call."""
 
 Verdict = Literal["sound", "unchecked", "incomplete", "broken", "unfinished"]
-"""Of a record and its result: ``unchecked`` if the record is intact and nothing of its result could
-be checked, ``incomplete`` if nothing that was read is wrong and it is cut short or its run failed,
-``unfinished`` if not all could be read or judged."""
+"""Verdict on a record and its result. ``unchecked``: the record is intact, but its result could not
+be checked. ``incomplete``: nothing that was read is wrong, but it is cut short or its run failed.
+``unfinished``: not all could be read or judged."""
 
 Source = Literal["survey", "simulation", "trial"]
-"""The kinds of event that a record may be of."""
+"""The kinds of run that a record may be of."""
 
 UNTOLD = "whether the result follows is unknown: it takes secrets that are not on record"
-"""The finding where a result cannot be compared with what is on record."""
+"""The finding if a result cannot be compared with the messages on record."""
 
 NOTHING_PUBLISHED = "nothing was published"
-"""The finding where a record has no result."""
+"""The finding if a record has no result."""
 
 _LISTED = 20
 _SUBSETS = 4
@@ -64,32 +63,32 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     """Result of an audit.
 
     Args:
-        charter: what everybody knew before the first message.
-        verification: whether the record is what was recorded.
-        completeness: who took part.
-        counted: the parties that the estimate is made of, as ``Roster.bitmap`` has them.
+        charter: the terms and the roster, known before the first message.
+        verification: whether the record is as it was recorded.
+        completeness: the parties that took part.
+        counted: the parties in the estimate, as ``Roster.bitmap``.
         ledger: what the observer learned.
-        passed: what all who hold no records learned together: more than any other member by
-            itself, and than whoever taps a wire.
-        apart: what some of those learned, if the others keep to the protocol; of surveys with
-            services alone.
-        disclosed: the parties of a survey with sums whose keys and records the audit goes by, so
-            that they hide nobody else.
-        sealed: what was sealed, and how much of it this audit has looked into.
+        passed: what the aggregator and all services learned together: more than any other member,
+            and more than an observer of the network.
+        apart: what subsets of those learned, if the others keep to the protocol; empty without
+            services.
+        disclosed: in a survey with sums, the parties whose keys and records the audit uses, so that
+            they hide nobody else.
+        sealed: the sealed messages, and how many of them the audit has opened.
         replay: whether the published result follows; None if nothing was published.
-        replays: of each party that disclosed its keys and records, whether what it said follows.
-        estimate: what the result says.
-        design: how much more the estimate varies about the population, because the respondents of
-            one party may be alike; None if that is not known, or every party holds one record.
-        no_design: why it is not known.
-        checks: the claims, and what the configuration promises, beside what the record shows.
+        replays: for each party that disclosed its keys and records, whether its messages follow.
+        estimate: the estimate from the result.
+        design: the design effects, as the respondents of one party may be alike; None if unknown,
+            or if every party holds one record.
+        no_design: why they are unknown.
+        checks: the claims and the configuration's promises, next to what the record shows.
         partial: the record could not be read whole, so the ledger may lack something.
-        finished: whether all of it could be judged: its file unpacked, its messages kept.
-        simulated: the record holds its seed, so whoever has it can undo every randomization.
+        finished: whether the file could be unpacked and all messages be judged.
+        simulated: the record holds its seed, by which its holder can undo every randomization.
         trial: one program had all answers, and a seed that the record does not hold.
-        remarks: what does not make the record unsound: malformed messages of parties, and
+        remarks: remarks that do not make the record unsound: malformed messages of parties, and
             accusations that no check looked at.
-        findings: what is wrong.
+        findings: faults and doubts.
     """
 
     charter: Charter
@@ -123,8 +122,8 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         """Draw counted places for a spot check.
 
         Args:
-            number: how many.
-            words: chosen by the auditor once the record was published.
+            number: the number of places.
+            words: words that the auditor chooses after the record was published.
         """
         counted = self.charter.roster.members_in(self.counted)
         final = self.verification.final
@@ -139,19 +138,22 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def source(self) -> Source:
-        """The kind of event: a survey among people, a simulation or a trial."""
-        return "trial" if self.trial else "simulation" if self.simulated else "survey"
+        """The kind of run: a survey among people, a simulation or a trial."""
+        if self.trial:
+            return "trial"
+        return "simulation" if self.simulated else "survey"
 
     @property
     def verdict(self) -> Verdict:
-        """True if the record is what was recorded, to its end, and its result follows from it."""
-        # A fault that ends the file decides, whatever could not be judged.
-        if not self.finished and self.verification.verdict != "broken":
-            return "unfinished"
+        """Verdict on the record and its result."""
         found, excused = self.verification.verdict, {UNTOLD}
+        # A broken record is broken, even if some of it could not be judged.
+        if not self.finished and found != "broken":
+            return "unfinished"
         if found == "incomplete":
-            excused |= {each.text for each in _of_record(self.verification)} | {NOTHING_PUBLISHED}
-        if found not in ("sound", "incomplete") or {f.text for f in self.findings} - excused:
+            excused.update(each.text for each in _record_findings(self.verification))
+            excused.add(NOTHING_PUBLISHED)
+        if found == "broken" or {each.text for each in self.findings} - excused:
             return "broken"
         if found == "incomplete":
             return "incomplete"
@@ -177,17 +179,18 @@ def audit(
     Args:
         chunks: opens the transcript; it is read twice.
         variant: the variant's class, chosen by the auditor and never by the transcript.
-        observer: whose knowledge to account for: a member, ``record`` for the file's holder, or
-            several together; by default all who hold no records.
+        observer: the observer of the ledger: a member, ``record`` for the file's holder, or several
+            together; by default the aggregator and all services.
         digest: the canonical digest as published elsewhere.
-        checkpoint: the aggregator's, as published elsewhere.
-        cosigned: which of the witnesses demanded have cosigned that checkpoint.
-        disclosed: what members let the auditor have: their words are replayed with it. The
-            aggregator's are in any case, as far as that goes. In a survey's sums those who disclose
-            their records hide nobody else; a simulation is judged as if nobody had.
-        reader: of this transcript, if its header has been read already.
-        ledger: of this transcript's charter: it takes the steps, and may be asked about others.
-        folds: what else is to take its steps, in the same pass.
+        checkpoint: the aggregator's checkpoint as published elsewhere.
+        cosigned: the witnesses demanded, and which of them have cosigned that checkpoint.
+        disclosed: keys and records that members disclose to the auditor, to replay their messages.
+            The aggregator is replayed in any case, as far as that is possible. In a survey's sums
+            those that disclose their records hide nobody else. A simulation is judged as if nobody
+            had disclosed any.
+        reader: a reader of this transcript, if its header has been read already.
+        ledger: a ledger writer for this charter, to ask about further observers afterwards.
+        folds: further folds over the steps, in the same pass.
         checks: checks the signatures of heads; by default they are checked at once.
 
     Raises:
@@ -198,7 +201,7 @@ def audit(
         chunks(), digest=digest, checkpoint=checkpoint, cosigned=cosigned, checks=checks
     )
     header = verification.checked_header()
-    charter = charter_of(header, variant)
+    charter = read_charter(header, variant)
     known = _disclosed(charter, header, disclosed)
     asked = parse_coalition(serving(charter.roster) if observer is None else observer)
     asked.check(charter.roster.position)
@@ -210,17 +213,17 @@ def audit(
     walked = walk(charter.codec, reader, held, handed=verification.handed)
     fold(walked, reading, *folds, heads=verification.heads)
     reading.ledger.stopped = reading.stopped
-    return _judged(charter, verification, reading, reader, asked)
+    return _conclude(charter, verification, reading, reader, asked)
 
 
-def _judged(
+def _conclude(
     charter: Charter,
     verification: Verification,
     reading: _Reading,
     reader: TranscriptReader,
     asked: Coalition,
 ) -> Audit:
-    """Conclusions from a record that has been read, as far as it could be."""
+    """Draw the conclusions from a record, as far as it could be read."""
     everybody, seed = serving(charter.roster), reader.header.seed
     completeness = reading.completeness.completeness()
     replays = reading.replays.replays()
@@ -237,7 +240,7 @@ def _judged(
         counted=charter.roster.bitmap(reading.completeness.counted),
         ledger=reading.ledger.ledger(asked),
         passed=passed,
-        apart=tuple(map(reading.ledger.ledger, _some_members(everybody))),
+        apart=tuple(map(reading.ledger.ledger, _subsets(everybody))),
         disclosed=reading.ledger.disclosed,
         sealed=reading.inside.found,
         replay=replay if published is not None else None,
@@ -252,11 +255,11 @@ def _judged(
         trial=seed == WITHHELD,
         remarks=(*reading.restored, *reading.remarks, *reading.accusations),
         findings=(
-            *_of_record(verification),
+            *_record_findings(verification),
             *reading.unread,
-            *_of_closings(completeness.closings),
+            *_closing_findings(completeness.closings),
             *doubts,
-            *_of_parties(replays.values()),
+            *_party_findings(replays.values()),
         ),
     )
 
@@ -264,8 +267,7 @@ def _judged(
 def _disclosed(
     charter: Charter, header: Header, disclosed: Iterable[Disclosure]
 ) -> dict[PartyId, Disclosure]:
-    """Disclosures by member, the aggregator first: from the seed, if there is one, and from
-    members.
+    """Disclosures by member, the aggregator first, from the seed and from members.
 
     Raises:
         SurveyError: a member is not on the roster.
@@ -280,8 +282,8 @@ def _disclosed(
     return found
 
 
-def _some_members(everybody: Coalition) -> Iterator[Coalition]:
-    """Some of the members, but not all: of few every subset, of many each one and all but one."""
+def _subsets(everybody: Coalition) -> Iterator[Coalition]:
+    """Proper subsets of the members: all if they are few, else single members and all but one."""
     members = everybody.members
     sizes = range(1, len(members)) if len(members) <= _SUBSETS else (1, len(members) - 1)
     for size in sizes:
@@ -289,7 +291,7 @@ def _some_members(everybody: Coalition) -> Iterator[Coalition]:
             yield Coalition(some)
 
 
-def _of_record(verification: Verification) -> list[Finding]:
+def _record_findings(verification: Verification) -> list[Finding]:
     findings = [
         Finding(str(fault), () if fault.entry is None else (fault.entry,))
         for fault in verification.faults[:_LISTED]
@@ -315,23 +317,18 @@ _COULD = {
 }
 
 
-def _of_closings(closings: Iterable[Closing]) -> Iterator[Finding]:
+def _closing_findings(closings: Iterable[Closing]) -> Iterator[Finding]:
     for closing in closings:
-        yield from _of_closing(closing)
-
-
-def _of_closing(closing: Closing) -> list[Finding]:
-    left_out = f"was on record before the closing and was not counted; {_COULD[closing.content]}"
-    about = (
-        (left_out, closing.left_out, closing.evidence),
-        ("was counted before it was delivered", closing.unheard, ()),
-    )
-    findings = []
-    for what, names, evidence in about:
-        if names:
-            text = f"{closing.kind!r} {what}: {_listed(names)}"
-            findings.append(Finding(text, (closing.entry, *evidence[:_LISTED]), _only(names)))
-    return findings
+        could = _COULD[closing.content]
+        left_out = f"was on record before the closing and was not counted; {could}"
+        about = (
+            (left_out, closing.left_out, closing.evidence),
+            ("was counted before it was delivered", closing.unheard, ()),
+        )
+        for what, names, evidence in about:
+            if names:
+                text = f"{closing.kind!r} {what}: {_listed(names)}"
+                yield Finding(text, (closing.entry, *evidence[:_LISTED]), _only(names))
 
 
 def _listed(names: Sequence[PartyId]) -> str:
@@ -343,30 +340,30 @@ def _only(names: Sequence[PartyId]) -> PartyId | None:
     return names[0] if len(names) == 1 else None
 
 
-def _of_parties(replays: Iterable[Replay]) -> Iterator[Finding]:
+def _party_findings(replays: Iterable[Replay]) -> Iterator[Finding]:
     for other in replays:
         for found in other.differences:
             yield Finding(f"{other.member} {found}", found.entries, found.party)
 
 
-def _of_replay(replay: Replay) -> list[Finding]:
+def _replay_findings(replay: Replay) -> list[Finding]:
     if replay.follows is None:
         return [Finding(UNTOLD)]
-    return _doubted("the result does not follow", replay.differences)
+    return _prefixed("the result does not follow", replay.differences)
 
 
-def _doubted(what: str, differences: Sequence[Finding]) -> list[Finding]:
+def _prefixed(what: str, differences: Sequence[Finding]) -> list[Finding]:
     return [
         Finding(f"{what}: {found}", found.entries, found.party) for found in differences[:_LISTED]
     ]
 
 
 RESTORED = "the record goes on from an older copy of itself, of what is before this entry"
-"""The remark where a record was restored."""
+"""The remark if a record was restored."""
 
 
 class _Reading(Fold):
-    """Data that one pass over the entries collects.
+    """Folds of an audit, in one pass over the entries.
 
     Attributes:
         garbled: an envelope could not be decoded, so its sender is unknown.
@@ -388,7 +385,7 @@ class _Reading(Fold):
         self.parts = PartWriter(charter, held)
         disclosed = tuple(disclosed)
         if seed is None and ledger.sums is not None:
-            # A simulation's seed tells everything: it is judged as a survey that is run like it.
+            # A simulation's seed discloses everybody: it is judged as a survey of the same course.
             ledger.disclosed = tuple(of.member for of in disclosed if of.records is not None)
         self.replays = ReplayWriter(charter, disclosed, held)
         self.inside = InsideWriter(charter, disclosed)
@@ -455,34 +452,34 @@ class _Reading(Fold):
             self.accusations.append(Finding(text, (self.last_entry,), _only(names)))
 
     def whole(self, reader: TranscriptReader) -> bool:
-        """Return whether all that is on record could be taken in, to its end."""
+        """Check whether the record could be taken in to its end."""
         cut_short = self.stopped is not None or self.garbled
         return not cut_short and reader.fault is None and reader.ending is not None
 
     def result(
         self, published: Message | None, replay: Replay, *, ended: bool
     ) -> tuple[Estimate | None, list[Finding]]:
-        """A published result, and why it is doubted; or what is wrong without one."""
+        """The estimate from a published result, if any, and the findings about it."""
         if published is None:
-            # What was said has to follow all the same; what was not said may have been cut off.
+            # The messages on record must follow all the same. Others may have been cut off.
             wrong = [found for found in replay.differences if found.entries]
             if replay.failed and not wrong:
                 text = f"by what is on record, the aggregator's role ends so: {replay.failed}"
                 self.remarks.append(Finding(text, (self.last_entry,), AGGREGATOR))
-            # Of a record that breaks off it is not known whether something was published.
+            # A record that breaks off does not show whether something was published.
             whole = ended and self.stopped is None
             missing = [Finding(NOTHING_PUBLISHED)] if whole else []
-            return None, [*missing, *_doubted("what the aggregator sent does not follow", wrong)]
+            return None, [*missing, *_prefixed("what the aggregator sent does not follow", wrong)]
         estimate, unreadable = None, []
         try:
             estimate = self._charter.variant.estimate(published)
         except Exception as error:
-            # A variant of a user's own may not have reckoned with what is on record.
+            # A user's own variant may not be prepared for such a result.
             known_error = isinstance(error, ProtocolError | ValueError)
             why = str(error) if known_error else f"{type(error).__name__}: {error}"
             text = f"the published result cannot be read: {why}"
             unreadable.append(Finding(text, (self.last_entry,), AGGREGATOR))
-        return estimate, [*unreadable, *_of_replay(replay)]
+        return estimate, [*unreadable, *_replay_findings(replay)]
 
     def published(self) -> Message | None:
         """The aggregator's last message, if it is a published result."""

@@ -1,4 +1,4 @@
-"""Claims of a variant's privacy, beside what the record shows."""
+"""Claims about a variant's privacy, next to what the record shows."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ CONFIGURATION = "the survey's configuration"
 
 
 class ClaimCheck(msgspec.Struct, frozen=True):
-    """A claim, and what the record shows of the same thing.
+    """A claim, and what the record shows of the same.
 
     Args:
-        claim: who says what.
-        record: the largest loss on record of what the claim is about, in nats; may be infinite.
-        factor: how many times the claim that is; may be infinite. None if nothing is claimed as a
-            number, or if both are 0 or infinite.
+        claim: the claim.
+        record: the largest loss on record of the subject of the claim, in nats; may be infinite.
+        factor: ``record`` divided by the claim; may be infinite. None if no number is claimed, or
+            if both are 0 or infinite.
     """
 
     claim: Claim
@@ -40,9 +40,9 @@ class ClaimCheck(msgspec.Struct, frozen=True):
 
 
 def check_claims(variant: Variant, ledger: Ledger) -> tuple[ClaimCheck, ...]:
-    """Every claim beside the record; ledger: of an observer who saw everything.
+    """Compare every claim with the ledger of an observer that saw everything.
 
-    Who has not signed counts too, with the most that it may have told: a record without signatures
+    Unsigned parties count with the most that they may have revealed: a record without signatures
     must not look as if it kept a promise.
     """
     return tuple(_checked(claim, ledger) for claim in _safe_claims(variant))
@@ -94,6 +94,6 @@ def _answer_loss(claim: Claim, ledger: Ledger) -> float:
 
 
 def _about(claim: Claim, trail: Iterable[Charge]) -> tuple[Charge, ...]:
-    # What was refused may have been of any kind.
+    # A refused message may have been of any kind.
     kinds = claim.kinds
     return tuple(c for c in trail if not kinds or c.kind in kinds or c.seq == REFUSED)

@@ -1,4 +1,4 @@
-"""Participation, from a transcript: who was counted, who left, what was refused or lost."""
+"""Participation, from a transcript: parties counted and departed, messages refused and lost."""
 
 from __future__ import annotations
 
@@ -61,19 +61,19 @@ class Closing(msgspec.Struct, frozen=True):
     """A gather of the aggregator or a service, as it went on record.
 
     Args:
-        by: who has waited.
-        kind, round: what was awaited.
-        awaited, counted: from how many, and how many of them were counted.
-        missing: who was awaited and not counted.
-        left_out: those of them whose message was on record before the aggregator's gather closed.
-            A hub hands over all that is on record before it closes a wait. Not listed are senders
-            of more messages than may wait, and those whose message a simulation's network held
-            back.
-        unheard: who was counted without having been heard before the gather closed.
-        entry: where the closing stands in the transcript, its last range, counted from 0.
-        evidence: where the messages of ``left_out`` were sent, in the same order; then where some
-            of them were delivered before the closing.
-        content: what the aggregator could read of them.
+        by: the member that waited.
+        kind, round: the kind and round awaited.
+        awaited, counted: the numbers of members awaited and counted.
+        missing: the members awaited and not counted.
+        left_out: those of them with a message on record before the aggregator's gather closed. A
+            hub hands over all that is on record before it closes a wait. Senders of more messages
+            than may wait are not listed, nor of messages that a simulation's network held back.
+        unheard: the members that were counted, but with no message delivered before the gather
+            closed.
+        entry: the entry of the closing, of its last range, counted from 0.
+        evidence: the entries where the messages of ``left_out`` were sent, in the same order; then
+            those where some of them were delivered before the closing.
+        content: how much of them the aggregator could read.
     """
 
     by: PartyId
@@ -101,16 +101,16 @@ class Completeness(msgspec.Struct, frozen=True):
     """Participation in a survey.
 
     Args:
-        parties: how many the roster has.
-        counted: how many of them were counted with what the estimate is made of, in whichever
-            round (``Variant.contribution``). Who was counted in other rounds alone is not in it. A
-            variant leaves out answers that do not fit what it asked; these count here.
+        parties: the number of parties of the roster.
+        counted: the number of parties that were counted with a message of the estimate, in any
+            round (``Variant.contribution``). A variant leaves out answers that do not fit its
+            question, which count here.
         closings: every gather of the aggregator and of services.
-        departed: who of the roster left otherwise than by closing its link, and why.
-        refused: how often something was refused, by reason; of many, the first ``REASONS``.
-        lost: how many envelopes were sent and never delivered.
-        withdrawn: how many of the roster the organiser withdrew, by its word, before they had said
-            anything and before a wait for them was over.
+        departed: members that left otherwise than by closing their link, with the reasons.
+        refused: the number of refusals by reason, for the first ``REASONS`` reasons.
+        lost: the number of envelopes sent and never delivered.
+        withdrawn: the number of places that the organiser withdrew, by its own statement, before
+            they had sent anything and before a wait for them was over.
     """
 
     parties: int
@@ -134,13 +134,14 @@ class Completeness(msgspec.Struct, frozen=True):
 
 
 class CompletenessWriter:
-    """Collects who took part from the steps of a transcript.
+    """Collects participation from the steps of a transcript.
 
     Args:
         charter: the survey.
-        held: counts what is kept, of a file that may be anybody's.
-        seed: of a simulation, whose network may lose messages. That excuses the aggregator only for
-            parties whose keys follow from the seed: anybody can write one into a header.
+        held: limits the memory that a file from anybody can take.
+        seed: the seed of a simulation, whose network may lose messages. It excuses the aggregator
+            only for parties with keys that follow from the seed, as anybody can write one into a
+            header.
     """
 
     def __init__(
@@ -154,20 +155,20 @@ class CompletenessWriter:
         serving = (AGGREGATOR, *charter.roster.services)
         self._whole = {name: Closings(len(charter.roster)) for name in serving}
         self._last = ""
-        # By kind and who has counted it.
+        # By kind and member that counted it.
         self._counted: dict[str, dict[PartyId, set[PartyId]]] = {}
         self._departed: dict[PartyId, str] = {}
         self._withdrawn = set[PartyId]()
-        # Who has said something, or was waited for in vain.
+        # Members that sent something, or were awaited in vain.
         self._asked = set[PartyId]()
         self._refused: dict[str, int] = {}
         self._lost = 0
         self._parties = frozenset(charter.roster.parties)
         self._others = frozenset(charter.roster.others)
-        # By who can count it, topic and sender, where that was said first, and delivered.
+        # Where a message was first sent and delivered, by its possible counters, topic and sender.
         self._said: dict[_About, dict[PartyId, int]] = {}
         self._heard: dict[_About, dict[PartyId, int]] = {}
-        # What the entry before has added to what was said.
+        # What the entry before has added to the sent messages.
         self._added: tuple[_About, PartyId] | None = None
         # Of kinds with a round: how many messages of a sender may wait, and which found no room.
         self._waiting: dict[tuple[PartyId, PartyId, str], int] = {}
@@ -190,18 +191,18 @@ class CompletenessWriter:
                     self._close(envelope.sender, message, step.number)
                 if message is not None and self._can_count(envelope):
                     self._added = self._say(envelope, message, step.number)
-                    # What is delivered is counted as long as it is under way, or heard.
+                    # A delivery takes memory while it is under way, or received.
                     if self._added is not None and step.lost:
                         self._held.take(_BYTES_PER_NAME, overhead=0)
             case Hindered() if added is not None and self._is_simulated(entry.sender):
                 self._unsay(*added)
             case Delivered():
                 self._lost -= not entry.repeat
-                # What is malformed nobody could have counted.
+                # A malformed message could not be counted.
                 if envelope is not None and message is not None and self._can_count(envelope):
                     self._hear(envelope, message, step)
             case Departed():
-                # Who is not on the roster is a fault that the verification names.
+                # A sender that is not on the roster is a fault of the verification.
                 if entry.party in self._parties and entry.reason != LINK_CLOSED:
                     self._departed[entry.party] = entry.reason
                     if entry.reason.startswith(WITHDRAWN) and entry.party not in self._asked:
@@ -220,10 +221,10 @@ class CompletenessWriter:
 
     @property
     def counted(self) -> AbstractSet[PartyId]:
-        """The parties that the estimate is made of, as far as the record goes."""
+        """The parties in the estimate, by the record so far."""
         contribution = self._charter.variant.contribution
         kind = self._last if contribution is None else contribution.kind()
-        # Where several count one kind each, whoever all of them have counted is in the sum.
+        # If several members count one kind each, those that all have counted are in the sum.
         by = self._counted.get(kind, {}).values()
         return set.intersection(*by) if by else set()
 
@@ -241,9 +242,9 @@ class CompletenessWriter:
         )
 
     def _can_count(self, envelope: Envelope) -> bool:
-        """Tell whether an aggregator that has this can count it.
+        """Check whether an aggregator that has this message can count it.
 
-        Who has declined says nothing more that could be counted, whether the refusal came or not.
+        Nothing counts after a refusal, even if the refusal was not delivered.
         """
         sender, seq = envelope.sender, envelope.seq
         return (
@@ -255,7 +256,7 @@ class CompletenessWriter:
     def _say(
         self, envelope: Envelope, message: Message, number: int
     ) -> tuple[_About, PartyId] | None:
-        """Note where a message was sent; None if its sender has sent one on its topic before."""
+        """Note where a message was sent; None if it is not the first of its sender and topic."""
         about, sender = _About(envelope.recipient, message_topic(message)), envelope.sender
         said = self._said.get(about)
         if said is None:
@@ -273,7 +274,7 @@ class CompletenessWriter:
         return about, sender
 
     def _unsay(self, about: _About, sender: PartyId) -> None:
-        """The network of a simulation holds a message back, so nobody has it before it comes."""
+        """Take back a message that the network of a simulation holds back."""
         del self._said[about][sender]
         self._crowded.discard((sender, about))
         each = about.by, sender, about.topic[0]
@@ -281,7 +282,7 @@ class CompletenessWriter:
             self._waiting[each] -= 1
 
     def _hear(self, envelope: Envelope, message: Message, step: Step) -> None:
-        """Note where a message was delivered, and where it was sent if it was held back."""
+        """Note where a message was delivered, and sent if it was held back."""
         about = _About(envelope.recipient, message_topic(message))
         if envelope.sender not in self._said.get(about, ()):
             self._say(envelope, message, step.number if step.said is None else step.said)
@@ -296,7 +297,7 @@ class CompletenessWriter:
                 return
             awaited, counted = roster.members_in(closed.awaited), roster.members_in(closed.counted)
         except ValueError:
-            return  # A replay says that this closing does not follow.
+            return  # A replay finds that this closing does not follow.
         there = set(counted)
         if not there.isdisjoint(self._parties) or not awaited or awaited[0] in self._parties:
             self._last = closed.of
@@ -309,7 +310,7 @@ class CompletenessWriter:
         for name in awaited:
             if name in on_record and (by, name, closed.of) in self._waiting:
                 self._waiting[by, name, closed.of] -= 1
-        # What is on its way to a service may not have come.
+        # A message to a service may still have been under way.
         left_out = tuple(
             name
             for name in missing

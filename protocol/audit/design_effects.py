@@ -18,11 +18,11 @@ _BYTES_PER_CELL = 8
 
 
 class PartWriter(Fold):
-    """Collects what each party's contribution makes by itself, where parties hold several records.
+    """Collects the result of each contribution alone, for parties with several records.
 
     Args:
         charter: the survey.
-        held: counts what is kept, of a file that may be anybody's.
+        held: limits the memory that a file from anybody can take.
     """
 
     def __init__(self, charter: Charter, held: Held = UNLIMITED) -> None:
@@ -69,7 +69,7 @@ class PartWriter(Fold):
             return None, self._why or "what single parties have said does not show it"
         if all(part.n == 1 for part in self._parts.values()):
             return None, ""
-        # Sums of floats follow their order: nothing may depend on who arrived first.
+        # Sums of floats depend on their order, which must not be that of arrival.
         if len(self._parts) < FEWEST:
             return None, f"the reports of {len(self._parts)} parties are too few to tell"
         parts = [self._parts[party] for party in sorted(self._parts)]

@@ -57,10 +57,10 @@ class Disclosure:
     """Disclosure of a member to the auditor.
 
     Args:
-        member: who it is.
+        member: the member.
         stream: its role's randomness, from the start.
         identity: its key.
-        records: what it holds, if it is a party.
+        records: its records, if it is a party.
     """
 
     member: PartyId
@@ -81,10 +81,10 @@ def follows_from_seed(charter: Charter, seed: int, member: PartyId) -> bool:
 def disclosed_by_seed(
     charter: Charter, seed: int, records: Records | None = None
 ) -> Iterator[Disclosure]:
-    """Disclosures by a simulation's seed: the side of whoever serves, and with records everybody's.
+    """Disclosures by a simulation's seed: of all that serve, and with records of everybody.
 
     Args:
-        records: of all respondents, in their order; they are spread as a simulation does it.
+        records: of all respondents, in order; they are distributed as in a simulation.
 
     Raises:
         SurveyError: the records are of another survey, or fewer than the parties; or the keys on

@@ -1,4 +1,4 @@
-"""A finding: what an auditor has to know, in words, and the entries of the record behind it."""
+"""Findings of an audit, in words, with the entries behind them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from protocol.messages import PartyId
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing that an audit found.
+    """One finding of an audit.
 
     Args:
-        text: what it is.
-        entries: the entries of the transcript that show it, counted from 0; there are none where
-            something is missing, or wrong with the file.
-        party: whom it is about, if it is about one member.
+        text: the finding.
+        entries: the entries of the transcript that show it, counted from 0; empty if something is
+            missing, or wrong with the file.
+        party: the member that it is about, if it is about one.
     """
 
     text: str

@@ -1,7 +1,7 @@
-"""Envelopes that each party's role had received when it spoke, from a transcript.
+"""Envelopes that each party's role had received when it sent one, from a transcript.
 
-A party's signed head lists what its waits returned, and when: that is what it had heard. Of a party
-that has signed nothing, nobody knows; what was delivered to it stands for that.
+A party's signed head lists what its waits returned, and when. For an unsigned party, the envelopes
+delivered to it stand for that.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _HEAD_KIND = Head.kind().encode()
 
 
 class Hearing:
-    """Collects what the parties had heard, from the steps of a transcript.
+    """Collects what the parties had received, from the steps of a transcript.
 
-    What the aggregator and services hear is left out: their own messages are never charged.
+    The aggregator and services are left out, since their own messages are never charged.
 
     Args:
         charter: the survey.
         heads: the bodies of the parties' sound heads (``Verification.heads``).
-        held: counts what is kept, of a file that may be anybody's.
+        held: limits the memory that a file from anybody can take.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Hearing:
         kinds = charter.variant.kinds(charter.parties)
         self._heeded = {k.name for k in kinds if heeded(charter.variant, k.message)}
         self._seen: dict[PartyId, Seen] = {}
-        # Of who has signed: the waits to come, the last one first; what has come of what they
+        # For signed parties: the waits to come, the last one first; the messages so far that they
         # return.
         self._waits: dict[PartyId, list[Wait]] = {}
         self._came: dict[PartyId, dict[tuple[int, int], Message | None]] = {}
@@ -57,10 +57,10 @@ class Hearing:
             self._came[party] = dict.fromkeys(slot for wait in waits for slot in wait.heard)
 
     def of(self, member: PartyId, seq: int) -> Seen:
-        """View of a member when it sent its envelope of this number.
+        """Messages that a member had received when it sent its envelope of this number.
 
         Raises:
-            TranscriptError: it has signed for what the record does not show before.
+            TranscriptError: it has signed for a message that the record does not show before.
         """
         seen, waits = self._seen_by(member), self._waits.get(member)
         while waits and waits[-1].said <= seq:

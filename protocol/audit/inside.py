@@ -1,6 +1,6 @@
-"""Looks into what is sealed, with the keys that an auditor has, and counts what nobody looked into.
+"""Opens sealed messages with the auditor's keys, and counts those that it cannot open.
 
-Without a reader's key, a message is charged by what its kind declares alone.
+Without a reader's key, a message is charged by the declaration of its kind alone.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class SealedFor(msgspec.Struct, frozen=True):
 
 
 class InsideWriter:
-    """Counts what is sealed from the steps of a transcript.
+    """Counts sealed messages from the steps of a transcript.
 
     Args:
         charter: the survey.
-        disclosed: what is known of members' keys.
+        disclosed: the members' keys, as far as known.
     """
 
     def __init__(self, charter: Charter, disclosed: Iterable[Disclosure]) -> None:
@@ -74,7 +74,7 @@ class InsideWriter:
         self._found[reader] = SealedFor(reader, found.messages + 1, opened, boxes, closed)
 
     def _boxes_in(self, message: Message) -> tuple[int, int]:
-        """Numbers of boxes in a message that are opened, and that are not."""
+        """Numbers of opened and unopened boxes in a message."""
         opened = closed = 0
         codec = self._charter.codec
         for field, kind in codec.held(message).items():

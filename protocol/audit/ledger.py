@@ -1,8 +1,8 @@
 """The ledger: what each observer learned about each party's respondents, message by message.
 
-Who observes what: the aggregator hosts the switch and sees whatever passes, and so does whoever
-holds the record. Others see what is sent to them and what is published, a coalition what any of its
-members sees (``protocol.audit.reach``).
+The aggregator hosts the switch, so it sees all that passes, and so does the holder of the record.
+Others see messages to them and the published result. A coalition sees what any of its members sees
+(``protocol.audit.reach``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from protocol.audit.walk import Fold, Step
 from protocol.errors import UnsupportedEventError
 from protocol.messages import AGGREGATOR, NO_ROUND, Envelope, Message, PartyId
 from protocol.session.charter import Charter
-from protocol.session.variant import bound_of, event_of, settled
+from protocol.session.variant import loss_bound, message_event, settled
 from protocol.sharing.messages import Partial, Upload
 from protocol.surveys.limits import UNLIMITED, Held
 from protocol.transcript.entries import Refused, Sent
@@ -61,16 +61,16 @@ class Ledger(msgspec.Struct, frozen=True):
     """Ledger of one observer.
 
     Args:
-        observer: the aggregator or a party, ``record`` for whoever holds the transcript, or a
-            coalition, in words. The aggregator hosts the switch, so it observes whatever passes.
-        accounts: by party; parties that told nothing are not in it.
+        observer: the aggregator or a party, ``record`` for the holder of the transcript, or a
+            coalition, in words.
+        accounts: by party; parties that revealed nothing are not in it.
         attributes: the survey's attributes.
-        sizes: how many categories each of them has.
-        unsigned: the accounts of other parties, which have signed nothing, so that nobody knows
-            what they had heard, or whether they said more. They are charged what follows from what
-            was delivered to them, and at least the most that they consent to. Where what a message
-            tells does not depend on what its sender had heard, and that is the most already, or
-            none is known, they are among ``accounts``.
+        sizes: the number of categories of each.
+        unsigned: the accounts of parties that have signed nothing. It is unknown what they had
+            received, and whether they sent more. They are charged by what was delivered to them,
+            and at least the most that they consent to. They are among ``accounts`` instead if
+            events do not depend on received messages, and the charge is that most already, or no
+            most is known.
     """
 
     observer: PartyId
@@ -81,12 +81,12 @@ class Ledger(msgspec.Struct, frozen=True):
 
     @property
     def everybody(self) -> Mapping[PartyId, Account]:
-        """All accounts, those of ``unsigned`` too."""
+        """All accounts, with those of ``unsigned``."""
         return {**self.accounts, **self.unsigned}
 
     @property
     def record_epsilon(self) -> float:
-        """The largest loss over all respondents, in nats; those of ``unsigned`` are not counted."""
+        """The largest loss over all respondents, in nats, without those of ``unsigned``."""
         return max((a.loss.record for a in self.accounts.values()), default=0.0)
 
     @property
@@ -96,9 +96,9 @@ class Ledger(msgspec.Struct, frozen=True):
 
     @property
     def honest(self) -> int:
-        """The fewest parties that have to be honest, the respondent's own included, for a figure.
+        """The fewest honest parties that a figure rests on, the respondent's own included.
 
-        0 if all figures hold whoever else conspires.
+        0 if all figures hold against any coalition.
         """
         trails = (account.trail for account in self.everybody.values())
         events = {charge.event for trail in trails for charge in trail}
@@ -130,20 +130,20 @@ class Ledger(msgspec.Struct, frozen=True):
 
 
 class Charging:
-    """Charges messages one by one, for whoever sees whatever passes.
+    """Charges messages one by one, for an observer that sees all that passes.
 
     Args:
         charter: the survey.
-        held: counts what is kept, of a file that may be anybody's.
+        held: limits the memory that a file from anybody can take.
 
     Attributes:
-        malformed: what was malformed, the first ``REMARKS`` of it.
+        malformed: the first ``REMARKS`` remarks on malformed messages.
     """
 
     def __init__(self, charter: Charter, held: Held = UNLIMITED) -> None:
         self._charter = charter
         self._accountant = PureAccountant()
-        # What is taken to be told where nobody knows better.
+        # The event of a message that cannot be judged: the answers themselves.
         self._everything = Plain(charter.variant.survey.names)
         self._serving = frozenset((AGGREGATOR, *charter.roster.services))
         self._held = held
@@ -168,13 +168,13 @@ class Charging:
     def bound(self) -> Loss:
         """The most that a party consents to tell."""
         try:
-            return bound_of(self._charter.variant)
+            return loss_bound(self._charter.variant)
         except Exception:
-            # A variant of a user's own may not have reckoned with anybody's parameters.
+            # A user's own variant may not be prepared for all parameters.
             return self._accountant.judge(self._everything)
 
     def seen_as(self, charge: Charge, event: PrivacyEvent) -> Charge:
-        """A charge for what an observer learns of a message."""
+        """The charge of a message for an observer who sees another event in it."""
         event = self._events.setdefault(event, event)
         return charge._replace(event=event, loss=self._accountant.judge(event))
 
@@ -182,11 +182,11 @@ class Charging:
         sender = envelope.sender
         if message is None:
             self._remark(f"{sender} #{envelope.seq}: {malformed}")
-            # Nobody knows what these bytes say; they may be the answers themselves.
+            # These bytes may be the answers themselves.
             event: PrivacyEvent = self._everything
         else:
             event = self._event(envelope, message)
-            # Of thousands of reports that tell the same, one event is kept.
+            # One event is kept of thousands that are equal.
             event = self._events.setdefault(event, event)
         recipient, kind = envelope.recipient, envelope.kind
         round_ = getattr(message, "round", NO_ROUND)
@@ -207,9 +207,9 @@ class Charging:
         """Event of a message; the answers themselves if its variant cannot say."""
         try:
             seen = self._hearing.of(envelope.sender, envelope.seq)
-            return event_of(self._charter.variant, message, seen, envelope.recipient)
+            return message_event(self._charter.variant, message, seen, envelope.recipient)
         except Exception as error:
-            # A variant of a user's own may not have reckoned with what is on record.
+            # A user's own variant may not be prepared for such messages.
             why = f"what it reveals is unknown ({type(error).__name__})"
             self._remark(f"{envelope.sender} #{envelope.seq}: {why}")
             return self._everything
@@ -222,7 +222,7 @@ class Charging:
         party = PartyId(entry.link)
         if party not in self._charter.roster or party in self._serving:
             return None
-        # The switch has read it, and nobody knows what it said.
+        # The switch has read it, and its content is unknown.
         event = self._everything
         charge = Charge(REFUSED, "", event, self._accountant.judge(event))
         return Told(party, None, REFUSED, "", NO_ROUND, event, charge)
@@ -233,17 +233,17 @@ class LedgerWriter(Fold):
 
     Args:
         charter: the survey.
-        held: counts what is kept, of a file that may be anybody's.
+        held: limits the memory that a file from anybody can take.
 
     Attributes:
-        sums: what is on record of secure sums; None if the variant has none.
-        disclosed: parties whose keys and records every observer is taken to have been let have:
-            they hide nobody in a sum.
+        sums: the secure sums on record; None if the variant has none.
+        disclosed: parties that hide nobody in a sum, since every observer is taken to know their
+            keys and records.
     """
 
     def __init__(self, charter: Charter, held: Held = UNLIMITED) -> None:
         self.charter = charter
-        self.sums = _sums_of(charter)
+        self.sums = _sum_reader(charter)
         self.disclosed: tuple[PartyId, ...] = ()
         self._follows: dict[Coalition, Follows] = {}
         self._ledgers: dict[Coalition, Ledger] = {}
@@ -279,8 +279,8 @@ class LedgerWriter(Fold):
         """Ledger of what ``observer`` has learned so far.
 
         Args:
-            observer: anybody, or several together.
-            follows: which sums they know; by default what this session tells of that.
+            observer: a member, ``record``, or a coalition.
+            follows: the sums that they know; by default from this session alone.
         """
         coalition = parse_coalition(observer)
         if follows is not None:
@@ -324,21 +324,21 @@ class LedgerWriter(Fold):
         return self._follows[coalition]
 
     def _learned(self, coalition: Coalition) -> Iterable[tuple[Told, PrivacyEvent]]:
-        """Each message that tells a coalition something, and what that is."""
+        """Each message that reveals something to a coalition, with its event for that coalition."""
         if coalition.everything and not self._passed.covered:
             return [(told, told.event) for told in self._passed.told if told.charge is not None]
-        from protocol.audit.reach import learned  # Most runs ask about nobody else.
+        from protocol.audit.reach import learned  # Few runs ask about other observers.
 
         return learned(self._passed, coalition)
 
     def _unsigned(self, accounts: Mapping[PartyId, Account]) -> Mapping[PartyId, Account]:
-        """The accounts of those who have not signed, charged the most that they consent to."""
+        """The accounts of parties that have not signed, charged the most that they consent to."""
         found = {name: each for name, each in accounts.items() if name not in self._signed}
         if not found:
             return MappingProxyType({})
         bound = self._charging.bound()
         if settled(self.charter.variant):
-            # What it said does not depend on what it had heard; it may have said more of it.
+            # Its events do not depend on what it received, but it may have sent more messages.
             least = bound.record * (1 - _SAME) if math.isfinite(bound.record) else 0.0
             found = {name: each for name, each in found.items() if each.loss.record < least}
         different = {id(each.loss): each.loss for each in found.values()}
@@ -349,10 +349,10 @@ class LedgerWriter(Fold):
 
 
 def merged(ledgers: Sequence[Ledger]) -> Ledger:
-    """One observer's ledgers of several sessions, added up by the names of parties.
+    """One observer's ledgers of several sessions, added up by party.
 
-    Attributes are taken for the same where they have one name. Who has not signed in one of them
-    counts as unsigned.
+    Attributes of one name are taken to be the same. A party that is unsigned in one session is
+    unsigned in the sum.
 
     Raises:
         ValueError: no ledger is given.
@@ -363,7 +363,7 @@ def merged(ledgers: Sequence[Ledger]) -> Ledger:
     unsigned: dict[PartyId, list[Loss]] = {}
     sizes: dict[str, int] = {}
     for ledger in ledgers:
-        # Of one that does not say, 0 says nothing.
+        # 0 stands for an unknown size.
         known = ledger.sizes or (0,) * len(ledger.attributes)
         for name, size in zip(ledger.attributes, known, strict=True):
             sizes[name] = min(sizes.get(name, size), size)
@@ -388,7 +388,7 @@ def merged(ledgers: Sequence[Ledger]) -> Ledger:
 
 
 def _accounts(trails: Mapping[PartyId, Sequence[Charge]]) -> Mapping[PartyId, Account]:
-    # Parties that did the same share one Loss; most surveys have a handful of different ones.
+    # Parties with the same charges share one Loss; most surveys have a handful of different ones.
     shared: dict[tuple[int, ...], Loss] = {}
     accounts = {}
     for party, trail in trails.items():
@@ -400,7 +400,7 @@ def _accounts(trails: Mapping[PartyId, Sequence[Charge]]) -> Mapping[PartyId, Ac
     return MappingProxyType(accounts)
 
 
-def _sums_of(charter: Charter) -> SumReader | None:
+def _sum_reader(charter: Charter) -> SumReader | None:
     if _CONTRIBUTIONS.isdisjoint(charter.codec.names):
         return None
     # Imported late: few surveys sum.

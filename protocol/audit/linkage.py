@@ -1,7 +1,7 @@
-"""Linkable messages of one party, and what repeated randomization gives away.
+"""Linkable messages of one party, and the effect of repeated randomization.
 
-A message bears its sender's name, so all that one party says can be linked, unless it is hidden in
-a secure sum. Every report on the same answer takes some of the randomness off it again.
+A message bears its sender's name, so all messages of one party can be linked, unless they are
+hidden in a secure sum. Every further report on the same answer removes some of the randomness.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from protocol.randomizers.vetting import best_guess_through
 
 
 class Repeated(msgspec.Struct, frozen=True, kw_only=True):
-    """An attribute that was told several times in messages that can be linked.
+    """An attribute that was reported several times in linkable messages.
 
     Args:
         attribute: its name.
-        times: how often, of each respondent; exact answers count too.
-        epsilon: of all reports on it together, in nats; pure, sequential composition.
-        success: at most how likely the best guess of the true category is, from all reports on it
-            together, if all categories were equally likely before.
-        chance: that likelihood without any report.
-        exact: whether ``success`` is the very figure, and not a bound.
-        method: how ``success`` was computed, in words.
+        times: the number of reports of each respondent; exact answers count too.
+        epsilon: the loss by all reports on it together, in nats; pure, sequential composition.
+        success: a bound on the probability of the best guess of the true category from all reports
+            on it together, with a uniform prior.
+        chance: that probability without any report.
+        exact: whether ``success`` is exact, and not a bound.
+        method: the computation of ``success``, in words.
     """
 
     attribute: str
@@ -48,14 +48,14 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Linked(msgspec.Struct, frozen=True, kw_only=True):
-    """Parties of whom an observer can link alike.
+    """Parties with equally linkable messages.
 
     Args:
-        parties: who, in order of the ledger.
+        parties: the parties, in the order of the ledger.
         linked: the kinds of the messages that bear their sender's name, one for each message; empty
-            for something that was refused at the switch.
-        unlinked: those that are hidden in a secure sum: nothing in them is anybody's in particular.
-        repeated: attributes told more than once among those that are linked.
+            for a message refused at the switch.
+        unlinked: the kinds of messages that are hidden in a secure sum.
+        repeated: attributes reported more than once among the linked ones.
     """
 
     parties: tuple[PartyId, ...]
@@ -68,8 +68,8 @@ class Linkage(msgspec.Struct, frozen=True):
     """Messages of each respondent that an observer can link.
 
     Args:
-        observer: who.
-        groups: parties that are alike together, the largest group first.
+        observer: the observer.
+        groups: groups of parties with equally linkable messages, the largest first.
     """
 
     observer: PartyId
@@ -77,25 +77,26 @@ class Linkage(msgspec.Struct, frozen=True):
 
 
 def link(ledger: Ledger) -> Linkage:
-    """Find the messages that an observer can link, by the ledger of what it learned.
+    """Find the messages that an observer can link, by its ledger.
 
-    A message that the ledger charges an observer with only because something passed it on that may
-    tell everything is taken to be linkable, like all that it may tell.
+    A message may be charged only because something that may reveal everything passed it on. Such a
+    message is taken to be linkable.
     """
     alike: dict[tuple[tuple[str, bool, PrivacyEvent], ...], list[PartyId]] = {}
     for party, account in ledger.everybody.items():
         trail = tuple((charge.kind, charge.summed, charge.event) for charge in account.trail)
         alike.setdefault(trail, []).append(party)
     sizes = dict(zip(ledger.attributes, ledger.sizes, strict=False))
-    groups = [
-        Linked(
+    groups = []
+    for trail, parties in alike.items():
+        linked = [(kind, event) for kind, summed, event in trail if not summed]
+        group = Linked(
             parties=tuple(parties),
-            linked=tuple(kind for kind, summed, _ in trail if not summed),
+            linked=tuple(kind for kind, _ in linked),
             unlinked=tuple(kind for kind, summed, _ in trail if summed),
-            repeated=_repeated([event for _, summed, event in trail if not summed], ledger, sizes),
+            repeated=_repeated([event for _, event in linked], ledger, sizes),
         )
-        for trail, parties in alike.items()
-    ]
+        groups.append(group)
     groups.sort(key=lambda group: -len(group.parties))
     return Linkage(ledger.observer, tuple(groups))
 
@@ -112,7 +113,7 @@ def _repeated(
 
 
 def _disclosures(event: PrivacyEvent) -> dict[str, list[PrivacyEvent]]:
-    """Parts of an event that reveal an attribute, by attribute: of one of several, the most."""
+    """Parts of an event that reveal an attribute, by attribute; the most revealing alternative."""
     found: dict[str, list[PrivacyEvent]] = {}
     match event:
         case Composed(events):

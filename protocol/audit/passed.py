@@ -1,4 +1,4 @@
-"""Messages that reveal something: what the ledger of any set is made of."""
+"""Messages that reveal something: the input of the ledger of any observer."""
 
 from __future__ import annotations
 
@@ -46,20 +46,19 @@ class Charge(NamedTuple):
 
     @property
     def summed(self) -> bool:
-        """True if it is told together with others', so that nothing in it is its sender's alone."""
+        """True if the event is about several respondents together."""
         return any(isinstance(part, Masked | Merged) for part in layers(self.event))
 
 
 class Told(NamedTuple):
-    """Events that a message reveals together.
+    """A message that reveals something, with its event.
 
     Args:
-        sender, recipient: its ends; None in the place of the latter for what was refused at the
-            switch.
+        sender, recipient: its ends; the recipient is None for a message refused at the switch.
         seq: its number among its sender's.
-        kind, round: of the message.
-        event: what it tells.
-        charge: what its sender's respondents are charged for that; None if it costs nothing.
+        kind, round: its kind and round.
+        event: its event.
+        charge: the charge to its sender's respondents; None if it costs nothing.
     """
 
     sender: PartyId
@@ -72,37 +71,37 @@ class Told(NamedTuple):
 
 
 class Passed:
-    """Messages that reveal something, as the ledger of any set needs them.
+    """Messages that reveal something, as needed for the ledger of any set of members.
 
     Args:
         roster: the members.
 
     Attributes:
-        told: each message that tells something, in order.
-        hosted: when the aggregator last said something to whom, as a place among these.
+        told: each message that reveals something, in order.
+        hosted: for each member, the place among these after the aggregator's last message to it.
         headed: when a member signed the hash of what it had sent and received, likewise.
-        covered: whether something is sealed, hidden or merged.
+        covered: whether some event is sealed, hidden or merged.
         rows: of those that masks hide, once somebody has asked for them (``reach.learned``).
     """
 
     def __init__(self, roster: Roster) -> None:
         self.roster = roster
         self.told: list[Told] = []
-        # Of the aggregator's words it matters alone when the last one was sent to whom.
+        # Of the aggregator's messages only the place of the last one to each member matters.
         self.hosted: dict[PartyId, int] = {}
         self.headed: dict[PartyId, int] = {}
-        # Where nothing is covered, nobody asks when something was delivered.
+        # Deliveries only matter if something is covered.
         self.covered = False
         self._under_way: dict[int, int] = {}
         self._came: dict[int, int] = {}
-        # By member: how much it had said when it took a message, by that one's sender and number.
+        # By member: the number of its envelopes when it received a message, by sender and number.
         self._heard: dict[PartyId, dict[tuple[PartyId, int], int]] = {}
         self.rows: dict[int, Row] | None = None
         # Of an event that thousands have: whether it covers, hides, and passes something on.
         self._known: dict[PrivacyEvent, tuple[bool, bool, bool]] = {}
 
     def add(self, told: Told, entry: int) -> None:
-        """Take what was sent next, by the entry of this number."""
+        """Add the next message, with the number of its entry."""
         sender, event = told.sender, told.event
         if told.kind == _HEAD and told.charge is None:
             self.headed[sender] = len(self.told)
@@ -138,7 +137,7 @@ class Passed:
     def received(self, there: int, place: int) -> bool:
         """Check whether a member had received one message when it sent another, by their places.
 
-        By its head, or if it has signed none by what had been delivered to it.
+        It goes by the head or, for an unsigned member, by deliveries.
         """
         message, later = self.told[there], self.told[place]
         heard = self._heard.get(later.sender)
@@ -148,7 +147,7 @@ class Passed:
         return said is not None and said <= later.seq
 
     def deliver(self, entry: int) -> None:
-        """Take the delivery of what was sent by the entry of this number."""
+        """Note the delivery of the message of an entry."""
         place = self._under_way.pop(entry, None)
         if place is not None:
             self._came[place] = len(self.told)
@@ -156,7 +155,7 @@ class Passed:
 
 
 def passes(parts: Iterable[PrivacyEvent]) -> int:
-    """Depth at which a sender is known by the layers of its message: 0 for not at all."""
+    """Depth at which a sender is known by the layers of its message; 0 if it is not known."""
     telling = [part for part in parts if not isinstance(part, _OWN | Sealed | Composed | OneOf)]
     if not telling:
         return 0

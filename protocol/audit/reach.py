@@ -1,18 +1,18 @@
 """Knowledge of a set of members, taps and keys: the messages that it sees, and in which form.
 
-The messages are walked from the last to the first. A member is known not at all, by the sum or the
+The messages are walked from the last to the first. A member is unknown, or known by the sum or the
 random order of what it had received (``Merging``), or by anything that follows from that. Once
-known, it is known for whatever came before. A head is a hash of what its sender has sent and
-received: whoever can guess what is not sealed learns whether a guess is right.
+known, it is known for all messages before. A head is a hash of what its sender has sent and
+received, so it confirms guesses of messages that are not sealed.
 
-1. A message is seen by its sender, its recipient, whoever taps their link, and the aggregator, who
+1. A message is seen by its sender, its recipient, a tap on their link, and the aggregator, which
    hosts the switch.
-2. What is sealed is opened by its reader's key, and by its reader where that is known by anything.
-3. What follows from messages makes their receiver known. The aggregator is known by anything as
-   soon as it says anything; but what it carries for others is opened by nobody's key on the way.
-4. What is known as merged alone is charged as ``Merged``, with the number of honest parties that
-   are merged; of one alone the event itself.
-5. What masks hide is a row of a linear system, and is charged by what follows from all rows that
+2. A box is opened by its reader's key, and by its reader if that is known by anything.
+3. A message that follows from others makes their receiver, its sender, known. The aggregator is
+   known by anything once it sends anything; but no key opens messages that it only passes on.
+4. A message known only as merged is charged as ``Merged``, with the number of honest parties that
+   are merged; for one alone, the event itself.
+5. A masked part is a row of a linear system, and is charged by what follows from all rows that
    are seen (``protocol.audit.coalition.elimination``).
 """
 
@@ -45,7 +45,7 @@ Batch: TypeAlias = tuple[PartyId, int]
 """Who has merged something, and the place of the message that tells it."""
 
 
-def rows_of(passed: Passed) -> dict[int, Row]:
+def masked_rows(passed: Passed) -> dict[int, Row]:
     """The row of every message that masks hide, or that merges such, by its place.
 
     Empty if there are more than ``CELLS`` numbers in them.
@@ -71,7 +71,7 @@ def rows_of(passed: Passed) -> dict[int, Row]:
 
 
 def _row(told: Told, part: Hidden | Merging, roster: Roster) -> Row:
-    """Row that a sender adds of its own."""
+    """A sender's own row in a message."""
     sender, recipient = told.sender, told.recipient
     row: Row = {}
     if isinstance(part, Hidden):
@@ -86,7 +86,7 @@ def _row(told: Told, part: Hidden | Merging, roster: Roster) -> Row:
 def learned(passed: Passed, coalition: Coalition) -> Iterator[tuple[Told, PrivacyEvent]]:
     """Messages that reveal something to the coalition, and what they reveal."""
     if passed.rows is None:
-        passed.rows = rows_of(passed)
+        passed.rows = masked_rows(passed)
     hears = coalition.hears
     host = max((at for to, at in passed.hosted.items() if hears(AGGREGATOR, to)), default=0)
     walk = _Walk(coalition, passed)
@@ -96,7 +96,7 @@ def learned(passed: Passed, coalition: Coalition) -> Iterator[tuple[Told, Privac
 
 
 class _Walk:
-    """A walk back over what was sent."""
+    """A walk back over the messages."""
 
     def __init__(self, coalition: Coalition, passed: Passed) -> None:
         self._coalition = coalition
@@ -105,14 +105,14 @@ class _Walk:
         self._headed = passed.headed
         self._known: dict[PartyId, int] = {}
         self._full: frozenset[PartyId] = frozenset()
-        # Where each member merges, the last first, and what that is merged into.
+        # Where each member merges, the last first, and the batch that it merges into.
         self._batches: dict[PartyId, list[tuple[int, Batch]]] = {}
         self._found: list[tuple[int, PrivacyEvent]] = []
         self._merged: list[tuple[int, PrivacyEvent, Batch | None]] = []
         self._seen: list[int] = []
 
     def back(self, host: int) -> None:
-        """Look at every message, the last first.
+        """Walk over all messages, the last first.
 
         Args:
             host: before this place the aggregator is known by anything.
@@ -125,40 +125,40 @@ class _Walk:
     def _look(self, place: int) -> None:
         told = self._told[place]
         sender = told.sender
-        event = self._clear(told, place)
+        event = self._clear_event(told, place)
         if not isinstance(event, Public):
-            if _hides(event):
+            if _has_row(event):
                 self._seen.append(place)
-            self._found.append((place, _bare(event)))
+            self._found.append((place, _without_masks(event)))
             self._pass_on(told, event, place)
         receiver = told.recipient or AGGREGATOR
         if self._known.get(receiver, 0) < MERGED:
             return
         opened = _opened(told.event, self._full | self._coalition.insiders | {receiver})
-        # What the receiver cannot read it does not add up: that is passed on as it is.
-        if _hides(opened) and not _hides(_opened(told.event, {receiver})):
+        # A receiver passes on unchanged what it cannot read.
+        if _has_row(opened) and not _has_row(_opened(told.event, {receiver})):
             self._seen.append(place)
         if opened == event or receiver not in self._batches:
             return
         batch = self._first_batch(place, receiver)
-        self._merged.append((place, _bare(opened), batch))
+        self._merged.append((place, _without_masks(opened), batch))
         if batch is not None and passes(layers(opened)):
             self._know(sender, MERGED)
             self._batches.setdefault(sender, []).append((place, batch))
 
     def _first_batch(self, place: int, receiver: PartyId) -> Batch | None:
-        """The first batch that a message is in; None if it came too late for all."""
+        """The first batch with a message; None if the message came too late for all."""
         batches = reversed(self._batches[receiver])
         return next((into for at, into in batches if self._passed.received(place, at)), None)
 
-    def _clear(self, told: Told, place: int) -> PrivacyEvent:
-        """Event of a message in the clear."""
+    def _clear_event(self, told: Told, place: int) -> PrivacyEvent:
+        """Event of a message without its masked part."""
         sender, recipient = told.sender, told.recipient
         keys, receiver = self._coalition.insiders, recipient or AGGREGATOR
         if self._coalition.hears(sender, recipient):
             return _opened(told.event, self._full | keys)
         if receiver in self._full:
-            # Whoever passes something on may pass on boxes that somebody else opens.
+            # A message that is passed on may have boxes that another member opens.
             return _opened(told.event, self._full | keys)
         if AGGREGATOR in self._full:
             return _opened(told.event, self._full)
@@ -167,7 +167,7 @@ class _Walk:
         return Public()
 
     def _pass_on(self, told: Told, event: PrivacyEvent, place: int) -> None:
-        """Know a sender by what follows from what it had received."""
+        """Reach a sender through a message derived from those that it received."""
         sender, how = told.sender, passes(layers(event))
         if how == MERGED:
             self._batches.setdefault(sender, []).append((place, (sender, place)))
@@ -181,7 +181,7 @@ class _Walk:
                 self._full |= {member}
 
     def events(self) -> Iterator[tuple[int, PrivacyEvent]]:
-        """Events message by message, without what masks hide."""
+        """Events of single messages, without masked parts."""
         yield from self._found
         members: dict[Batch | None, set[PartyId]] = {}
         for place, _, batch in self._merged:
@@ -190,12 +190,12 @@ class _Walk:
                 members.setdefault(batch, set()).add(sender)
         for place, event, batch in self._merged:
             honest = len(members.get(batch, ()))
-            # A variant does not say whether it adds up or shuffles: what a message tells may stay
+            # A variant does not declare whether it adds up or shuffles, so a message may stay
             # together.
             yield place, Merged(event, honest, linked=True) if honest > 1 else event
 
     def values(self, rows: Mapping[int, Row]) -> Iterator[tuple[int, PrivacyEvent]]:
-        """Events that follow from the rows that are seen."""
+        """Events that follow from the known rows."""
         if not rows:
             for place, told in enumerate(self._told):
                 yield from ((place, p.event) for p in layers(told.event) if isinstance(p, Hidden))
@@ -209,7 +209,7 @@ class _Walk:
         if not seen:
             return
         hidden = {unknown for row in seen for unknown in row if unknown[0] == "mask"}
-        honest = _crowds([*reduced(eliminated(seen, hidden)).values()])
+        honest = _crowd_sizes([*reduced(eliminated(seen, hidden)).values()])
         for place, told in enumerate(self._told):
             unknown = "own", told.sender, (told.kind, told.round)
             crowd = honest.pop(unknown, 0) if place in rows else 0
@@ -218,18 +218,18 @@ class _Walk:
                     yield place, part.event if crowd == 1 else Merged(part.event, crowd)
 
 
-def _crowds(rows: Sequence[Mapping[Unknown, Coefficient]]) -> dict[Unknown, int]:
-    """Over how many parties, at least, a sum that follows from rows is: of every value in them.
+def _crowd_sizes(rows: Sequence[Mapping[Unknown, Coefficient]]) -> dict[Unknown, int]:
+    """Least number of parties in a sum with a value, for every value in some rows.
 
     Args:
-        rows: reduced.
+        rows: reduced rows.
     """
     columns: dict[Unknown, list[tuple[int, object]]] = {}
     for number, row in enumerate(rows):
         for unknown, times in row.items():
             columns.setdefault(unknown, []).append((number, times))
     found: dict[Unknown, int] = {}
-    # Values with one column cannot be told apart; each sum that follows has all of them or none.
+    # Values with equal columns stay together: each sum that follows has all of them or none.
     classes: dict[tuple[tuple[int, object], ...], set[PartyId]] = {}
     for unknown, column in columns.items():
         classes.setdefault(tuple(column), set()).add(unknown[1])
@@ -243,8 +243,8 @@ def _crowds(rows: Sequence[Mapping[Unknown, Coefficient]]) -> dict[Unknown, int]
     return found
 
 
-def _hides(event: PrivacyEvent) -> bool:
-    """Check whether a message has a row, of its own or of what it merges."""
+def _has_row(event: PrivacyEvent) -> bool:
+    """Check whether a message has a row, its own or a merged one."""
     return any(isinstance(part, Hidden | Merging) for part in layers(event))
 
 
@@ -258,24 +258,27 @@ def _add(row: Row, other: Mapping[Unknown, int]) -> None:
 
 
 def _opened(event: PrivacyEvent, readers: Collection[PartyId]) -> PrivacyEvent:
-    """Event that is left for those who open what is sealed for these readers."""
+    """Event for observers that open boxes for these readers."""
     match event:
         case Sealed(reader, inner):
             return _opened(inner, readers) if reader in readers else Public()
         case Composed(events) | OneOf(events):
             parts = tuple(_opened(part, readers) for part in events)
-            known = {part for part in parts if not isinstance(part, Public)}
-            return event if parts == events else type(event)(parts) if known else Public()
+            if parts == events:
+                return event
+            if all(isinstance(part, Public) for part in parts):
+                return Public()
+            return type(event)(parts)
         case _:
             return event
 
 
-def _bare(event: PrivacyEvent) -> PrivacyEvent:
-    """An event without what masks hide: that is charged by rows."""
+def _without_masks(event: PrivacyEvent) -> PrivacyEvent:
+    """An event without masked parts, which are charged by rows."""
     if isinstance(event, Hidden):
         return Public()
     if isinstance(event, Composed | OneOf) and any(
         isinstance(part, Hidden) for part in layers(event)
     ):
-        return type(event)(tuple(_bare(part) for part in event.events))
+        return type(event)(tuple(_without_masks(part) for part in event.events))
     return event

@@ -1,8 +1,8 @@
-"""Replays a member's role from a record: the same envelopes must lead to the same words.
+"""Replays a member's role from a record: the same envelopes must lead to the same messages.
 
-It needs no clock: the closings on record say who was counted, and what is not closed on record is
-heard in the order of delivery. What a role discloses (``Me.disclose``) by a key or randomness that
-is not at hand is taken from the record.
+It needs no clock. The closings on record say who was counted, and other messages are received in
+the order of delivery. If a key or randomness is missing, the messages that a role makes with it
+(``Me.disclose``) are taken from the record.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ from protocol.transcript.entries import Delivered, Departed, Sent
 from protocol.wire.codec import encode_envelope
 
 TOLERANCE = 1e-12
-"""Maximum relative difference of derived floats: platforms round sums differently."""
+"""Maximum relative difference of derived floats, since platforms round sums differently."""
 
 DECLINED = "it declined, which may follow from a budget that is not on record"
-"""Why the words of a party that may have had a budget do not follow."""
+"""The reason if the messages of a party that may have a budget do not follow."""
 
 
 class Replay(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a replay.
 
     Args:
-        member: whose words they are.
-        follows: whether what it said follows from what it heard; None if that depends on what is
-            not on record.
-        result: what the replayed role published.
-        compared: how many of its envelopes match.
+        member: the member.
+        follows: whether the messages that it sent follow from those that it received; None if that
+            depends on data that is not on record.
+        result: the result that the replayed role published.
+        compared: the number of its envelopes that match.
         differences: where it differs.
         tolerated: envelopes that match but for derived floats within ``TOLERANCE``.
-        unsaid: how many more envelopes the member would have sent if its link had not ended.
-        why: if ``follows`` is None, what is not on record.
-        failed: why the role ended without a result, by what it heard; empty if it did not.
+        unsaid: the number of further envelopes that it would have sent if its link had not ended.
+        why: the data that is not on record, if ``follows`` is None.
+        failed: why the role, replayed, ends without a result; empty if it has one.
     """
 
     member: PartyId
@@ -76,12 +76,12 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
 class ReplayWriter:
     """Replays members in one pass over a transcript's steps.
 
-    What was delivered is kept until the role has heard it, so memory is that of the live roles.
+    A delivered envelope is kept until the role receives it, so memory is that of the live roles.
 
     Args:
         charter: the survey.
-        disclosed: what is known of the members' keys and records.
-        held: counts what is kept, of a file that may be anybody's.
+        disclosed: the members' keys and records, as far as known.
+        held: limits the memory that a file from anybody can take.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class ReplayWriter:
                 if role is not None and role.listens:
                     role.heard(step, envelope)
             case Departed() if entry.party in self._roster:
-                # Of thousands that left in the same way, one string is kept.
+                # One string is kept of thousands that are equal.
                 reason = LINK_CLOSED if entry.reason == LINK_CLOSED else entry.reason
                 self._departed[self._roster.own(entry.party)] = reason
 
@@ -114,14 +114,14 @@ class ReplayWriter:
         return {name: role.replay(self._departed) for name, role in self._roles.items()}
 
 
-_HEARD_BYTES = 384
-"""The bytes of a waiting envelope beside its body and the names that it alone holds."""
+_HEARD_OVERHEAD = 384
+"""The bytes of a waiting envelope, without its body and the strings that it does not share."""
 
 
 class _Heard(NamedTuple):
-    """An envelope that was delivered, where, and what it is about; None if it is malformed.
+    """A delivered envelope, its entry's number, and its topic; None if it is malformed.
 
-    There may be one of every party: its fields take less than the envelope would.
+    There may be one of every party, and it takes less memory than the envelope would.
     """
 
     number: int
@@ -134,12 +134,12 @@ class _Heard(NamedTuple):
     body: bytes
 
     def envelope(self, seq: int) -> Envelope:
-        """The envelope, under another number."""
+        """The envelope with another number."""
         return Envelope(self.session, self.sender, self.recipient, seq, self.kind, self.body)
 
 
 class _Role:
-    """One member's replay, driven by what it said: each of its words must come from the machine."""
+    """Replay of one member: its machine must send each of its envelopes on record."""
 
     def __init__(self, charter: Charter, known: Disclosure, held: Held) -> None:
         self._charter = charter
@@ -147,11 +147,11 @@ class _Role:
         self._held = held
         self._machine: Machine | None = None
         self._heard: dict[PartyId, list[_Heard]] = {}
-        # What most envelopes have in common is kept once, and what they are about.
+        # Values that most envelopes have in common are kept once.
         common = (charter.session, known.member, *charter.codec.names)
         self._shared: dict[Any, Any] = {value: value for value in common}
         self._last_topic: Topic | None = None
-        self._spoken: deque[Envelope] = deque()
+        self._resent: deque[Envelope] = deque()
         self._given = 0
         self._compared = 0
         self._extra: list[int] = []
@@ -159,13 +159,13 @@ class _Role:
         self._differences: list[Finding] = []
         self._tolerated: list[Finding] = []
         self._unknown = ""
-        # The ranges of a closing on record, until the last has come.
+        # A closing on record may come in several ranges, kept here until the last.
         self._ranges: list[tuple[int, Envelope]] = []
-        self._closings = Closings(len(charter.roster))
-        self._closed: Closed | str = ""
+        self._merging = Closings(len(charter.roster))
+        self._closing: Closed | str = ""
 
     def heard(self, step: Step, envelope: Envelope) -> None:
-        """An envelope was delivered."""
+        """Keep a delivered envelope."""
         topic = None if step.message is None else message_topic(step.message)
         if topic != self._last_topic:
             self._last_topic = topic
@@ -181,25 +181,25 @@ class _Role:
             shared.get(kind, kind),
             body,
         )
-        self._held.take(len(body), overhead=self._beside(heard))
+        self._held.take(len(body), overhead=self._overhead(heard))
         self._heard.setdefault(heard.sender, []).append(heard)
 
-    def _beside(self, heard: _Heard) -> int:
-        """Bytes that a waiting envelope takes beside its body."""
+    def _overhead(self, heard: _Heard) -> int:
+        """Bytes that a waiting envelope takes, without its body."""
         fields = heard.session, heard.recipient, heard.kind
         own = [field for field in fields if field not in self._shared]
         if heard.sender not in self._charter.roster:
             own.append(heard.sender)
-        return _HEARD_BYTES + sum(map(sys.getsizeof, own))
+        return _HEARD_OVERHEAD + sum(map(sys.getsizeof, own))
 
     @property
     def listens(self) -> bool:
-        """True if what it hears may still matter."""
+        """True if messages that it receives may still matter."""
         finished = self._machine is not None and self._machine.finished
         return not (self._over or finished)
 
     def said(self, step: Step, recorded: Envelope, departed: dict[PartyId, str]) -> None:
-        """An envelope was sent: the machine has to say it now."""
+        """Take an envelope on record: the machine must send it now."""
         if self._unknown == DECLINED and not self._differences and recorded.kind != Head.kind():
             self._differ(
                 f"#{recorded.seq}: {recorded.kind!r} was said after it had declined", step.number
@@ -207,20 +207,20 @@ class _Role:
         if self._over:
             return
         self._ranges.append((step.number, recorded))
-        self._closed = step.malformed or "not all of its ranges are on record"
+        self._closing = step.malformed or "not all of its ranges are on record"
         if isinstance(step.message, Closed):
             try:
-                closed = self._closings.add(step.message)
+                closed = self._merging.add(step.message)
             except ValueError as error:
-                self._closed = str(error)
+                self._closing = str(error)
             else:
                 if closed is None:
                     return  # The rest is to come.
-                self._closed = closed
+                self._closing = closed
         self._follow(departed)
 
     def _follow(self, departed: dict[PartyId, str]) -> None:
-        """Require that what was sent now, or the ranges of one closing, come from the machine."""
+        """Match the envelopes that wait: one, or the ranges of a closing."""
         said, self._ranges = self._ranges, []
         for number, recorded in said:
             if not self._over:
@@ -228,12 +228,12 @@ class _Role:
 
     def _match(self, number: int, recorded: Envelope, departed: dict[PartyId, str]) -> None:
         machine = self._running()
-        while not self._spoken and self._advance(machine, departed, number, recorded):
+        while not self._resent and self._advance(machine, departed, number, recorded):
             pass
         if self._over:
             return
-        if self._spoken:
-            self._compare(number, self._spoken.popleft(), recorded)
+        if self._resent:
+            self._compare(number, self._resent.popleft(), recorded)
         elif self._declines(recorded):
             self._unknown = DECLINED
         elif not machine.finished:
@@ -252,18 +252,18 @@ class _Role:
         """Result at the end of the record."""
         self._follow(departed)
         machine = self._running()
-        while not (self._spoken or self._over) and self._advance(machine, departed):
+        while not (self._resent or self._over) and self._advance(machine, departed):
             pass
-        # Of the aggregator's words none may be missing: it keeps the record itself.
+        # No message of the aggregator may be missing: it keeps the record itself.
         me = self._known.member
         silenced = me != AGGREGATOR and departed.get(me) != LINK_CLOSED
-        if self._spoken and not silenced and not self._over:
-            first = self._spoken[0]
+        if self._resent and not silenced and not self._over:
+            first = self._resent[0]
             self._differ(f"#{first.seq}: {first.kind!r} follows but is not on record")
         if self._extras and not self._over:
             whose = "the aggregator" if me == AGGREGATOR else me
             text = f"{self._extras} envelopes of {whose} do not follow"
-            # Where the role fails, that is why.
+            # If the role failed, the failure is the reason.
             why = text if machine.failure is None else str(machine.failure)
             self._differences.append(Finding(why, tuple(self._extra), me))
         failed = _cause(machine.failure)
@@ -272,7 +272,9 @@ class _Role:
         ended = "" if machine.failure is None else str(machine.failure)
         if not machine.finished:
             machine.abandon("the record has ended")
-        follows = False if self._differences else None if self._unknown else True
+        follows: bool | None = not self._differences
+        if follows and self._unknown:
+            follows = None
         return Replay(
             member=me,
             follows=follows,
@@ -280,14 +282,14 @@ class _Role:
             compared=self._compared,
             differences=tuple(self._differences),
             tolerated=tuple(self._tolerated),
-            unsaid=len(self._spoken) if silenced else 0,
+            unsaid=len(self._resent) if silenced else 0,
             why=self._unknown if follows is None else "",
             failed="" if follows is None else ended,
         )
 
     @property
     def _over(self) -> bool:
-        """True if what else there is cannot change the verdict."""
+        """True if nothing more can change the verdict."""
         return bool(self._differences or self._unknown)
 
     def _differ(self, text: str, number: int | None = None) -> None:
@@ -305,11 +307,11 @@ class _Role:
                 identity=known.identity or WithheldIdentity(known.member),
             )
             self._machine.start(0.0)
-            self._listen(self._machine)
+            self._collect_sent(self._machine)
         return self._machine
 
-    def _listen(self, machine: Machine) -> None:
-        self._spoken += (e for e in machine.take() if e.kind != Head.kind())
+    def _collect_sent(self, machine: Machine) -> None:
+        self._resent += (e for e in machine.take() if e.kind != Head.kind())
 
     def _advance(
         self,
@@ -318,10 +320,10 @@ class _Role:
         number: int | None = None,
         recorded: Envelope | None = None,
     ) -> bool:
-        """Give the role what it heard next; False if it has heard all that there is.
+        """Give the role what it received next; False if nothing more is on record.
 
         Args:
-            number, recorded: what is on record of it next, and where; None at the end.
+            number, recorded: its next envelope on record with the entry's number; None at the end.
         """
         waiting = machine.awaited
         if machine.finished or waiting is None:
@@ -339,16 +341,16 @@ class _Role:
             return False
         else:
             gone = [name for name in waiting.senders if name in departed]
-            # Nobody is told of a departure by the record's end, and nothing is held against that.
+            # At the record's end departures do not count, as a member need not have noticed them.
             if not gone or recorded is None:
                 return False
             for name in gone:
                 machine.gone(name, departed[name], 0.0)
-        self._listen(machine)
+        self._collect_sent(machine)
         return True
 
     def _tell(self, machine: Machine, waiting: Gather, recorded: Envelope) -> bool:
-        """Give the role its own word, which it cannot make; False if it is not on record."""
+        """Give the role its own message, which it cannot make; False if it is not on record."""
         if (recorded.kind, recorded.recipient) != (waiting.kind.kind(), RECORD):
             return False
         self._given += 1
@@ -356,7 +358,7 @@ class _Role:
             recorded, sender=RECORD, recipient=self._known.member, seq=self._given
         )
         machine.receive(told, 0.0)
-        self._listen(machine)
+        self._collect_sent(machine)
         return machine.awaited is not waiting
 
     def _earliest(self) -> _Heard | None:
@@ -374,7 +376,7 @@ class _Role:
     def _close(
         self, machine: Machine, waiting: Gather, number: int | None, recorded: Envelope | None
     ) -> bool:
-        """Give the role whom the record has counted; False if there is no such closing."""
+        """Give the role the envelopes that a closing on record counts; False if there is none."""
         if recorded is None and self._known.member != AGGREGATOR:
             return False
         try:
@@ -395,8 +397,8 @@ class _Role:
         return True
 
     def _give(self, machine: Machine, heard: _Heard) -> int:
-        """Give the role an envelope, with a new number: what was counted is given before others."""
-        self._held.drop(len(heard.body), overhead=self._beside(heard))
+        """Give the role an envelope, with a new number, since counted ones come first."""
+        self._held.drop(len(heard.body), overhead=self._overhead(heard))
         self._given += 1
         machine.receive(heard.envelope(self._given), 0.0)
         return self._given
@@ -405,9 +407,10 @@ class _Role:
         """The envelopes that the open gather counted, by the record.
 
         Raises:
-            RemoteProtocolError, ValueError: it closes something else, or counts what never came.
+            RemoteProtocolError, ValueError: the closing is another, or counts an envelope that was
+                not delivered.
         """
-        closed = self._closed
+        closed = self._closing
         if isinstance(closed, str):
             raise RemoteProtocolError(closed)
         topic = waiting.topic
@@ -431,7 +434,7 @@ class _Role:
         if self._declines(recorded):
             self._unknown = DECLINED
             return
-        if recorded.kind == spoken.kind and self._is_close(recorded, spoken):
+        if recorded.kind == spoken.kind and self._differs_by_rounding(recorded, spoken):
             self._compared += 1
             text = f"{where}: {spoken.kind!r} has floats that differ by less than {TOLERANCE:g}"
             self._tolerated.append(Finding(text, (number,), self._known.member))
@@ -444,10 +447,10 @@ class _Role:
         )
 
     def _declines(self, recorded: Envelope) -> bool:
-        """Check whether this may follow from a budget: a refusal, said to whoever asked."""
+        """Check whether an envelope is a refusal to the aggregator, which a budget may explain."""
         return (recorded.kind, recorded.recipient) == (Declined.kind(), AGGREGATOR)
 
-    def _is_close(self, one: Envelope, other: Envelope) -> bool:
+    def _differs_by_rounding(self, one: Envelope, other: Envelope) -> bool:
         """Check whether two envelopes differ in the last places of derived floats alone."""
         if msgspec.structs.replace(one, body=other.body) != other:
             return False
@@ -459,14 +462,14 @@ class _Role:
 
 
 def _find(topic: Topic, heard: list[_Heard]) -> _Heard | None:
-    """The first envelope about this; it is taken out, others stay."""
-    # What is malformed the machine kept away from the role.
+    """Take out the first envelope of a topic; None if there is none."""
+    # Malformed ones have no topic: the machine kept them away from the role.
     found = next((i for i, each in enumerate(heard) if each.topic == topic), None)
     return None if found is None else heard.pop(found)
 
 
 def _alike(one: object, other: object) -> bool:
-    """Equality; of floats, and of probabilities in units of 2**-64, up to ``TOLERANCE``."""
+    """Equality, up to ``TOLERANCE`` for floats and for probabilities in units of 2**-64."""
     if type(one) is not type(other):
         return False
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
@@ -475,9 +478,9 @@ def _alike(one: object, other: object) -> bool:
         # A count is never so large that the tolerance would reach the next one.
         if one.dtype.kind != "f" and one.dtype != np.uint64:
             return bool(np.array_equal(one, other))
-        return _is_near(one.astype(np.float64), other.astype(np.float64))
+        return _near(one.astype(np.float64), other.astype(np.float64))
     if isinstance(one, float) and isinstance(other, float):
-        return _is_near(np.array([one]), np.array([other]))
+        return _near(np.array([one]), np.array([other]))
     if isinstance(one, msgspec.Struct):
         fields = one.__struct_fields__
         return all(_alike(getattr(one, name), getattr(other, name)) for name in fields)
@@ -486,9 +489,9 @@ def _alike(one: object, other: object) -> bool:
     return one == other
 
 
-def _is_near(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
-    """True if no number is further from the other than the tolerance allows for the largest."""
-    # What is left where large numbers cancel has their rounding, and not its own.
+def _near(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
+    """True if no two numbers differ by more than the tolerance of the largest number."""
+    # Where large numbers cancel, the rest has their rounding error.
     scale = float(np.abs(other).max(initial=0.0))
     return bool((np.abs(one - other) <= TOLERANCE * scale).all())
 

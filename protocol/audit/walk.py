@@ -1,6 +1,7 @@
-"""One walk over a transcript: every envelope and message is decoded once, for all who judge them.
+"""One walk over a transcript: every envelope and message is decoded once, for all folds.
 
-What is under way is kept only here. It is counted, so that a hostile file cannot fill the memory.
+Envelopes under way are kept only here, and are limited, so that a hostile file cannot fill the
+memory.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ class Step(msgspec.Struct, frozen=True):
     Args:
         number: its place in the transcript, from 0.
         entry: as recorded.
-        envelope: what was sent, or delivered. None if that is malformed, was never sent or was
+        envelope: the envelope sent or delivered. None if it is malformed, was never sent or was
             delivered before, and for all other entries.
-        message: what the envelope says; None if that is malformed.
-        malformed: why something sent has no envelope or no message.
-        said: of something delivered, the number of the entry where it was sent.
-        lost: of something sent, that nobody is ever handed it.
+        message: the envelope's message; None if it is malformed.
+        malformed: why a sent entry has no envelope or no message.
+        said: for a delivery, the number of the entry where it was sent.
+        lost: for a sent envelope, that it is never delivered.
     """
 
     number: int
@@ -71,7 +72,7 @@ class Fold:
 
 
 class _Said(NamedTuple):
-    """An envelope under way, the number of its entry, and how many bytes are held for it."""
+    """An envelope under way, the number of its entry, and the bytes that are held for it."""
 
     number: int
     envelope: Envelope
@@ -80,28 +81,28 @@ class _Said(NamedTuple):
 
 
 _GROUP = 16
-"""How many numbers of a sender stand together in a ``_Broadcast``."""
+"""Number of consecutive numbers of a sender that share a ``_Broadcast``."""
 
 _GROUP_BYTES = 1024
-"""The bytes that a group takes beside its message."""
+"""The bytes of memory that a group takes, without its message."""
 
 _MEMBER_BYTES = 32
-"""The bytes that one of a group's envelopes takes beside its recipient's name."""
+"""The bytes of memory that an envelope of a group takes, without its recipient's name."""
 
 _SHORT = 160
-"""The length of all names of an envelope together for which ``OVERHEAD`` has room."""
+"""Total length of an envelope's names that ``OVERHEAD`` includes."""
 
 
 class _Broadcast:
-    """Envelopes of one sender that say the same, with numbers that differ in the last digit alone.
+    """Envelopes of one sender with equal messages, and with numbers that differ in the last digit.
 
-    Digits are of base ``_GROUP``. Of each the recipient is kept, and the number of its entry.
+    Digits are of base ``_GROUP``. The recipient and the entry of each envelope are kept.
 
     Args:
-        said: one of them.
+        said: one of the envelopes.
 
     Attributes:
-        count: how many are under way.
+        count: the number of envelopes under way.
     """
 
     __slots__ = ("_entries", "_recipients", "count", "said")
@@ -114,13 +115,13 @@ class _Broadcast:
         self.put(said.number, said.envelope)
 
     def put(self, number: int, envelope: Envelope) -> None:
-        """Another one is under way, by the entry of this number."""
+        """Add an envelope under way, by the number of its entry."""
         place = envelope.seq % _GROUP
         self._entries[place], self._recipients[place] = number, envelope.recipient
         self.count += 1
 
     def take(self, seq: int) -> _Said | None:
-        """The one of this number is not under way any more; None if it was not."""
+        """Take out the envelope of a number; None if it is not under way."""
         place = seq % _GROUP
         number, self._entries[place] = self._entries[place], -1
         if number < 0:
@@ -138,10 +139,10 @@ class Walk:
 
     Args:
         codec: of the survey's kinds.
-        held: counts what is under way, of a file that may be anybody's.
-        bodies: whether what is delivered comes with what it says; if not, next to nothing is kept.
-        handed: what is delivered (``Verification.handed``), so that nothing is kept of the rest;
-            without, anything may be.
+        held: limits the memory that a file from anybody can take.
+        bodies: whether deliveries come with their messages; if not, next to nothing is kept.
+        handed: the delivered envelopes (``Verification.handed``), so that no others are kept;
+            without it, all are.
     """
 
     def __init__(
@@ -160,11 +161,11 @@ class Walk:
         self._under_way: dict[tuple[PartyId, int], _Said] = {}
         # By the sender and the digits of the numbers but the last.
         self._groups: dict[tuple[PartyId, int], _Broadcast] = {}
-        # What is under way to several is kept once: how often, and the first of them.
+        # A message under way to several members is kept once, with their number.
         self._shared: dict[tuple[str, bytes], tuple[int, _Said]] = {}
 
     def step(self, entry: Entry) -> Step:
-        """The next step; what it sends is not under way before ``keep``."""
+        """The next step; an envelope that it sends is under way only after ``keep``."""
         number = self._number
         self._number += 1
         if isinstance(entry, Sent):
@@ -176,7 +177,7 @@ class Walk:
         return Step(number, entry)
 
     def keep(self, step: Step) -> None:
-        """Keep what a step sends as under way from now on.
+        """Keep the envelope of a step as under way from now on.
 
         Raises:
             TooMuchError: more is under way than there may be.
@@ -199,7 +200,7 @@ class Walk:
             self._under_way[envelope.sender, envelope.seq] = said
 
     def _join(self, said: _Said) -> bool:
-        """Add it to its broadcast; False if it has none."""
+        """Add an envelope to its broadcast; False if there is none."""
         envelope = said.envelope
         sender, seq = envelope.sender, envelope.seq
         group = self._groups.get((sender, seq // _GROUP))
@@ -219,7 +220,7 @@ class Walk:
         return True
 
     def add(self, entry: Entry) -> Step:
-        """The next step; what it sends is under way.
+        """The next step, with its envelope kept as under way.
 
         Raises:
             TooMuchError: more is under way than there may be.
@@ -250,7 +251,7 @@ class Walk:
         said = self._under_way.pop(key, None)
         if said is not None:
             names = _long_names(said.envelope, said.envelope.recipient)
-            self._held.drop(self._let_go(said) + names)
+            self._held.drop(self._unshare(said) + names)
             return said
         sender, seq = key
         place = sender, seq // _GROUP
@@ -262,11 +263,11 @@ class Walk:
         if not group.count:
             del self._groups[place]
             names = _long_names(said.envelope)
-            self._held.drop(self._let_go(said) + names, overhead=_GROUP_BYTES)
+            self._held.drop(self._unshare(said) + names, overhead=_GROUP_BYTES)
         return said
 
     def _share(self, said: _Said) -> int:
-        """Share its message; how many bytes more are held."""
+        """Share the message of an envelope; returns the bytes that this adds."""
         if said.message is None or not self._is_shared(said.envelope):
             return said.size
         key = said.envelope.kind, said.envelope.body
@@ -274,8 +275,8 @@ class Walk:
         self._shared[key] = times + 1, first
         return 0 if times else said.size
 
-    def _let_go(self, said: _Said) -> int:
-        """Share its message no longer; how many bytes less are held."""
+    def _unshare(self, said: _Said) -> int:
+        """Stop sharing the message of an envelope; returns the bytes that this frees."""
         if said.message is None or not self._is_shared(said.envelope):
             return said.size
         key = said.envelope.kind, said.envelope.body
@@ -285,7 +286,7 @@ class Walk:
         return 0 if times > 1 else said.size
 
     def _is_shared(self, envelope: Envelope) -> bool:
-        # What the aggregator hears is kept by itself for longer, until its role takes it.
+        # Messages to the aggregator are kept longer, until its role takes them.
         return self._bodies and envelope.recipient not in (AGGREGATOR, RECORD)
 
 
@@ -294,7 +295,7 @@ def _member_bytes(recipient: PartyId) -> int:
 
 
 def _long_names(envelope: Envelope, recipient: str = "") -> int:
-    """The bytes of an envelope's session, sender, kind and perhaps recipient, if they are long."""
+    """Bytes of an envelope's session, sender, kind and perhaps recipient, if they are long."""
     names = envelope.session, envelope.sender, envelope.kind, recipient
     return sum(map(sys.getsizeof, names)) if sum(map(len, names)) > _SHORT else 0
 
@@ -317,7 +318,7 @@ def walk(
     """The steps of a transcript, a block of them at a time; the arguments are those of ``Walk``.
 
     Raises:
-        TooMuchError: more is under way than there may be; that it is said has been handed on.
+        TooMuchError: more is under way than allowed; the folds know it by then.
     """
     going = Walk(codec, held, bodies=bodies, handed=handed)
     block: list[Step] = []
@@ -356,7 +357,7 @@ def fold(
     """Give every step to every fold, or as many as it has room for.
 
     Args:
-        heads: the bodies of the parties' sound heads; without, all are taken for unsigned.
+        heads: the bodies of the parties' sound heads; without them, all are unsigned.
     """
     going = list(folds)
     for each in going:

@@ -1,4 +1,4 @@
-"""Salted commitments to shares: whoever opens one cannot open another."""
+"""Salted commitments to shares, which cannot be opened to other shares."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.crypto.octets import Octets, rows_of, stacked
+from protocol.crypto.octets import Octets, row_bytes, stacked
 
 COMMITMENT_BYTES = 16
-"""SHA-256 is truncated to this, for a party sends one per neighbour.
+"""Length of a commitment: SHA-256, truncated because a party sends one to each neighbour.
 
-What is asked for is that the holder of a share who opens a commitment of somebody else opens that
-share and no other: a second preimage, of which 128 bits are left. The one who commits could find
-two openings with 2**64 work, but gains nothing: it chooses the shares anyway.
+The holder of a share must not open another share for somebody else's commitment. That takes a
+second preimage, with 2**128 work. The committing party could find two openings with 2**64 work, but
+gains nothing: it chooses the shares anyway.
 """
 
 SALT_BYTES = 16
@@ -26,8 +26,8 @@ def commit(salts: Octets, shares: Octets, *, context: bytes) -> Octets:
     Args:
         salts: shape (k, 16), each uniform and used once: they hide shares that can be guessed.
         shares: shape (k, L).
-        context: what the shares are for, such as session, attempt and dealer; of one length for
-            all that could be confused.
+        context: the purpose of the shares, such as session, attempt and dealer; of equal length for
+            contexts that could be confused.
 
     Returns:
         shape (k, 16).
@@ -41,7 +41,7 @@ def commit(salts: Octets, shares: Octets, *, context: bytes) -> Octets:
         raise ValueError(
             f"shares of {shares.dtype}, {shares.shape}: expected bytes ({len(salts)}, L)"
         )
-    opened = rows_of(np.concatenate((salts, shares), axis=1))
+    opened = row_bytes(np.concatenate((salts, shares), axis=1))
     digests = [hashlib.sha256(context + row).digest()[:COMMITMENT_BYTES] for row in opened]
     return stacked(digests, COMMITMENT_BYTES)
 
@@ -49,7 +49,8 @@ def commit(salts: Octets, shares: Octets, *, context: bytes) -> Octets:
 def opens(
     commitments: Octets, salts: Octets, shares: Octets, *, context: bytes
 ) -> NDArray[np.bool_]:
-    """Check which commitments, shape (k, 16), are to these shares with these salts; shape (k,).
+    """Mask of the commitments, shape (k, 16), that are to these shares with these salts; shape
+    (k,).
 
     Raises:
         ValueError: arrays that are not of bytes, or whose shapes do not fit.

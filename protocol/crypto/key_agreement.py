@@ -15,12 +15,11 @@ _public_key = functools.lru_cache(maxsize=1 << 17)(X25519PublicKey.from_public_b
 
 
 class AgreementKey:
-    """A secret X25519 key; nothing of it ever shows.
+    """A secret X25519 key.
 
     Args:
         secret: 32 bytes.
-        agreed: of all keys of a simulation in this process: what two of them agree on is then
-            computed once for both.
+        agreed: the shared secrets of a simulation in this process, so that each is computed once.
 
     Attributes:
         public: the public key, 32 bytes.

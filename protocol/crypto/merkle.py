@@ -159,14 +159,14 @@ class WholeTree:
         return count
 
     def _over(self, start: int, end: int) -> bytes:
-        """The root over some leaves; ``start`` is that of a subtree which has room for them."""
+        """The root over some leaves; ``start`` begins a subtree with room for them."""
         if end == start:
             return EMPTY_ROOT
         depth = (end - start - 1).bit_length()
         return self._vertex(depth, start >> depth, end)
 
     def _vertex(self, depth: int, place: int, count: int) -> bytes:
-        """A vertex of the tree that the first ``count`` leaves make."""
+        """A vertex of the tree of the first ``count`` leaves."""
         if place < count >> depth:
             start = HASH_BYTES * place
             return bytes(self._levels[depth][start : start + HASH_BYTES])
@@ -180,12 +180,12 @@ class WholeTree:
 
 
 def _above(level: Sequence[bytes]) -> list[bytes]:
-    """The vertices above an even number of neighbours."""
+    """The parents of an even number of neighbours."""
     pairs = zip(level[::2], level[1::2], strict=True)
     return [_sha256(b"\x01" + left + right).digest() for left, right in pairs]
 
 
-def root_of(leaves: Iterable[bytes]) -> bytes:
+def merkle_root(leaves: Iterable[bytes]) -> bytes:
     """The Merkle tree hash of these leaves, 32 bytes (RFC 9162, section 2.1.1)."""
     return root_of_hashes(map(leaf_hash, leaves))
 
@@ -219,7 +219,7 @@ def is_included(leaf: bytes, *, index: int, count: int, path: Sequence[bytes], r
         leaf: the leaf itself, not its hash.
         index: its place in the tree, from 0.
         count: how many leaves the tree has.
-        path: what ``inclusion_path`` gave.
+        path: the path, as of ``inclusion_path``.
         root: the tree's root.
     """
     return joint_root({index: leaf_hash(leaf)}, count=count, path=path) == root
@@ -241,7 +241,7 @@ def consistency_path(hashes: Sequence[bytes], first: int) -> tuple[bytes, ...]:
 
 
 def _consistency(over: Callable[[int, int], bytes], first: int, count: int) -> tuple[bytes, ...]:
-    """A consistency path, given the root over the leaves from one place up to another."""
+    """A consistency path, from a function for the root over a range of leaves."""
     path: list[bytes] = []
     start, end, whole = 0, count, True
     while 0 < first < end - start:
@@ -264,9 +264,9 @@ def is_consistent(
     """Check whether ``path`` proves that a tree extends an earlier one (RFC 9162, section 2.1.4.2).
 
     Args:
-        first, second: how many leaves the earlier and the later tree have.
+        first, second: the numbers of leaves of the earlier and the later tree.
         first_root, second_root: their roots.
-        path: what ``consistency_path`` gave.
+        path: the path, as of ``consistency_path``.
     """
     if not 0 <= first <= second:
         return False
@@ -321,7 +321,7 @@ def joint_path(levels: Sequence[Sequence[bytes]], indices: Iterable[int]) -> tup
 
     Args:
         levels: of the whole tree, as ``tree_levels`` gives them.
-        indices: which leaves, in any order.
+        indices: the leaves, in any order.
     """
     known = sorted(set(indices))
     path = []
@@ -338,7 +338,7 @@ def joint_root(hashes: Mapping[int, bytes], *, count: int, path: Sequence[bytes]
     Args:
         hashes: the leaf hash of each of these leaves, by its place.
         count: how many leaves the tree has.
-        path: what ``joint_path`` gave.
+        path: the path, as of ``joint_path``.
     """
     if not hashes or not all(0 <= i < count for i in hashes):
         return None

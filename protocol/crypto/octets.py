@@ -15,7 +15,7 @@ def stacked(rows: Sequence[bytes], width: int) -> Octets:
     return np.frombuffer(b"".join(rows), np.uint8).reshape(-1, width)
 
 
-def rows_of(octets: Octets) -> list[bytes]:
+def row_bytes(octets: Octets) -> list[bytes]:
     """The rows of an array, (n, width)."""
     rows: list[bytes] = np.ascontiguousarray(octets).view(f"V{octets.shape[1]}")[:, 0].tolist()
     return rows

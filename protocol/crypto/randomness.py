@@ -36,12 +36,12 @@ _CHILD = b"sottovoce child 1\0"
 _START = CTR(bytes(16))
 _LAST = np.uint64(WORDS - 1)
 _SWAPPED = sys.byteorder != "little"
-# Words whose remainders are taken at once: they and their quotients stay in a cache.
+# How many remainders are computed at once, so that words and quotients stay in the cache.
 _AT_ONCE = 2**12
 
 
 def secret_of(seed: int) -> bytes:
-    """The 32-byte secret of a simulation's seed. It protects nobody: whoever knows the seed has it.
+    """The 32-byte secret of a simulation's seed. It protects nobody, as the seed gives it away.
 
     Raises:
         ValueError: the seed is negative.
@@ -72,11 +72,10 @@ def expand(key: bytes, info: bytes) -> bytes:
 
 
 class Streams:
-    """All streams of one session, from one secret: HKDF-SHA256 with the session id as salt. A
-    simulation's streams are its seed's, whatever is run with it: their salt is a nonce.
+    """All streams of one session, from one secret: HKDF-SHA256 with the session id as salt.
 
-    The streams of two different (party, purpose) pairs are independent, and asking twice for the
-    same pair gives two streams that yield the same words.
+    In a simulation the salt is a nonce, so the streams depend on the seed alone. The streams of two
+    different (party, purpose) pairs are independent, and the same pair always gets the same words.
     """
 
     __slots__ = ("_key",)
@@ -158,7 +157,7 @@ class Stream:
         """The next ``n`` uniform 64-bit words, shape ``(n,)``."""
         drawn = np.zeros(n, np.uint64)
         if n:
-            # In place, for the keystream is what encrypting zeros gives.
+            # In place: the keystream is the encryption of zeros.
             octets = drawn.data.cast("B")
             (self._keystream or self._open()).update_into(octets, octets)
             if _SWAPPED:
@@ -168,7 +167,7 @@ class Stream:
     def bernoulli(self, threshold: int, size: int | tuple[int, ...]) -> NDArray[np.bool_]:
         """Independent bits that are true with probability exactly ``threshold / 2**64``.
 
-        Each takes one word, whatever the threshold.
+        Each takes one word for any threshold.
 
         Raises:
             ValueError: the threshold is not in 0..2**64.
@@ -185,7 +184,7 @@ class Stream:
     ) -> NDArray[np.uint64]:
         """Independent integers, each exactly uniform on ``0 <= value < high``.
 
-        A word in the incomplete last run of ``high`` values is refused and drawn anew.
+        A word in the incomplete last run of ``high`` values is refused and drawn again.
 
         Args:
             high: one bound for all (1 to 2**64), or an array of bounds (at least 1).
@@ -217,10 +216,10 @@ class Stream:
         return (drawn % bounds).reshape(shape)
 
     def permutation(self, n: int) -> NDArray[np.int64]:
-        """A uniform permutation of ``0..n-1``: every one of the n! orders is exactly as likely.
+        """A uniform permutation of ``0..n-1``: all n! orders are exactly equally likely.
 
         The order that sorts n words is uniform if they all differ, so words with a tie among
-        them (chance about n**2 / 2**65) are all drawn anew.
+        them (chance about n**2 / 2**65) are all drawn again.
         """
         while True:
             drawn = self.words(n)

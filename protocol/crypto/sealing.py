@@ -1,12 +1,12 @@
-"""Seals what one member tells another: who carries it learns nothing and changes nothing.
+"""Sealing of messages between two members: carriers learn nothing and change nothing.
 
 Two members agree on a secret by X25519 from their identity keys on the roster. From it HKDF (RFC
-5869; extracted with SHA-256, expanded with SHA-512) derives, for what they do in a session, one key
-per direction, kind and salt, and each key seals one box with ChaCha20-Poly1305 (RFC 8439). The salt
-follows from all that is sealed, as in SIV (RFC 5297): no key ever seals two contents.
+5869; extracted with SHA-256, expanded with SHA-512) derives one key per direction, kind and salt in
+a session, and each key seals one box with ChaCha20-Poly1305 (RFC 8439). The salt follows from all
+that is sealed, as in SIV (RFC 5297): no key ever seals two contents.
 
-A box by itself is sealed with a fresh key that seals nothing else, so that it does not say whose it
-is, and so that whoever knows its sender's identity key does not open it.
+A single box is sealed with a fresh key that seals nothing else. So it does not identify its sender,
+and the sender's identity key does not open it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from protocol.errors import RemoteProtocolError
 from protocol.messages import PartyId
 
 SEAL_BYTES = 16
-"""How much longer a sealed box is than what it holds."""
+"""The bytes of a sealed box beyond its content."""
 
 SALT_BYTES = 16
 TAG_BYTES = 16
 
 HIDDEN_BYTES = 32
-"""What two members know with a box beside what is in it."""
+"""The bytes that two members share with a box, in addition to its content."""
 
 _KEY = 32
 _NONCE = bytes(12)
@@ -39,19 +39,19 @@ def edge_key(secret: bytes, *, context: bytes) -> bytes:
     """The key of two members (HKDF-Extract), 32 bytes.
 
     Args:
-        secret: what both agree on by X25519.
-        context: what the key is for, such as a session; the same on both sides.
+        secret: the secret that both agree on by X25519.
+        context: the purpose of the key, such as a session; the same on both sides.
     """
     return hmac.digest(context, secret, "sha256")
 
 
 class Edge:
-    """Secret that two members share, from the side of one of them. It never shows.
+    """Secret that two members share, on the side of one of them.
 
     Args:
         me: this member.
         peer: the other one.
-        key: of both, 32 bytes (``edge_key``).
+        key: their common key, 32 bytes (``edge_key``).
     """
 
     __slots__ = ("_key", "_me", "_peer")
@@ -70,20 +70,21 @@ class Edge:
         return self._me, self._peer
 
     def _seal(self, kind: str, content: bytes, *, salt: bytes, bound: bytes) -> tuple[bytes, bytes]:
-        """The box, and what is hidden with it; a salt must never be that of another content."""
+        """The box and its hidden bytes; every content needs a salt of its own."""
         keys = self._derive(kind, self._me, self._peer, salt)
         return ChaCha20Poly1305(keys[:_KEY]).encrypt(_NONCE, content, bound), keys[_KEY:]
 
     def open(
         self, kind: str, box: bytes, *, salt: bytes, bound: bytes = b""
     ) -> tuple[bytes, bytes]:
-        """Open what the other member has sealed.
+        """Open a box of the other member.
 
         Returns:
-            What is inside, and what is hidden with it.
+            Its content, and its hidden bytes.
 
         Raises:
-            RemoteProtocolError: it is not what the other has sealed, or was bound to another thing.
+            RemoteProtocolError: the other member did not seal it, or it is bound to another
+                context.
         """
         keys = self._derive(kind, self._peer, self._me, salt)
         try:
@@ -94,10 +95,10 @@ class Edge:
             ) from None
 
     def secret(self, purpose: str) -> bytes:
-        """32 bytes that these two know and nobody else, the same at both ends.
+        """Secret of these two members alone, 32 bytes, the same at both ends.
 
         Args:
-            purpose: what they are for; no kind of box.
+            purpose: its purpose; not a kind of box.
         """
         one, other = sorted(self.ends)
         return self._derive(purpose, one, other, b"")[:_KEY]
@@ -120,18 +121,18 @@ class Edge:
 def seal(
     stream: Stream, kind: str, letters: Sequence[tuple[Edge, bytes, bytes]]
 ) -> tuple[bytes, list[bytes], list[bytes]]:
-    """Seal what one message holds for other members, one box for each.
+    """Seal the parts of one message for other members, one box for each.
 
     Args:
-        stream: of the member that seals. The salt is keyed by it, however much was drawn from it,
-            so the same letters get the same boxes, and other letters get another salt.
-        kind: names what is inside.
-        letters: whom with, the content, and what the box is bound to: it opens only where the same
-            is given.
+        stream: the stream of the sealing member. It keys the salt, whatever was drawn before:
+            the same letters get the same boxes, and other letters get another salt.
+        kind: the kind of the content.
+        letters: for each, the member, the content, and the context that the box is bound to, which
+            opening requires.
 
     Returns:
-        The salt of all boxes, ``SALT_BYTES``; the boxes; and with each ``HIDDEN_BYTES`` that the
-        other will know with it and nobody else.
+        The salt of all boxes, ``SALT_BYTES``; the boxes; and for each box ``HIDDEN_BYTES`` that
+        only the two members know.
     """
     parts = [kind.encode()]
     for edge, content, bound in letters:
@@ -144,12 +145,12 @@ def seal(
 
 
 def seal_alone(key: AgreementKey, reader: bytes, content: bytes, *, bound: bytes) -> bytes:
-    """Seal a box by itself, ``BOX_BYTES`` longer than its content; its key's public half is first.
+    """Seal a single box, ``BOX_BYTES`` longer than its content, with the public key first.
 
     Args:
-        key: fresh; it must never seal another content.
-        reader: the public X25519 key of whoever is to open it.
-        bound: what the box is bound to: it opens only where the same is given.
+        key: a fresh key, which must never seal another content.
+        reader: the public X25519 key of the reader.
+        bound: the context that the box is bound to, which opening requires.
 
     Raises:
         ValueError: the reader's key is of low order.
@@ -159,13 +160,13 @@ def seal_alone(key: AgreementKey, reader: bytes, content: bytes, *, bound: bytes
 
 
 def open_alone(key: AgreementKey, box: bytes, *, bound: bytes) -> bytes:
-    """The content of a box by itself.
+    """The content of a single box.
 
     Args:
-        key: the reader's.
+        key: the reader's key.
 
     Raises:
-        RemoteProtocolError: it was not sealed for this key, or bound to another thing.
+        RemoteProtocolError: it was not sealed for this key, or is bound to another context.
     """
     try:
         once = _alone(key.agree(box[:_KEY]), box[:_KEY], key.public)

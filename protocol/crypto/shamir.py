@@ -20,7 +20,7 @@ MAX_SHARES = 255
 
 _POLYNOMIAL = 0x11B
 _ORDER = 255
-# Products, and rows of weights, that are made at once: they and their indices stay in a cache.
+# How many products, and rows of weights, are computed at once, so that they stay in the cache.
 _PRODUCTS_AT_ONCE = 2**16
 _ROWS_AT_ONCE = 2**11
 
@@ -56,26 +56,30 @@ def _products(powers: Octets, logarithms: NDArray[np.intp]) -> Octets:
     return table.ravel()
 
 
-def _twiddles() -> NDArray[np.intp]:
-    """Row b holds ``256 s_b(x) / s_b(2**b)`` at x, where s_b vanishes on 0 to 2**b - 1, and on 2**b
-    has a value that is divided out.
+def _times(left: NDArray[np.intp], right: NDArray[np.integer]) -> Octets:
+    """Products in the field, element by element."""
+    return _PRODUCTS.take(256 * left + right)
 
-    ``s_0(x) = x`` and ``s_{b+1}(x) = s_b(x) (s_b(x) + s_b(2**b))``, all of them linear over GF(2).
+
+def _factors() -> NDArray[np.intp]:
+    """``s_b(x) / s_b(2**b)`` at (b, x), where s_b is the polynomial that vanishes below 2**b.
+
+    ``s_0(x) = x`` and ``s_{b+1}(x) = s_b(x) (s_b(x) + s_b(2**b))``.
     """
     rows = []
     values = np.arange(256)
     for bit in range(8):
-        leading = values[1 << bit]
-        inverse = _POWERS[-_LOGARITHMS[leading] % _ORDER]
-        rows.append(256 * _PRODUCTS[256 * values + inverse].astype(np.intp))
-        values = _PRODUCTS[256 * values + (values ^ leading)].astype(np.intp)
+        divisor = values[1 << bit]
+        inverse = _POWERS[-_LOGARITHMS[divisor] % _ORDER]
+        rows.append(_times(values, inverse).astype(np.intp))
+        values = _times(values, values ^ divisor).astype(np.intp)
     return np.stack(rows)
 
 
 _POWERS: Octets = _frozen(_powers())
 _LOGARITHMS: NDArray[np.intp] = _frozen(_logarithms(_POWERS))
 _PRODUCTS: Octets = _frozen(_products(_POWERS, _LOGARITHMS))
-_TWIDDLES: NDArray[np.intp] = _frozen(_twiddles())
+_FACTORS: NDArray[np.intp] = _frozen(_factors())
 # The logarithm of a - b at (a, b), 0 on the diagonal. In single precision, in which a sum of up to
 # 255 of them is exact.
 _LOGARITHMS_OF_DIFFERENCES: NDArray[np.float32] = _frozen(
@@ -84,14 +88,11 @@ _LOGARITHMS_OF_DIFFERENCES: NDArray[np.float32] = _frozen(
 
 
 def share(secrets: Octets, *, shares: int, threshold: int, stream: Stream) -> Octets:
-    """Share a secret of L bytes; fewer than ``threshold`` shares together tell nothing about it.
+    """Share a secret of L bytes; fewer than ``threshold`` shares reveal nothing about it.
 
-    The polynomials are drawn by their coefficients in the basis ``X_i``, the product of
-    ``s_b / s_b(2**b)`` over the bits b of i. ``X_i`` is of degree i and, but for ``X_0 = 1``, 0 at
-    0: so uniform coefficients make every polynomial of degree below the threshold with the
-    secret at 0 exactly as likely, as in the basis of the powers. But here all values take a few
-    butterflies in place of Horner's rule (Lin, Chung and Han, Novel Polynomial Basis and Its
-    Application to Reed-Solomon Erasure Codes, 2014, section III).
+    The secret is the polynomial's first coefficient in the basis of ``_evaluate``, and the others
+    are drawn uniformly. Every polynomial of degree below the threshold with the secret at 0 is then
+    equally likely, as with uniform coefficients of the powers of x.
 
     Args:
         secrets: shape (L,); each byte is shared by itself.
@@ -113,29 +114,40 @@ def share(secrets: Octets, *, shares: int, threshold: int, stream: Stream) -> Oc
             f"expected 1 <= threshold <= shares <= {MAX_SHARES}"
         )
     length = len(secrets)
-    bits = shares.bit_length()
-    values = np.zeros((1 << bits, length), np.uint8)
-    values[0] = secrets
     drawn = stream.bytes((threshold - 1) * length)
-    values[1:threshold] = np.frombuffer(drawn, np.uint8).reshape(threshold - 1, length)
-    for bit in reversed(range(bits)):
-        # f + X g, with X = s_b(x) / s_b(2**b): on the first half of a block X is that of the block,
-        # and on the second it is one more.
-        halves = values.reshape(1 << (bits - 1 - bit), 2, 1 << bit, length)
-        first, second = halves[:, 0], halves[:, 1]
-        twiddles = _TWIDDLES[bit, : 1 << bits : 2 << bit]
-        first ^= _PRODUCTS.take(second + twiddles[:, None, None])
-        second ^= first
+    coefficients = np.zeros((1 << shares.bit_length(), length), np.uint8)
+    coefficients[0] = secrets
+    coefficients[1:threshold] = np.frombuffer(drawn, np.uint8).reshape(threshold - 1, length)
+    values = _evaluate(coefficients)
     return values[1 : shares + 1].copy()
+
+
+def _evaluate(coefficients: Octets) -> Octets:
+    """Values at 0 to 2**m - 1 of polynomials with 2**m coefficients, by an additive FFT, in place.
+
+    Coefficient i is that of ``X_i``, the product of ``s_b(x) / s_b(2**b)`` over the bits b of i. It
+    is of degree i, and 0 at 0 but for ``X_0 = 1`` (Lin, Chung and Han, Novel Polynomial Basis and
+    Its Application to Reed-Solomon Erasure Codes, 2014, section III). Evaluating point by point
+    takes 3 to 25 times as long.
+    """
+    rows, length = coefficients.shape
+    for bit in reversed(range(rows.bit_length() - 1)):
+        halves = coefficients.reshape(rows >> (bit + 1), 2, 1 << bit, length)
+        # Each pair (f, g) becomes f + X g. X is one value on the first half of a block of points,
+        # and that value + 1 on the second.
+        first, second = halves[:, 0], halves[:, 1]
+        factors = _FACTORS[bit, : rows : 2 << bit]
+        first ^= _times(factors[:, None, None], second)
+        second ^= first
+    return coefficients
 
 
 def reconstruct(shares: Octets, places: NDArray[np.integer]) -> Octets:
     """The secrets that the given shares determine, each by Lagrange interpolation at 0.
 
-    All t shares of a row are used, so t has to be at least the threshold. Fewer than the threshold
-    tell nothing: what comes out then is as likely as any other secret. Nor does anything show that
-    a share is wrong or stands at a wrong place: the secret is wrong, silently. What binds the
-    holder of a share to it is a commitment.
+    All t shares of a row are used, so t has to be at least the threshold. From fewer, or with a
+    wrong or misplaced share, the secret is wrong, and nothing shows it. A commitment binds the
+    holder of a share to it.
 
     Args:
         shares: shape (n, t, L): t shares of each of n secrets of L bytes.
@@ -145,8 +157,7 @@ def reconstruct(shares: Octets, places: NDArray[np.integer]) -> Octets:
         shape (n, L).
 
     Raises:
-        ValueError: shapes or types that do not fit, no share, a number that is not in 0..254 or
-            twice in a row.
+        ValueError: a wrong shape or type, no share, or a number outside 0..254 or twice in a row.
     """
     if shares.dtype != np.uint8 or shares.ndim != 3 or shares.shape[1] < 1:
         raise ValueError(f"shares of {shares.dtype}, {shares.shape}: expected bytes (n, t, L)")
@@ -163,8 +174,8 @@ def reconstruct(shares: Octets, places: NDArray[np.integer]) -> Octets:
     step = max(1, _PRODUCTS_AT_ONCE // max(1, t * length))
     for start in range(0, n, step):
         part = slice(start, start + step)
-        indices = shares[part] + 256 * weights[part, :, None].astype(np.intp)
-        secrets[part] = np.bitwise_xor.reduce(_PRODUCTS.take(indices), axis=1)
+        terms = _times(weights[part, :, None].astype(np.intp), shares[part])
+        secrets[part] = np.bitwise_xor.reduce(terms, axis=1)
     return secrets
 
 

@@ -1,4 +1,4 @@
-"""The analysis that is announced before a survey, and what it makes of the published result."""
+"""The analysis that is announced before a survey, and its tables of the published result."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ MAX_CELLS = 1 << 16
 
 
 class Cell(NamedTuple):
-    """A combination of categories with its share, and the interval of that.
+    """A combination of categories, with its share and the interval of the raw share.
 
-    The interval is that of the raw share (``Table.interval``): a projection moves none. Its ends
-    are NaN where it is unknown.
+    The ends are NaN where the interval is unknown.
     """
 
     categories: tuple[str, ...]
@@ -33,9 +32,10 @@ class Cell(NamedTuple):
 
 
 class AnnouncedTable(NamedTuple):
-    """An announced table as the published result has it.
+    """An announced table of the published result.
 
-    Without cells the result cannot give it, and ``why`` says why. ``fit`` says where EM stopped.
+    If the result cannot give it, there are no cells and ``why`` is the reason. ``fit`` is the end
+    of EM.
     """
 
     names: tuple[str, ...]
@@ -51,9 +51,9 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     Args:
         tables: the attributes of each table, in the order of its axes.
-        projection: what is done to the values of each table last.
+        projection: of the values of each table.
         level: the confidence level of the intervals, above 0 and below 1.
-        about: whose shares the intervals are about.
+        about: the subject of the intervals.
     """
 
     tables: tuple[tuple[str, ...], ...]
@@ -62,7 +62,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     about: About = "respondents"
 
     def check(self, survey: Survey) -> None:
-        """Make sure that it can be an analysis of this survey.
+        """Check the analysis against a survey.
 
         Raises:
             SurveyError: no table, one without attributes or of unknown ones, one announced twice,
@@ -91,11 +91,11 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if len({frozenset(names) for names in self.tables}) < len(self.tables):
             raise SurveyError("analysis: a table is announced twice")
 
-    def tables_of(self, estimate: Estimate) -> tuple[AnnouncedTable, ...]:
+    def announced_tables(self, estimate: Estimate) -> tuple[AnnouncedTable, ...]:
         """The announced tables, of a published result."""
-        return tuple(self._table_of(estimate, names) for names in self.tables)
+        return tuple(self._announced_table(estimate, names) for names in self.tables)
 
-    def _table_of(self, estimate: Estimate, names: tuple[str, ...]) -> AnnouncedTable:
+    def _announced_table(self, estimate: Estimate, names: tuple[str, ...]) -> AnnouncedTable:
         try:
             table = estimate.table(*names, projection=self.projection)
         except (ProtocolError, ValueError) as error:
@@ -106,7 +106,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return AnnouncedTable(names, tuple(starmap(Cell, cells)), fit=table.fit)
 
     def not_announced(self, estimate: Estimate) -> tuple[str, ...]:
-        """The attributes that a result tells of by themselves, which was not announced."""
+        """Attributes that a result shows by themselves, without an announced table."""
         means = estimate.attribute_means()
         if means:
             return tuple(means)

@@ -1,6 +1,6 @@
-"""Conclusions about one respondent from her reports: from what is published of all, by Bayes.
+"""Posterior probabilities of one respondent's answers, given her reports and a prior.
 
-The ledger bounds this for whatever may be known before. Here is what one prior becomes.
+The ledger bounds the change for every prior. Here it is worked out for one.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.estimators.joint import Block
+from protocol.estimators.tables import marginal
 from protocol.randomizers import CodeRandomizer
 from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey
@@ -31,10 +32,10 @@ class Conclusion(msgspec.Struct, frozen=True):
 
 
 def likelihoods(randomizer: CodeRandomizer, report: NDArray[np.unsignedinteger]) -> Floats:
-    """The likelihood of every input given one report, relative to the likeliest one.
+    """Likelihood of every input given one report, relative to the likeliest input.
 
     Args:
-        randomizer: what drew the report.
+        randomizer: of the report.
         report: shape (1,).
 
     Returns:
@@ -47,8 +48,9 @@ def likelihoods(randomizer: CodeRandomizer, report: NDArray[np.unsignedinteger])
             [0.0 if one == first else randomizer.log_ratios(report, first, one)[0] for one in codes]
         )
 
-    # Relative to an input that cannot give the report, all others are alike: so once more.
-    found: Floats = np.exp(ratios(int(np.argmax(ratios(0)))))
+    # Input 0 may be unable to give the report, and then all ratios to it are alike.
+    likeliest = int(np.argmax(ratios(0)))
+    found: Floats = np.exp(ratios(likeliest))
     found /= found.max()
     return found
 
@@ -63,10 +65,10 @@ def conclusions(
 
     Args:
         survey: what was asked.
-        blocks: how, a partition of its attributes.
+        blocks: the randomizers, on a partition of its attributes.
         reports: one cell of each block, shape (b,).
-        prior: of her answers, shape ``survey.sizes``, not negative, with a total of 1. With what
-            is known of all attributes together, a report on one of them tells about the others.
+        prior: joint distribution of her answers, shape ``survey.sizes``. Where attributes depend
+            on each other in it, a report on one changes the others too.
 
     Raises:
         ValueError: no answer of the prior can give these reports.
@@ -85,12 +87,8 @@ def conclusions(
     if not total > 0:
         raise ValueError("no answer that the prior has can give these reports")
     posterior /= total
-
-    def margin(table: Floats, axis: int) -> Floats:
-        found: Floats = table.sum(axis=tuple(i for i in range(table.ndim) if i != axis))
-        return found
-
-    return tuple(
-        Conclusion(name, margin(prior, axis), margin(posterior, axis))
-        for axis, name in enumerate(survey.names)
-    )
+    found = []
+    for name in survey.names:
+        before, after = (marginal(table, survey.names, (name,)) for table in (prior, posterior))
+        found.append(Conclusion(name, before, after))
+    return tuple(found)

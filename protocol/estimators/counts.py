@@ -1,4 +1,4 @@
-"""Counts of randomized records: what an aggregator keeps of the reports, in canonical form."""
+"""Counts of randomized records in canonical form, as an aggregator keeps them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from protocol.randomizers import join_codes, split_codes
 from protocol.wire.arrays import MAX_TABLE_CELLS, smallest_dtype
 
-# A product domain of up to so many cells per record is counted densely, which is faster.
+# The most cells per record of a product domain that is counted densely, which is faster.
 _DENSE_CELLS_PER_RECORD = 4
 
 
@@ -20,7 +20,7 @@ _DENSE_CELLS_PER_RECORD = 4
 class Counts:
     """Counts of each record: a sparse histogram over any number of attributes and cells.
 
-    It is canonical: equal multisets of records give equal arrays, whatever order they came in.
+    It is canonical: equal multisets of records give equal arrays, in whatever order they came.
 
     Attributes:
         sizes: the number of categories of each of the m attributes.
@@ -34,6 +34,10 @@ class Counts:
     codes: NDArray[np.unsignedinteger]
     counts: NDArray[np.int64]
     n: int
+
+    def __post_init__(self) -> None:
+        self.codes.flags.writeable = False
+        self.counts.flags.writeable = False
 
     def __repr__(self) -> str:
         return f"<Counts: n={self.n}, m={len(self.sizes)}, {len(self.counts)} distinct>"
@@ -73,10 +77,7 @@ class Counts:
             starts = np.flatnonzero(first)
             distinct = codes[order[starts]].astype(dtype)
             counts = np.diff(starts, append=n)
-        distinct.flags.writeable = False
-        counts = counts.astype(np.int64)
-        counts.flags.writeable = False
-        return cls(sizes, distinct, counts, n)
+        return cls(sizes, distinct, counts.astype(np.int64), n)
 
     @classmethod
     def from_table(cls, table: NDArray[np.integer]) -> Counts:
@@ -90,9 +91,7 @@ class Counts:
         codes = split_codes(
             present.astype(np.uint64), table.shape, smallest_dtype(max(table.shape))
         )
-        codes.flags.writeable = False
         counts = flat[present].astype(np.int64)
-        counts.flags.writeable = False
         return cls(table.shape, codes, counts, int(counts.sum()))
 
     def table(self, axes: Sequence[int]) -> NDArray[np.int64]:
@@ -114,7 +113,7 @@ class Counts:
     def weighted_table(
         self, axes: Sequence[int], weights: NDArray[np.number]
     ) -> NDArray[np.float64]:
-        """The same of weights of the distinct records, shape (u,), in place of their counts."""
+        """The table of sums of weights, one for each distinct record, shape (u,)."""
         places = list(axes)
         if not places or len(set(places)) < len(places):
             raise ValueError(f"axes {tuple(places)}: expected at least one, and none repeated")
@@ -131,7 +130,7 @@ class Counts:
 
 
 def _runs(sizes: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Cut the attributes into runs whose product domains fit in 64 bits each."""
+    """Cut the attributes into runs with product domains that fit in 64 bits."""
     runs = []
     start, cells = 0, 1
     for place, size in enumerate(sizes):
@@ -144,21 +143,20 @@ def _runs(sizes: tuple[int, ...]) -> list[tuple[int, int]]:
 
 
 def count_codes(parts: Iterable[NDArray[np.unsignedinteger]], size: int) -> NDArray[np.uint32]:
-    """Counts of each code in several parties' codes together, shape (size,).
+    """Counts of each code over several parties, shape (size,).
 
     Args:
-        parts: of each party, codes below ``size``, of any shape.
+        parts: the codes of each party, below ``size``, of any shape.
     """
     codes = np.concatenate([part.reshape(-1) for part in parts])
     return np.bincount(codes, minlength=size).astype(np.uint32)
 
 
 def effective_number(weights: NDArray[np.float64], counts: NDArray[np.integer]) -> float:
-    """Number of records of equal weight that vary as little: ``(sum w)**2 / sum w**2``.
+    """Kish's effective sample size ``(sum w)**2 / sum w**2``, over single records.
 
-    It is Kish's effective sample size (Survey Sampling, 1965, section 11.7), over single records.
-    Of randomized records it says how uneven the weights are, and nothing of randomization: how many
-    true answers would be worth as much is not in it.
+    It is the number of equally weighted records with the same variance (Survey Sampling, 1965,
+    section 11.7). It measures how uneven the weights are, without the noise of randomization.
 
     Args:
         weights: of all occurrences of each distinct record together; not all 0.

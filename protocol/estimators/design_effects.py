@@ -1,4 +1,4 @@
-"""Design effects: what it costs that respondents come in parties, who are alike."""
+"""Design effects: larger variances where the respondents of a party are alike."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from protocol.estimators.estimate import Estimate
 from protocol.randomizers.exact import Floats
 
 FEWEST = 10
-"""The fewest parties of which a variance between parties is worth telling: that of ten has a
-relative standard error of about a half."""
+"""The fewest parties for a variance between parties. Of ten, its relative standard error is about
+a half."""
 
 
 class PartMargins(NamedTuple):
@@ -20,7 +20,7 @@ class PartMargins(NamedTuple):
 
     Attributes:
         n: the number of its respondents.
-        margins: the estimated shares of every category, raw.
+        margins: the raw estimated shares of every category, by attribute.
     """
 
     n: int
@@ -34,12 +34,12 @@ class PartMargins(NamedTuple):
 
 
 class DesignEffects(NamedTuple):
-    """Design effects: larger variances about the population, because parties are alike inside.
+    """Design effects on the variances about the population.
 
     Attributes:
-        parties, records: how many there are.
-        errors: of the shares of every category, if the parties are a random sample of all parties.
-        effects: the squares of these over those of as many respondents drawn one by one. NaN where
+        parties, records: their numbers.
+        errors: standard errors of the shares, if the parties are a random sample of all parties.
+        effects: the variances relative to those of as many respondents drawn one by one; NaN where
             the latter are unknown.
     """
 
@@ -53,23 +53,25 @@ class DesignEffects(NamedTuple):
         """The least and the largest effect on any category; NaN if none is known."""
         effects = np.concatenate([effect.ravel() for effect in self.effects.values()])
         known = effects[np.isfinite(effects)]
-        return (float(known.min()), float(known.max())) if len(known) else (np.nan, np.nan)
+        if not len(known):
+            return np.nan, np.nan
+        return float(known.min()), float(known.max())
 
 
 def design_effects(whole: Estimate, parts: Sequence[PartMargins]) -> DesignEffects | None:
-    """The design effects of an estimate, from what each party's answers make by themselves.
+    """Design effects of an estimate, from the margins of each party alone.
 
     A share of all is the ratio of two totals over parties, ``sum k_c t_c / sum k_c``. Its
     linearized variance between C parties is ``C/(C-1) sum k_c**2 (t_c - t)**2 / n**2`` (Kish,
-    Survey Sampling, 1965, section 6.3). It takes in sampling, likeness inside of parties and
-    randomization, whatever these are.
+    Survey Sampling, 1965, section 6.3). It includes sampling, likeness inside parties and
+    randomization.
 
     Args:
         whole: of all respondents; its shares are means over respondents.
         parts: of each party.
 
     Returns:
-        None if the parts are not those of the whole, or only one.
+        None if the parts do not add up to the whole, or if there is only one.
     """
     sizes = np.array([part.n for part in parts], np.float64)
     if len(parts) < 2 or sizes.sum() != whole.n:

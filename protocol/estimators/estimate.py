@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Keyed(Protocol):
-    """Shares of those who hold each of d keys, and the means of their values, shape (d,)."""
+    """Shares of respondents that hold each of d keys, and the means of their values, shape (d,)."""
 
     @property
     def survey(self) -> Survey:
@@ -40,11 +40,11 @@ class Keyed(Protocol):
 
     @property
     def frequencies(self) -> Floats:
-        """The shares of those who hold each key."""
+        """The shares of respondents that hold each key."""
 
     @property
     def means(self) -> Floats:
-        """The means of the values of those who hold each key."""
+        """The means of each key's values."""
 
     def frequency_intervals(self, level: float = LEVEL, about: About = "respondents") -> Interval:
         """Intervals of the shares."""
@@ -54,7 +54,7 @@ class Keyed(Protocol):
 
 
 class Answers(ABC):
-    """Questions to an estimate and to what it is made from, with the answers of most.
+    """Interface shared by an estimate and its source, with defaults.
 
     Attributes:
         survey: what was asked.
@@ -78,13 +78,13 @@ class Answers(ABC):
         """
 
     def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
-        """The mean of a weight that is not the same for all, of shape ``survey.sizes_of(names)``.
+        """The mean of a weight that varies, of shape ``survey.sizes_of(names)``.
 
-        By default it follows from the cells, with a normal error from their covariance; where this
-        is unknown the weight of a single cell has the error of that.
+        By default it follows from the cells, with a normal error from their covariance. If that is
+        unknown, a weight on a single cell has the error of the cell.
 
         Raises:
-            ValueError: no name, or attributes that this result says nothing about together.
+            ValueError: no name, or attributes that this result does not have together.
         """
         cells = self.cells(names)
         value = float(np.sum(cells.values * weights))
@@ -119,7 +119,7 @@ class Answers(ABC):
         return None
 
     def pair_reports(self, first: str, second: str) -> PairReports | None:
-        """The reports on two attributes as tests of dependence take them; None if they are not so.
+        """The reports on two attributes for tests of dependence; None if they lack that form.
 
         Raises:
             SurveyError: an unknown name, or one attribute twice.
@@ -128,7 +128,7 @@ class Answers(ABC):
         return None
 
     def consistent(self) -> Self:
-        """The same with tables that agree on what they have in common.
+        """The estimate with tables that agree on the attributes they share.
 
         Raises:
             ValueError: no two tables could disagree, or they are too large to be made to agree.
@@ -136,7 +136,7 @@ class Answers(ABC):
         raise ValueError("it has no tables of groups that could disagree")
 
     def reported(self, names: Sequence[str]) -> Sequence[Reported]:
-        """The counts of reports that a table of some attributes is fitted to, with their laws.
+        """The counts of reports, with their laws, for the likelihood of a table.
 
         Raises:
             SurveyError, ValueError: as ``table``.
@@ -159,22 +159,21 @@ class Estimate(Answers):
             NoLikelihoodError: ``em``, of a result that has no likelihood (``likeliest``).
         """
         self.survey.sizes_of(names)
-        return self._made(names, self.cells(names), projection)
+        return self._table(names, self.cells(names), projection)
 
     def likeliest(
         self, *names: str, prior: float = 1.0, gap: float = GAP, at_most: int = STEPS
     ) -> Table:
         """``table(*names, projection="em")``, with choices: see ``likelihood.likeliest``.
 
-        The values are biased and are no more than a point estimate: errors and intervals are those
-        of the unbiased one.
+        The values are biased. Errors and intervals are those of the unbiased estimate.
 
         Args:
             names: the attributes, in any order.
             prior: the parameter of a Dirichlet prior, the same for every cell, at least 1; at 1
                 there is none.
-            gap: by how much the log-likelihood may fall short of the largest, in nats.
-            at_most: the most steps; whether they were enough is in the table's ``fit``.
+            gap: the most that the log-likelihood may be below its maximum, in nats.
+            at_most: the most steps; the table's ``fit`` says whether they were enough.
 
         Raises:
             SurveyError: an unknown or repeated name.
@@ -182,12 +181,12 @@ class Estimate(Answers):
             NoLikelihoodError: what is published does not have the likelihood of the reports.
         """
         raw = self.table(*names)
-        return raw.fitted(*self._fitted(names, prior=prior, gap=gap, at_most=at_most))
+        return raw.fitted(*self._likeliest(names, prior=prior, gap=gap, at_most=at_most))
 
     def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
         """The mean over the respondents of a weight that depends on some attributes.
 
-        One weight for all is its own mean, whatever they answered.
+        A constant weight is its own mean, without error.
 
         Args:
             names: the attributes.
@@ -197,7 +196,7 @@ class Estimate(Answers):
         Raises:
             SurveyError: an unknown or repeated name.
             ValueError: no name, weights of another shape or not finite, or attributes that this
-                result says nothing about together.
+                result does not have together.
         """
         given = self.checked_weights(names, weights)
         found = self.mean(tuple(names), given)
@@ -216,19 +215,17 @@ class Estimate(Answers):
                 for figure in interval_figures(mean.value, USUAL.of(mean))
             )
             return html_table(repr(self), ["mean of"], figures, len(means), figure="{:.6g}")
-        shares = (
-            ((name, category), figure)
-            for name in self.survey.names
-            for table in (self.table(name),)
-            for category, figure in zip(
-                table.categories[0], interval_figures(table.values, USUAL.of(table)), strict=True
-            )
-        )
+        shares = []
+        for name in self.survey.names:
+            table = self.table(name)
+            found = interval_figures(table.values, USUAL.of(table))
+            for category, figure in zip(table.categories[0], found, strict=True):
+                shares.append(((name, category), figure))
         total = sum(self.survey.sizes)
         return html_table(repr(self), ["attribute", "category"], shares, total)
 
     def recoded(self, records: Records) -> Records:
-        """The true answers in the terms of this estimate, to be compared with it.
+        """The true answers as records of this estimate's attributes, for comparison.
 
         Raises:
             SurveyError: the records are of another survey.
@@ -249,24 +246,21 @@ class Estimate(Answers):
     def independence(self, first: str, second: str) -> TestResult:
         """A test that two attributes are independent in the population of the respondents.
 
-        It knows of the noise: Wald's test of the raw table with its covariance, unless a result
-        has a better one.
+        It is Wald's test of the raw table with its covariance, which includes the noise, unless a
+        result has a better test.
 
         Raises:
             SurveyError: an unknown name, or one attribute twice.
             ValueError: this result has no table of them or no covariance of it, or too few reports.
         """
-        # Imported late, as most who estimate test nothing.
+        # Imported late, as tests are rare.
         from protocol.estimators.dependence.association import wald_test
 
         table = self.table(first, second)
         return wald_test(table.values, table.covariance("population"))
 
     def attribute_means(self) -> Mapping[str, Estimated]:
-        """The means of attributes that are numbers, on their own scales; empty by default.
-
-        It is for results that give means and not tables.
-        """
+        """The means of numeric attributes, of results that give these and no tables."""
         return {}
 
     def true_means(self, records: Records) -> Mapping[str, float]:
@@ -300,7 +294,7 @@ class Estimate(Answers):
         names: Sequence[str] | None = None,
         subset: Collection[Sequence[str]] | None = None,
     ) -> Estimated:
-        """The number of respondents whose answers lie in a set, with its standard error.
+        """The number of respondents with answers in a set, with its standard error.
 
         The set is either ``where`` or ``names`` with ``subset``.
 
@@ -348,8 +342,7 @@ class Estimate(Answers):
             weights[tuple(attribute.code(category) for attribute, category in cell)] = 1.0
         return weights
 
-    def _made(self, names: tuple[str, ...], cells: Cells, projection: Projection) -> Table:
-        """The table of some attributes, projected."""
+    def _table(self, names: tuple[str, ...], cells: Cells, projection: Projection) -> Table:
         values, given, sampled, law, n = cells
         raw = Table(
             names=names,
@@ -362,12 +355,11 @@ class Estimate(Answers):
         )
         if projection != "em" or np.isnan(values).all():
             return raw.projected(projection)
-        return raw.fitted(*self._fitted(names, prior=1.0, gap=GAP, at_most=STEPS))
+        return raw.fitted(*self._likeliest(names, prior=1.0, gap=GAP, at_most=STEPS))
 
-    def _fitted(
+    def _likeliest(
         self, names: tuple[str, ...], *, prior: float, gap: float, at_most: int
     ) -> tuple[Floats, Fit]:
-        """The likeliest shares of some attributes."""
         reported = self.reported(names)
         all_names = [name for one in reported for group in one.groups for name in group]
         extra = tuple(dict.fromkeys(name for name in all_names if name not in names))
@@ -388,7 +380,7 @@ def _error_of_mean(cells: Cells, weights: Floats, about: About) -> float | None:
         return 0.0
     flat, variance = weights.reshape(-1), None
     if cells.law is not None:
-        # It may not be known, or have too many cells.
+        # The covariance may be unknown, or have too many cells.
         with suppress(ValueError):
             variance = float(flat @ cells.law.covariance(about) @ flat)
     if variance is None:

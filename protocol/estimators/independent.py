@@ -31,7 +31,6 @@ from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey, check_partition
 from protocol.wire.arrays import MAX_TABLE_CELLS
 
-E = TypeVar("E", float, Floats)
 D = TypeVar("D", bound=np.generic)
 
 # Smaller shares are the rounding of 0, which no derivative is made of.
@@ -44,10 +43,10 @@ class _FirstOrder(NamedTuple):
     """Variances of products of margins, by cell.
 
     Attributes:
-        given: of first order, given the data.
-        sampled: of first order, about a population.
-        scale: the size of what the latter are the differences of.
-        second: of second order, given the data.
+        given: first-order variance given the data.
+        sampled: first-order variance about a population.
+        scale: the size of the terms that ``sampled`` is a difference of.
+        second: second-order variance given the data.
     """
 
     given: Floats
@@ -57,7 +56,7 @@ class _FirstOrder(NamedTuple):
 
 
 class _Margins(NamedTuple):
-    """The tables of the groups concerned, and their shares spread over the axes of a table."""
+    """The tables of the groups concerned, and their shares broadcast to a table's axes."""
 
     tables: list[Table]
     shares: list[Floats]
@@ -75,15 +74,15 @@ class ProductEstimate(Estimate):
     A table is the outer product of the groups' unbiased tables: RR-Ind of Kikuchi and
     Domingo-Ferrer (RR-Ind-Joint, Algorithm 2) where every group is one attribute.
 
-    **Every error given here is that around the product of the true margins, not around the true
-    distribution**: the bias of the assumption is in none of them, and more reports do not lessen it
+    **Errors are around the product of the true margins, not around the true distribution.** The
+    bias of the assumption is in none of them, and does not shrink with more reports
     (``product_mean_squared_error`` has both).
 
     Args:
-        joint: the estimate whose tables are multiplied.
-        groups: a partition of the survey's attributes into those that are taken to be independent.
-            By default its blocks; attributes that were randomized together share a group, so that
-            the groups' reports are independent of each other given the data.
+        joint: the estimate with the tables that are multiplied.
+        groups: a partition of the survey's attributes into groups taken to be independent; by
+            default its blocks. Attributes that were randomized together share a group, so that the
+            groups' reports are independent given the data.
 
     Raises:
         SurveyError: a group names an attribute that the survey does not have.
@@ -124,9 +123,8 @@ class ProductEstimate(Estimate):
         the sum of the groups' own, each times ``prod_{k != g} pi_k(v_k)**2``. With respondents
         sampled from a population it is the variance of h_y over n, in which two groups g and k have
         the covariance ``pi_gk(v_g, v_k) - pi_g(v_g) pi_k(v_k)``, taken from the joint estimate.
-        What is left out is of order 1/n**2. An error is unknown where one of the joint estimate's
-        is that it takes, or where what is left out is the larger part: two groups' own variances
-        multiplied with each other.
+        What is left out is of order 1/n**2: the products of two groups' own variances. An error is
+        unknown where that is the larger part, or where an error of the joint estimate is unknown.
         """
         sizes = self.survey.sizes_of(names)
         if math.prod(sizes) > MAX_TABLE_CELLS:
@@ -156,34 +154,33 @@ class ProductEstimate(Estimate):
         """The variances of the cells of a table, known or not."""
         sizes, parts, shares = self.survey.sizes_of(names), margins.parts, margins.shares
         slopes = [np.where(np.abs(share) > _LEAST, share, 0.0) for share in shares]
-        found = _FirstOrder(*(np.zeros(sizes) for _ in range(4)))
+        given, sampled, scale, second = (np.zeros(sizes) for _ in range(4))
         owns: list[Floats] = []
         for place, part in enumerate(parts):
-            slope = _others(slopes, place) ** 2
+            slope = _product_without(slopes, place) ** 2
             owns.append(self.spread(self.joint.source.variances(part, "respondents"), names, part))
             own = self.spread(self.joint.source.variances(part, "population"), names, part)
-            np.add(found.given, slope * owns[-1], out=found.given)
-            np.add(found.sampled, slope * own, out=found.sampled)
-            np.add(found.scale, slope * np.abs(own), out=found.scale)
+            given += slope * owns[-1]
+            sampled += slope * own
+            scale += slope * np.abs(own)
             for other in range(place):
                 both = [name for name in names if name in (*parts[place], *parts[other])]
                 together = self.spread(self.joint.table(*both).values, names, both)
                 covariance = (together - shares[place] * shares[other]) / self.n
                 rest = product([m for at, m in enumerate(slopes) if at not in (place, other)]) ** 2
                 added = 2 * rest * slopes[place] * slopes[other] * covariance
-                np.add(found.sampled, added, out=found.sampled)
-                np.add(found.scale, np.abs(added), out=found.scale)
-                second = rest * owns[place] * owns[other]
-                np.add(found.second, second, out=found.second)
-        return found
+                sampled += added
+                scale += np.abs(added)
+                second += rest * owns[place] * owns[other]
+        return _FirstOrder(given, sampled, scale, second)
 
     def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The mean of a weight that depends on some attributes, if the groups were independent.
 
-        The error is of first order, given the data, around what the true margins would give: every
+        The error is of first order, given the data, around the value of the true margins: every
         group's tables are weighted with the derivative, for group g
-        ``sum_{v without v_g} w_v prod_{k != g} pi_k(v_k)``, and the groups' variances add up. Who
-        is sampled from a population adds the variance of the sum of the groups' derivatives, which
+        ``sum_{v without v_g} w_v prod_{k != g} pi_k(v_k)``, and the groups' variances add up.
+        Sampling from a population adds the variance of the sum of the groups' derivatives, which
         is that of a weight of their joint table.
         """
         margins = self.margins(names)
@@ -192,7 +189,8 @@ class ProductEstimate(Estimate):
         influence = np.zeros(weights.shape)
         for place, part in enumerate(margins.parts):
             summed = tuple(axis for axis, name in enumerate(names) if name not in part)
-            derivative = (weights * _others(margins.shares, place)).sum(axis=summed, keepdims=True)
+            others = _product_without(margins.shares, place)
+            derivative = (weights * others).sum(axis=summed, keepdims=True)
             influence = influence + derivative
             error = self.joint.query(part, derivative.squeeze(summed)).standard_error
             variance = None if error is None or variance is None else variance + error**2
@@ -207,13 +205,13 @@ class ProductEstimate(Estimate):
 
         return Estimated(value, error, DeferredLaw(law))
 
-    def _fitted(
+    def _likeliest(
         self, names: tuple[str, ...], *, prior: float, gap: float, at_most: int
     ) -> tuple[Floats, Fit]:
-        """The product of the groups' likeliest tables: the likelihood is a product too."""
+        """The product of the groups' likeliest tables, as the likelihood is a product too."""
         parts = self.parts(names)
         found = [
-            self.joint._fitted(part, prior=prior, gap=gap / len(parts), at_most=at_most)
+            self.joint._likeliest(part, prior=prior, gap=gap / len(parts), at_most=at_most)
             for part in parts
         ]
         fits = [fit for _, fit in found]
@@ -241,7 +239,7 @@ class ProductEstimate(Estimate):
         return _Margins(tables, [self.spread(one.values, names, one.names) for one in tables])
 
     def spread(self, cells: NDArray[D], names: Sequence[str], part: Sequence[str]) -> NDArray[D]:
-        """A part's table with an axis for each of ``names``, of length 1 for those of others."""
+        """A part's table with an axis for each of ``names``, of length 1 for other attributes."""
         sizes = self.survey.sizes_of(names)
         return cells.reshape(
             [size if name in part else 1 for name, size in zip(names, sizes, strict=True)]
@@ -252,8 +250,7 @@ class ProductEstimate(Estimate):
 class ProductLaw(ErrorLaw):
     """The law of products of groups' shares, around the products of the groups' true shares.
 
-    It does not say how far the groups are from independent: the true share of a cell may be
-    another than the product, however many reports there are (``ProductError``).
+    The distance of the groups from independence is not in it (``ProductError``).
     """
 
     estimate: ProductEstimate
@@ -262,15 +259,15 @@ class ProductLaw(ErrorLaw):
     def interval(self, level: float, about: About) -> Interval:
         """Interval as of ``product_interval``.
 
-        About a population the groups have the same respondents. The distance of each end from the
-        estimate is larger by the root of what their covariances add to the variance.
+        About a population the groups have the same respondents, so their errors are correlated.
+        Each end is farther from the estimate by the root of the ratio of variances.
         """
         tables, shares = margins = self.estimate.margins(self.names)
 
-        def interval_of(table: Table, inner: float) -> Interval:
+        def table_interval(table: Table, inner: float) -> Interval:
             return Interval(*(self._spread(end, table) for end in table.interval(inner, about)))
 
-        intervals = [partial(interval_of, table) for table in tables]
+        intervals = [partial(table_interval, table) for table in tables]
         low, high = product_interval(shares, intervals, level)
         if checked(about) == "respondents" or len(tables) == 1:
             return Interval(low, high)
@@ -291,7 +288,7 @@ class ProductLaw(ErrorLaw):
             numbers = self._spread(np.arange(table.values.size).reshape(table.values.shape), table)
             cells.append(np.broadcast_to(numbers, sizes).reshape(-1))
             factors.append(table.values.reshape(-1)[cells[-1]])
-        slopes = [_others(factors, at) for at in range(len(tables))]
+        slopes = [_product_without(factors, at) for at in range(len(tables))]
         total = np.zeros((math.prod(sizes),) * 2)
         for place, table in enumerate(tables):
             own = table.covariance(checked(about))[np.ix_(cells[place], cells[place])]
@@ -309,27 +306,26 @@ class ProductLaw(ErrorLaw):
         return self.estimate.spread(cells, self.names, table.names)
 
     def _widened(self, margins: _Margins) -> Floats:
-        """The root of the whole variance about a population over that of independent groups."""
+        """Root of the ratio of the variance about a population to that of independent groups."""
         alone = np.zeros(())
         for place, table in enumerate(margins.tables):
             variances = self.estimate.joint.source.variances(table.names, "population")
             own = self._spread(variances, table)
-            alone = alone + _others(margins.shares, place) ** 2 * own
+            alone = alone + _product_without(margins.shares, place) ** 2 * own
         whole = self.estimate.first_order(self.names, margins).sampled
         ratio = np.divide(whole, alone, out=np.ones_like(whole), where=alone > 0)
         found: Floats = np.sqrt(np.clip(ratio, 1.0, len(margins.tables)))
         return found
 
 
-def _others(factors: Sequence[Floats], place: int) -> Floats:
-    """The product of all factors but one."""
+def _product_without(factors: Sequence[Floats], place: int) -> Floats:
     return product([*factors[:place], *factors[place + 1 :]])
 
 
 class ProductError(NamedTuple):
-    """Mean squared error per cell of a product of margins, in its parts.
+    """Mean squared error per cell of a product of margins.
 
-    ``variance`` vanishes as reports come in, ``squared_bias`` does not.
+    ``variance`` vanishes with more reports, ``squared_bias`` does not.
     """
 
     variance: float
@@ -351,7 +347,7 @@ def product_mean_squared_error(
     ``(prod_j (P_j + G_j) - prod_j P_j) / K``, for the margins' estimates are unbiased and
     independent given the data. The squared bias is the mean over the cells of the squared distance
     from the truth to the product of its own margins. Nothing is approximated; the error of
-    RR-Ind-Joint beside it is ``protocol.estimators.joint.mean_squared_error``.
+    RR-Ind-Joint is ``protocol.estimators.joint.mean_squared_error``.
 
     Args:
         truth: the true joint distribution, one axis per randomizer.
@@ -378,8 +374,8 @@ def product_mean_squared_error(
     return ProductError(exact / truth.size, bias / truth.size)
 
 
-def _known(error: E | None) -> E:
+def _known(errors: Floats | None) -> Floats:
     # A joint estimate has all of its errors; other estimates may lack some.
-    if error is None:
+    if errors is None:
         raise ValueError("expected an estimate whose tables have standard errors")
-    return error
+    return errors

@@ -1,7 +1,7 @@
 """Joint distributions from randomized records, with standard errors.
 
-One class covers RR-Independent (a block per attribute), RR-Joint (one block of all), RR-Clusters
-(anything between) and, for any choice of attributes, the composed estimator RR-Ind-Joint.
+One class covers RR-Independent (a block per attribute), RR-Joint (one block of all) and RR-Clusters
+(anything between). For any choice of attributes it is the composed estimator RR-Ind-Joint.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ class Asked(NamedTuple):
     """Shares of reports for a table of some attributes, and the inverse of each block.
 
     Attributes:
-        shares: of the reports, one axis per block concerned.
-        inverses: of the blocks.
-        order: for each attribute in the order of the inverses, its place among those asked for.
-        sizes: their numbers of categories, in the order of the inverses.
-        tabulated: the columns of the reports that the shares are of.
+        shares: the shares of the reports, one axis per block concerned.
+        inverses: the inverse of each block concerned.
+        order: for each attribute, in the order of the blocks, its place among those asked for.
+        sizes: their numbers of categories, in the order of the blocks.
+        tabulated: the columns of the reports that the shares count.
     """
 
     shares: Floats
@@ -81,25 +81,22 @@ class Asked(NamedTuple):
     tabulated: tuple[int, ...]
 
     def by_block(self, cells: NDArray[D], lead: int = 0) -> NDArray[D]:
-        """An array with an axis for each attribute, as one with an axis for each block.
-
-        The first ``lead`` axes stay.
-        """
+        """Reshape an array from an axis per attribute to one per block, after ``lead`` axes."""
         order = [*range(lead), *(lead + place for place in self.order)]
         blocks = [inverse.cells for inverse in self.inverses]
         return cells.transpose(order).reshape([*cells.shape[:lead], *blocks])
 
     def by_name(self, cells: NDArray[D]) -> NDArray[D]:
-        """An array with an axis for each block, as one with an axis for each attribute."""
+        """Reshape an array from an axis per block to one per attribute."""
         whole = np.broadcast_to(cells, [inverse.cells for inverse in self.inverses])
         order = np.argsort(self.order)
         return np.ascontiguousarray(whole.reshape(self.sizes).transpose(order))
 
     def per_report(self, weights: Floats, lead: int = 0) -> Floats:
-        """Values that every report counts for weighted sums of cells, one axis per block.
+        """Value of a report for weighted sums of cells, one axis per block.
 
-        The mean over the reports is unbiased for the sum. The first ``lead`` axes of the weights
-        number sums.
+        The mean over the reports is an unbiased estimate of the sum. The first ``lead`` axes of the
+        weights number the sums.
         """
         found = self.by_block(weights, lead)
         for axis, inverse in enumerate(self.inverses, lead):
@@ -108,10 +105,10 @@ class Asked(NamedTuple):
 
     def values(self) -> Floats:
         """The estimated shares, one axis per block."""
-        return self._of_some(range(len(self.inverses)))
+        return self._block_values(range(len(self.inverses)))
 
     def moments(self) -> list[Moments]:
-        """The scores of each block, with one axis per block, of length 1 for the others."""
+        """The moments of each block's scores, with axes of length 1 for the other blocks."""
         blocks = []
         for axis, inverse in enumerate(self.inverses):
             shape = [-1 if other == axis else 1 for other in range(len(self.inverses))]
@@ -138,15 +135,15 @@ class Asked(NamedTuple):
         return ends_of_product(blocks)
 
     def scores(self) -> Scores:
-        """Scores of every cell, one axis per block; arrays may have length 1 along some."""
+        """Scores of every cell, one axis per block; arrays may have axes of length 1."""
         return Scores.of_product(
-            self.moments(), lambda some: np.clip(self._of_some(some), 0.0, 1.0)
+            self.moments(), lambda some: np.clip(self._block_values(some), 0.0, 1.0)
         )
 
     def collapsed(self, cells: NDArray[np.bool_]) -> Asked | None:
-        """Request with two categories for each block, if the cells are a set of categories of each.
+        """The same with two categories per block: a set of its categories, and the others.
 
-        The set is the first category. None if the cells are not a product of such sets.
+        None if the cells are not the product of such sets.
         """
         axes = range(cells.ndim)
         sets = [np.asarray(cells.any(axis=self._all_but([axis]))) for axis in axes]
@@ -163,16 +160,16 @@ class Asked(NamedTuple):
     def first(self) -> tuple[Floats, Scores]:
         """The estimated share of the first cell, and its scores."""
 
-        def first(cells: Floats) -> Floats:
+        def first_cell(cells: Floats) -> Floats:
             return np.asarray(cells[(0,) * cells.ndim])
 
-        return first(self.values()), self.scores().mapped(first)
+        return first_cell(self.values()), self.scores().mapped(first_cell)
 
     def weighted_law(self, weights: Floats, n: int) -> ErrorLaw:
-        """The law of the mean of a weight that takes more than two values.
+        """The law of the mean of a weight with more than two values.
 
-        Its moments are those of the reports that the estimated shares would give, without what is
-        negative: a few reports that are much alike do not make it certain.
+        Its moments are those of reports from the estimated shares, with negative ones clipped. So a
+        few similar reports do not make the mean look certain.
         """
         cells, values = self.by_block(weights), self.values()
         likely = project(values, "clip")
@@ -189,10 +186,10 @@ class Asked(NamedTuple):
             most=float(weights.max()),
         )
 
-    def _of_some(self, some: Collection[int]) -> Floats:
-        """The estimated shares of categories of some blocks; the axes of others have length 1."""
-        found: Floats = self.shares.sum(axis=self._all_but(some), keepdims=True)
-        for axis in some:
+    def _block_values(self, axes: Collection[int]) -> Floats:
+        """The estimated shares of some blocks' categories; other axes have length 1."""
+        found: Floats = self.shares.sum(axis=self._all_but(axes), keepdims=True)
+        for axis in axes:
             found = self.inverses[axis].apply(found, axis)
         return found
 
@@ -204,12 +201,12 @@ class Asked(NamedTuple):
 class JointReports(Source):
     """Unbiased estimates of any marginal of the joint distribution of the answers.
 
-    Attributes of one block are unmixed together, and blocks are combined by mode products of their
-    inverses: the reports' joint table is used, and independence is assumed nowhere (Kikuchi and
+    Attributes of one block are unmixed together. Blocks are combined by mode products of their
+    inverses with the reports' joint table, without assuming independence (Kikuchi and
     Domingo-Ferrer, RR-Ind-Joint, Algorithm 3; Domingo-Ferrer and Soria-Comas, sections 3 and 6).
 
     Args:
-        survey: what was asked.
+        survey: the survey.
         blocks: a partition of the survey's attributes, with the randomizer of each part.
         counts: the randomized records, columns in the survey's order.
 
@@ -249,7 +246,7 @@ class JointReports(Source):
 
     @property
     def whole_reports(self) -> Counts:
-        """All of them."""
+        """All reports: each is of a whole record."""
         return self.counts
 
     @property
@@ -258,35 +255,33 @@ class JointReports(Source):
         return [block.attributes for block in self.blocks]
 
     def independence(self, first: str, second: str) -> TestResult | None:
-        """Test of independence, as ``Source.independence``.
+        """Test of independence, as ``Source.independence``; None if a block has another randomizer.
 
-        Of reports that keep or draw uniformly: of different blocks the exact test of the reports,
-        which are independent just where the answers are, and of one block the noise-aware test.
+        For randomizers that keep or draw uniformly. Attributes of different blocks get the exact
+        test of the reports, which are independent exactly if the answers are. Attributes of one
+        block get the noise-aware test.
         """
-        # Imported late, as most who estimate test nothing.
+        # Imported late: few estimates are tested.
         from protocol.estimators.dependence.association import exact_test, noise_aware_test
 
         reports = self.counts.table(self.survey.axes((first, second)))
-        mine, other = (
-            next(block for block in self.blocks if name in block.attributes)
-            for name in (first, second)
-        )
-        keep, beside = mine.randomizer.uniform_keep, other.randomizer.uniform_keep
-        if keep is None or beside is None:
+        one, other = self._block_with(first), self._block_with(second)
+        keep = one.randomizer.uniform_keep
+        if keep is None or other.randomizer.uniform_keep is None:
             return None
-        if mine is not other:
+        if one is not other:
             return exact_test(reports)
         return noise_aware_test(reports, keep=keep)
 
+    def _block_with(self, name: str) -> Block:
+        return next(block for block in self.blocks if name in block.attributes)
+
     def pair_reports(self, first: str, second: str) -> PairReports | None:
         """Reports as of ``Estimate.pair_reports``; None if one dense matrix randomized both."""
-        # Imported late, as most who estimate test nothing.
+        # Imported late: few estimates are tested.
         from protocol.estimators.dependence.pair_reports import PairReports
 
-        pair = (first, second)
-        one, other = (
-            next(block for block in self.blocks if name in block.attributes) for name in pair
-        )
+        one, other = self._block_with(first), self._block_with(second)
         if one is not other:
             inverses: list[Floats] = []
             reported: list[str] = []
@@ -299,11 +294,11 @@ class JointReports(Source):
             counts = self.counts.table(self.survey.axes(reported))
             shares = counts.reshape([len(inverse) for inverse in inverses]) / self.n
             return PairReports.apart(shares, self.n, *inverses)
-        places = [one.attributes.index(name) for name in pair]
+        places = [one.attributes.index(name) for name in (first, second)]
         inverse = one.randomizer.unmixing(self.survey.sizes_of(one.attributes), places)
         if isinstance(inverse, MatrixUnmixing):
             return None
-        shares = self.counts.table(self.survey.axes(pair)) / self.n
+        shares = self.counts.table(self.survey.axes((first, second))) / self.n
         fakes = np.full(shares.shape, 1 / shares.size)
         if isinstance(inverse, TableUnmixing):
             fakes = inverse.fakes.reshape(shares.shape) / inverse.fakes.sum()
@@ -314,13 +309,12 @@ class JointReports(Source):
 
         ``pi = lambda Q`` with Q the inverse of the randomization matrix. The variance of cell v
         given the data is ``(sum_y lambda_y Q[y,v]**2 - pi_v) / n``, and with respondents sampled
-        from a population ``(sum_y lambda_y Q[y,v]**2 - pi_v**2) / n``, both estimated from the
-        observed shares. Where too few reports tell of it the error is unknown
-        (``standard_errors``).
+        from a population ``(sum_y lambda_y Q[y,v]**2 - pi_v**2) / n``. Both are estimated from the
+        observed shares, and unknown for cells with too few reports (``standard_errors``).
         """
         asked = self.asked(names)
         estimate, squares = asked.mean_squares()
-        # The largest of all cells: a cell of 0 is so up to the rounding of the others.
+        # The largest of all cells, since a cell of 0 has the rounding error of the others.
         scale = np.broadcast_to(np.abs(squares).max() / self.n, squares.shape)
         ends = asked.ends()
 
@@ -336,7 +330,7 @@ class JointReports(Source):
         )
 
     def variances(self, names: Sequence[str], about: About) -> Floats:
-        """The variances of the cells of a table as they are estimated, known or not.
+        """The estimated variances of the cells of a table, even with few reports.
 
         Raises:
             SurveyError, ValueError: as ``table``.
@@ -350,8 +344,8 @@ class JointReports(Source):
         """The mean over the respondents of a weight that depends on some attributes.
 
         With w the weights, the value is ``sum_y lambda_y (Qw)_y`` and its variance given the data
-        is ``(sum_y lambda_y (Qw)_y**2 - sum_x pi_x w_x**2) / n``; where too few reports tell of it
-        it is unknown, as for ``table``.
+        is ``(sum_y lambda_y (Qw)_y**2 - sum_x pi_x w_x**2) / n``. It is unknown with too few
+        reports, as for ``table``.
         """
         asked = self.asked(names)
         shares, per_report = asked.shares, asked.per_report(weights)
@@ -368,8 +362,8 @@ class JointReports(Source):
     def scores(self, names: Sequence[str]) -> Scores:
         """Scores that a respondent adds to the cumulants of the cells of a table (``Scores``).
 
-        Where attributes were randomized apart, the variance of a cell depends on the shares of
-        those who are in a part of it, which are taken as they are estimated, within 0 and 1.
+        If attributes were randomized apart, the variance of a cell depends on the shares of
+        categories of some of them. These are estimated and clipped to 0 and 1.
 
         Raises:
             SurveyError, ValueError: as ``table``.
@@ -380,9 +374,9 @@ class JointReports(Source):
     def covariance(self, names: Sequence[str], about: About) -> Floats:
         """The covariances of the cells of a table, shape (cells, cells), in row-major order.
 
-        That of cells u and v given the data is ``(sum_y lambda_y Q[y,u] Q[y,v] - [u=v] pi_u) / n``,
-        and with respondents sampled from a population ``(sum_y lambda_y Q[y,u] Q[y,v]
-        - pi_u pi_v) / n``, both estimated from the observed shares.
+        For cells u and v it is ``(sum_y lambda_y Q[y,u] Q[y,v] - [u=v] pi_u) / n`` given the data,
+        and ``(sum_y lambda_y Q[y,u] Q[y,v] - pi_u pi_v) / n`` with respondents sampled from a
+        population. Both are estimated from the observed shares.
 
         Raises:
             SurveyError: an unknown or repeated name.
@@ -406,10 +400,7 @@ class JointReports(Source):
         return self.scores(names).law(self.cells(tuple(names)).values, self.n)
 
     def _set_law(self, names: Sequence[str], inside: NDArray[np.bool_]) -> ErrorLaw | None:
-        """The law of a set's share.
-
-        A set of categories of each block is one cell of a table that is as fine as it.
-        """
+        """The law of the share of a set of cells; None if it is not a product (``share``)."""
         share = self.share(names, inside)
         return None if share is None else share[1].law(share[0], self.n)
 
@@ -422,7 +413,7 @@ class JointReports(Source):
 
         Args:
             names: the attributes.
-            inside: which combinations are in the set, one axis per attribute.
+            inside: the combinations of the set, one axis per attribute.
 
         Raises:
             SurveyError, ValueError: as ``table``.
@@ -445,11 +436,11 @@ class JointReports(Source):
         return (Reported(tuple(groups), counts, tuple(mixings)),)
 
     def asked(self, names: Sequence[str], weights: Floats | None = None) -> Asked:
-        """Shares of reports that a table of some attributes takes.
+        """Shares of reports for a table of some attributes.
 
         Args:
             names: the attributes.
-            weights: of the distinct reports, shape (u,), in place of their shares of all reports.
+            weights: weights of the distinct reports, shape (u,), in place of their shares.
 
         Raises:
             SurveyError, ValueError: as ``table``.
@@ -480,7 +471,7 @@ class JointReports(Source):
         return Asked(shares, tuple(inverses), order, sizes, tuple(tabulated))
 
     def scored(self, names: Sequence[str], weights: Floats) -> Floats:
-        """Values that every distinct report counts for weighted sums of a table's cells.
+        """Values of every distinct report for weighted sums of a table's cells.
 
         Args:
             names: the attributes of the table.
@@ -505,7 +496,7 @@ def mean_squared_error(randomizers: Sequence[KeepUniform], n: int) -> float:
     for a single block it is ``(1/a**2 - 1)(1 - 1/K) / (n K)``.
 
     Args:
-        randomizers: of the blocks whose attributes the table shows, on what it shows of each
+        randomizers: those of the table's blocks, restricted to the table's attributes
             (``KeepUniform.marginal``).
         n: the number of reports.
 
@@ -514,7 +505,7 @@ def mean_squared_error(randomizers: Sequence[KeepUniform], n: int) -> float:
     """
     if not randomizers or n < 1:
         raise ValueError(f"{len(randomizers)} randomizers, {n} reports: expected at least 1 each")
-    # log1p and expm1, since the product may be 1 but for its last digits.
+    # By log1p and expm1, since the product may be close to 1.
     logarithm = math.fsum(
         math.log1p(
             (WORDS**2 - keep.threshold**2) / keep.threshold**2 * ((keep.size - 1) / keep.size)

@@ -20,7 +20,7 @@ from protocol.randomizers.exact import Floats
 from protocol.randomizers.mixing import Mixing
 
 GAP = 0.01
-"""By how much the log-likelihood of all reports may fall short of the largest, in nats."""
+"""The most that the log-likelihood of all reports may be below its maximum, in nats."""
 
 STEPS = 10_000
 """The most steps of EM."""
@@ -28,18 +28,18 @@ STEPS = 10_000
 MAX_CELLS = 2**22
 """The most cells of a table, and of the attributes that were randomized with its own."""
 
-# The least that an extrapolation leaves of a share: none may become 0, for it would stay 0.
+# The least part of a share that an extrapolation leaves, since a share of 0 would stay 0.
 _LEFT = 1e-2
 
-# How much longer an extrapolation may become, or has to become shorter.
+# The factor by which an extrapolation may become longer, or must become shorter.
 _LONGER = 4.0
 
 
 class Reported(NamedTuple):
-    """Counts of reports on some attributes, with the law they were drawn by.
+    """Counts of reports on some attributes, with their law.
 
     Args:
-        groups: for each axis of the counts, the attributes whose combinations its reports are of.
+        groups: for each axis of the counts, the attributes of its reports.
         counts: at least 0, one axis per group; of weighted reports they need not be whole.
         mixings: of the groups' reports, which are independent given the answers.
     """
@@ -50,15 +50,15 @@ class Reported(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """End of EM: where it stopped.
+    """End of EM.
 
     Args:
-        log_likelihood: of the reports, in nats, but for a constant; with the logarithm of the prior
+        log_likelihood: of the reports, in nats, up to a constant; with the logarithm of the prior
             if there is one.
-        gap: what it may at most lack of its largest value. It is concave, so the largest slope
-            towards a single category, less the slope towards the shares themselves, bounds it
+        gap: how far it may be below its maximum at most. It is concave, so the largest slope
+            towards a single category, less the slope towards the shares themselves, bounds that
             (Lindsay 1983).
-        steps: how often the likelihood and a step of EM were computed.
+        steps: number of computations of the likelihood and a step.
         converged: whether the gap is as small as was asked for.
     """
 
@@ -79,24 +79,24 @@ def likeliest(
 ) -> tuple[Floats, Fit]:
     """The shares that maximize the likelihood, or with a prior the posterior density.
 
-    Respondents count as drawn from a population with these shares. Several sets of reports
-    multiply: exactly, if they are of different respondents; of the same ones it is a composite
-    likelihood, which has its maximum at the truth too but does not say how sharp it is. EM begins
-    with equal shares.
+    Respondents count as drawn from a population with these shares. Likelihoods of several sets of
+    reports are multiplied. That is exact for different respondents. For the same ones it is a
+    composite likelihood, which also has its maximum at the truth, but not the right curvature. EM
+    begins with equal shares.
 
-    **What it is not.** The shares are biased: none is negative, so what is rare comes out too large
-    on average and what is common too small; at a low keep probability many cells come out as 0.
-    Tables that overlap are fitted by themselves and need not agree. There are no standard errors.
+    The shares are biased: none is negative, so rare cells come out too large on average and common
+    ones too small. At a low keep probability many cells come out as 0. Tables that overlap are
+    fitted separately and need not agree. There are no standard errors.
 
     Args:
         reported: at least one, with at least one report in all; their attributes are in ``asked``
             or in ``extra``.
-        asked: the attributes of the table, and how many categories each has.
-        extra: further ones that were randomized together with these; they are summed over at the
-            end.
+        asked: the attributes of the table, each with its number of categories.
+        extra: further attributes that were randomized together with these; they are summed over at
+            the end.
         prior: the parameter of a Dirichlet distribution of the shares, the same for every cell of
-            the table, at least 1. At 1 it is uniform, and the likelihood alone counts; above, it
-            counts like ``prior - 1`` further respondents in each cell, with known answers.
+            the table, at least 1. At 1 it is uniform. Above, it counts like ``prior - 1`` further
+            respondents in each cell, with known answers.
         gap: where to stop, in nats, at least 0.
         at_most: the most steps, at least 1.
 
@@ -117,13 +117,13 @@ def likeliest(
         raise ValueError(f"EM over {cells:,} cells: expected at most {MAX_CELLS:,}")
     added = (prior - 1) * math.prod(asked.values()) / cells
     problem = _Problem([_Term(one, sizes) for one in reported], tuple(sizes.values()), added)
-    shares, fit = _climbed(problem, gap=gap, at_most=at_most)
+    shares, fit = _maximized(problem, gap=gap, at_most=at_most)
     summed = tuple(range(len(asked), len(sizes)))
     return np.ascontiguousarray(shares.sum(axis=summed)), fit
 
 
 class _Term:
-    """Contribution of one set of reports to the likelihood."""
+    """Log-likelihood of one set of reports."""
 
     def __init__(self, reported: Reported, sizes: Mapping[str, int]) -> None:
         names = list(sizes)
@@ -147,7 +147,7 @@ class _Term:
         self._weights = np.zeros(flat.shape)
 
     def at(self, shares: Floats) -> tuple[float, Floats]:
-        """The log-likelihood, and its slope by every share."""
+        """The log-likelihood, and its derivatives by every share."""
         mixed = shares.sum(axis=self._summed) if self._summed else shares
         mixed = mixed.transpose(self._order)
         for mixing, shape in self._mixings:
@@ -164,7 +164,7 @@ class _Term:
 
 
 class _Step(NamedTuple):
-    """Likelihood at some shares, and the next step of EM from there."""
+    """Likelihood at some shares, and the next step of EM."""
 
     shares: Floats
     value: float
@@ -185,7 +185,6 @@ class _Problem:
         self.steps = 0
 
     def step(self, shares: Floats) -> _Step:
-        """One step of EM."""
         self.steps += 1
         value, slopes = self._terms[0].at(shares)
         for term in self._terms[1:]:
@@ -199,8 +198,8 @@ class _Problem:
         return _Step(shares, value, gap, attributed / attributed.sum())
 
 
-def _climbed(problem: _Problem, *, gap: float, at_most: int) -> tuple[Floats, Fit]:
-    """Pairs of steps and an extrapolation of each, until the gap is small or steps run out."""
+def _maximized(problem: _Problem, *, gap: float, at_most: int) -> tuple[Floats, Fit]:
+    """Maximize by pairs of EM steps, each with an extrapolation, until the gap is small."""
 
     def ends(step: _Step) -> bool:
         return step.gap <= gap or problem.steps >= at_most

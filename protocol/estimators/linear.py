@@ -1,4 +1,4 @@
-"""The estimate that is linear in what was counted, and what it is made from."""
+"""Linear estimates, and the sources that they are made from."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class Source(Answers):
-    """Unbiased estimates of shares, linear in what was counted, with errors in closed form.
+    """Unbiased estimates of shares, linear in the counts, with errors in closed form.
 
-    It is what a ``LinearEstimate`` is made from: the counts of a protocol, or another estimate
-    that is changed linearly.
+    A ``LinearEstimate`` is made from the counts of a protocol, or from a linear change of another
+    estimate.
     """
 
     __slots__ = ()
@@ -52,10 +52,10 @@ S = TypeVar("S", bound=Source, covariant=True)
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class LinearEstimate(Estimate, Generic[S]):
-    """Unbiased tables, means and counts of what was asked.
+    """Unbiased tables, means and counts.
 
     Args:
-        source: what it is made from.
+        source: of the estimates.
     """
 
     source: S
@@ -81,11 +81,11 @@ class LinearEstimate(Estimate, Generic[S]):
     def marginals(self, projection: Projection = "none") -> dict[str, Table]:
         """The table of every attribute by itself, in the survey's order."""
         found = self.source.marginals()
-        return {name: self._made((name,), cells, projection) for name, cells in found.items()}
+        return {name: self._table((name,), cells, projection) for name, cells in found.items()}
 
     def pairs(self, projection: Projection = "none") -> list[Table]:
         """The table of every pair of attributes that the source has together."""
-        return [self._made(pair, cells, projection) for pair, cells in self.source.pairs().items()]
+        return [self._table(pair, cells, projection) for pair, cells in self.source.pairs().items()]
 
     def independence(self, first: str, second: str) -> TestResult:
         found = self.source.independence(first, second)

@@ -131,7 +131,7 @@ def _pair(
 
 
 def _entropy_terms(table: Floats, middle: Floats) -> Floats:
-    """``t ln(t / q)`` of every cell; 0 where t is 0, and then q may be 0 too."""
+    """``t ln(t / q)`` of every cell; 0 if t is 0, when q may be 0 too."""
     ratio = np.divide(table, middle, out=np.ones_like(middle), where=table > 0)
     terms: Floats = table * np.log(ratio)
     return terms

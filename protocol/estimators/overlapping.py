@@ -1,8 +1,8 @@
 """Overlapping tables made to agree: Randomized Response Block Aggregation (RRBA), section 4.3.
 
-Tables estimated from different groups of respondents give different marginals of the attributes
-they share. The nearest tables that agree are known in closed form, whatever their pattern of
-overlaps (``Overlaps.agreeing``); only non-negativity takes iterations.
+Tables estimated from different groups of respondents have different marginals of common attributes.
+The nearest tables that agree have a closed form for any pattern of overlaps
+(``Overlaps.agreeing``). Only non-negativity takes iterations.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ TOLERANCE = 1e-12
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Shared:
-    """Tables that have the same attributes in common: t of them, with a marginal of c cells.
+    """Tables with common attributes: t tables, with a common marginal of c cells.
 
     Attributes:
-        places: where the cells of these tables are in the vector of all cells.
-        cells: for each of these, its table's row times c plus its cell in the marginal.
-        outside: how many cells of each table add up to a cell of the marginal, (t, 1).
-        weights: of each table, (t, 1).
+        places: the places of the cells of these tables in the vector of all cells.
+        cells: for each of these, the row of its table times c, plus its cell in the marginal.
+        outside: the number of cells of each table that add up to a cell of the marginal, (t, 1).
+        weights: the weight of each table, (t, 1).
     """
 
     places: NDArray[np.intp]
@@ -78,13 +78,12 @@ class Overlaps:
         for number, names in enumerate(tables):
             for common in _subsets(sorted(names, key=survey.index)):
                 members.setdefault(common, []).append(number)
-        # What exactly the same tables have in common with one more attribute follows from that.
-        implied = {
-            smaller
-            for common, numbers in members.items()
-            for smaller in combinations(common, max(len(common) - 1, 0))
-            if len(smaller) < len(common) and len(members[smaller]) == len(numbers)
-        }
+        # If the same tables share one more attribute, agreement on the fewer follows.
+        implied: set[Names] = set()
+        for common, numbers in members.items():
+            if common:
+                fewer = combinations(common, len(common) - 1)
+                implied.update(names for names in fewer if len(members[names]) == len(numbers))
         self._totals = self._sharing((), members.pop(()))
         # From few attributes to many: see ``agreeing``.
         self._shared = [
@@ -115,7 +114,7 @@ class Overlaps:
         return float(max(spreads, default=0.0))
 
     def agreeing(self, values: Floats) -> Floats:
-        """The nearest tables of total 1 that agree, signed.
+        """The nearest signed tables of total 1 that agree.
 
         A marginal changes at least if the change is spread evenly over the cells that add up to it.
         Once the marginals of fewer attributes agree, such a change leaves them as they are, for it
@@ -143,8 +142,7 @@ class Overlaps:
         is mixed in until no entry is negative; so the tables agree up to rounding, however early
         the iterations stop.
 
-        From any non-negative tables of total 1 that agree, so from the truth, the result is in this
-        norm not farther than the tables as they were.
+        In this norm the result is no farther from the truth than the given tables.
         """
         multipliers = ahead = np.zeros(len(self.values))
         pace = 1.0
@@ -177,7 +175,7 @@ def _subsets(names: Sequence[str]) -> chain[Names]:
 
 
 def _cells_along(shape: Sequence[int], axes: Sequence[int]) -> NDArray[np.intp]:
-    """Place of every cell of a table in the marginal of some axes, in row-major order."""
+    """Place of every cell of a table in a marginal, in row-major order."""
     grid = np.indices(shape, np.intp, sparse=True)
     cells = np.zeros((), np.intp)
     for axis in axes:

@@ -51,10 +51,10 @@ def project_simplex(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def project_rows(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """``project_simplex`` of every last axis by itself.
+    """``project_simplex`` of every row along the last axis.
 
-    Every entry gives up the same amount theta and stops at 0, with theta such that the total is 1;
-    it is found by sorting (Held, Wolfe and Crowder 1974).
+    The same amount theta is subtracted from every entry, down to 0, so that the total is 1; theta
+    is found by sorting (Held, Wolfe and Crowder 1974).
     """
     # A common shift does not change the projection; without it large entries would lose digits.
     shifted = values - values.max(axis=-1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Nonresponse: how many of those asked have answered, and how far shares could be off for it."""
+"""Nonresponse: the response rate, and bounds on shares of all who were asked."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 
 
 class Response(NamedTuple):
-    """Response: the number of those asked, and of those counted.
+    """Response: the numbers of those asked and of those counted.
 
     Attributes:
         asked: at least ``answered``.
-        answered: who was counted.
+        answered: the number of those counted.
     """
 
     asked: int
@@ -26,18 +26,18 @@ class Response(NamedTuple):
 
     @property
     def widest(self) -> float:
-        """Largest distance of a share of all who were asked from that of those who were counted."""
+        """Largest difference between the share of all asked and of all counted."""
         return 1 - self.rate
 
     def bounds(self, shares: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The least and the largest that shares of all who were asked can be.
+        """The least and the largest possible shares of all who were asked.
 
-        Whatever the others would have said: the least if none of them, the largest if all of them
-        are in the cell (Manski, Anatomy of the Selection Problem, Journal of Human Resources 24,
-        1989). With the ends of an interval for shares, it bounds what that leaves open too.
+        They are reached if none, or all, of the others are in the cell (Manski, Anatomy of the
+        Selection Problem, Journal of Human Resources 24, 1989). Given the ends of an interval, the
+        bounds include its uncertainty.
 
         Args:
-            shares: of those who were counted.
+            shares: of those that were counted.
         """
         counted = self.rate * np.asarray(shares, np.float64)
         return counted, counted + self.widest

@@ -33,8 +33,8 @@ def synthesize(
     clusters is lost. The records are post-processing of the reports: they cost nothing more.
 
     Args:
-        estimate: what the records are to follow.
-        n: how many, at least 1.
+        estimate: of the distribution of the records.
+        n: the number of records, at least 1.
         stream: the source of the draws, n words per cluster in the order given.
         clusters: a partition of the survey's attributes; by default ``Estimate.clusters``, those
             that were randomized together, but after RR-Adjustment whole records by their weights.
@@ -59,7 +59,8 @@ def synthesize(
     survey = estimate.survey
     check_partition(survey, clusters)
     for names in clusters:
-        if (cells := math.prod(estimate.survey.sizes_of(names))) > MAX_TABLE_CELLS:
+        cells = math.prod(survey.sizes_of(names))
+        if cells > MAX_TABLE_CELLS:
             raise ValueError(
                 f"cluster {tuple(names)} has {cells} cells, more than {MAX_TABLE_CELLS}: "
                 "draw from smaller clusters"
@@ -68,9 +69,7 @@ def synthesize(
     for names in clusters:
         table = estimate.table(*names, projection="simplex").values
         cell = draw(table.ravel(), n, stream).astype(np.uint64)
-        codes[:, survey.axes(names)] = split_codes(
-            cell, estimate.survey.sizes_of(names), survey.dtype
-        )
+        codes[:, survey.axes(names)] = split_codes(cell, survey.sizes_of(names), survey.dtype)
     return Records(survey, codes)
 
 
@@ -79,14 +78,14 @@ def synthesize_weighted(
 ) -> Records:
     """Draw whole records with given weights, with replacement: for reports after RR-Adjustment.
 
-    A drawn record is one that somebody reported, with all its attributes. Randomized reports may
-    be drawn from as often as one likes, true answers may not.
+    A drawn record is one that somebody reported. The records must be randomized reports, never
+    true answers.
 
     Args:
         codes: shape (u, m), one record per weight, columns in the survey's order.
         weights: shape (u,), in proportion to the probabilities.
         survey: what was asked.
-        n: how many, at least 1.
+        n: the number of records, at least 1.
         stream: the source of the draws, n words.
 
     Raises:
@@ -106,12 +105,12 @@ def draw(weights: NDArray[np.float64], n: int, stream: Stream) -> NDArray[np.int
     """Draw n places with probabilities in proportion to weights, one word of the stream each.
 
     A probability is a multiple of 2**-64, the nearest to the weight's share of the total in double
-    precision; what rounding leaves over or takes too much falls to the place of the largest
-    weight, the first of them. A weight of 0 is never drawn.
+    precision. The first place of the largest weight takes what rounding leaves over. A weight of 0
+    is never drawn.
 
     Args:
         weights: shape (u,), none negative.
-        n: how many.
+        n: the number of draws.
         stream: the source of the draws.
 
     Returns:
@@ -134,7 +133,7 @@ def draw(weights: NDArray[np.float64], n: int, stream: Stream) -> NDArray[np.int
     # 2**64 itself does not fit into a word.
     whole = np.minimum(np.rint(scaled), _LARGEST_WORD).astype(np.uint64)
     top = int(np.argmax(weights))
-    # Modulo 2**64 the total of all must be 0, and this is what is left over, even if negative.
+    # The total of all is 0 modulo 2**64, so this also takes off what is too much.
     whole[top : top + 1] -= whole.sum(dtype=np.uint64)
     possible = whole > 0
     # All of 2**64 is 0 in a word: nothing else can be drawn then.

@@ -19,7 +19,7 @@ from protocol.estimators.projection import Projection, project
 
 Number = TypeVar("Number", np.float64, np.int64)
 
-# A variance that is smaller beside what it is the difference of is the rounding of 0.
+# Variances below this part of the terms that they are differences of are 0 but for rounding.
 _ROUNDING = 1e-12
 
 # Two reports are two up to rounding.
@@ -30,24 +30,24 @@ FIGURES = ("value", "standard_error", "low", "high")
 
 
 FEWEST = 2
-"""The fewest reports that tell an error: a smaller variance than they make is unknown."""
+"""The fewest reports for an error: a variance smaller than theirs is unknown."""
 
 
 def standard_errors(
     variances: NDArray[np.float64], scale: NDArray[np.float64], each: ArrayLike
 ) -> NDArray[np.float64]:
-    """The roots of estimated variances, NaN where too few reports tell of them.
+    """The roots of estimated variances, NaN where there are too few reports.
 
     The variance of a rare cell is estimated from the reports that count for it. Where none came in,
     the estimate is that of an empty cell, many times smaller than that of a cell with one expected
     report. So a variance is unknown if it is less than ``FEWEST`` times what one report adds to it.
-    It is unknown too where it is estimated at 0 or below: whatever was randomized or sampled has an
+    It is unknown too where it is estimated at 0 or below, as randomized and sampled data have an
     error.
 
     Args:
         variances: as estimated.
-        scale: the size of what they are the differences of, of the same shape.
-        each: by how much one report can change them (``change_by_one``), spread over that shape.
+        scale: the size of the terms that they are differences of, of the same shape.
+        each: the most that one report can change them (``change_by_one``), spread over that shape.
     """
     least = np.maximum(_ROUNDING * scale, (FEWEST - _SLACK) * np.asarray(each))
     errors = np.full(variances.shape, np.nan)
@@ -104,7 +104,7 @@ class Estimated:
         standard_error: from randomization alone.
         law: of its error. By default a normal one with this standard error, about the respondents
             alone, of a number that may be anything.
-        span: how far apart two truths can be; infinite where the number may be anything.
+        span: the width of the range of the truth; infinite where the number may be anything.
     """
 
     value: float
@@ -164,12 +164,12 @@ class Table:
         categories: the categories of each.
         values: proportions; raw and signed unless ``projection`` says otherwise.
         standard_errors: of the raw values given the data, so from randomization alone; None where
-            no formula is known. NaN where the reports are too few or too much alike to tell: an
-            error of 0 is that of an exact value.
+            no formula is known. NaN where the reports are too few or too similar: an error of 0 is
+            that of an exact value.
         population_errors: of the raw values when the respondents are themselves a random sample
             of a population, so from sampling and randomization; None and NaN likewise.
         n: the number of reports.
-        projection: what was done to the values last. A projection makes them biased and mostly
+        projection: of the values. A projection makes them biased and mostly
             more accurate; both kinds of errors stay those of the raw values.
         law: of the errors of the raw values. By default a normal one with the errors above, as if
             they were the same whatever the true shares are.
@@ -237,20 +237,20 @@ class Table:
         *,
         simultaneous: bool = False,
     ) -> Interval:
-        """Shares of every cell that its raw estimate does not contradict, within 0 and 1.
+        """Confidence intervals of every cell's share, within 0 and 1, from the raw estimate.
 
-        Each holds its true share with probability ``level``. A projection moves no interval, and a
-        projected value may lie outside.
+        Each covers its true share with probability ``level``. A projection does not change the
+        intervals, and a projected value may lie outside.
 
         Args:
             level: the confidence level, above 0 and below 1.
-            about: whose shares: the respondents', or a population's.
+            about: the subject of the shares: the respondents, or a population.
             simultaneous: whether all cells hold their shares at once with this probability. Each
                 is then at the level ``1 - (1 - level) / cells`` (Bonferroni), which needs nothing
                 of how the cells depend on each other.
 
         Returns:
-            Arrays of the table's shape; NaN where nothing is known.
+            Arrays of the table's shape; NaN if unknown.
 
         Raises:
             ValueError: the level is not above 0 and below 1, or an unknown ``about``.
@@ -294,8 +294,7 @@ class Table:
         Returns:
             For each attribute the categories, of texts. Then ``value``, ``standard_error``, and
             ``low`` and ``high``, the ends of the interval, of numbers: NaN where an error or an
-            interval is unknown. All have shape (cells,); errors and intervals are about whom is
-            said.
+            interval is unknown. All have shape (cells,); errors and intervals are about ``about``.
 
         Raises:
             ValueError: an attribute has the name of one of these columns, or as ``interval``.

@@ -1,8 +1,8 @@
-"""Usefulness: the margin of error of a table, and the scale that it is judged by.
+"""Usefulness: the margin of error of a table, and its scale.
 
-The margin of error of a table is by how much any of its shares may be off: the distance of a value
-from the farther end of its interval, for the cell where that is largest. The intervals of all cells
-hold at once (Bonferroni), so shares that are ranked by their values are ranked as a whole.
+The margin of error of a table is the most that any of its shares may be off: the largest distance
+of a value from the farther end of its interval. The intervals of all cells hold at once
+(Bonferroni), so shares that are ranked by their values are ranked as a whole.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from protocol.estimators.tables import Estimated, Table
 from protocol.randomizers.exact import Floats
 
 Usefulness: TypeAlias = Literal["good", "fair", "poor", "none", "unknown"]
-"""Usefulness of estimates; ``unknown`` where no formula or too few reports tell their error."""
+"""Usefulness of estimates; ``unknown`` without a formula for the error, or with too few reports."""
 
 ORDER: tuple[Usefulness, ...] = ("good", "fair", "poor", "unknown", "none")
 """The best first."""
@@ -31,7 +31,7 @@ class Grade(NamedTuple):
     """A step of the scale of usefulness.
 
     Args:
-        name: what it is called.
+        name: of the step.
         points: the largest margin of error, as a share.
         average: the same as a multiple of the average share of a cell, ``1 / cells``.
     """
@@ -41,7 +41,7 @@ class Grade(NamedTuple):
     average: float
 
     def edge(self, cells: int) -> float:
-        """The largest margin of error of a table of so many cells, as a share."""
+        """The largest margin of error of a table with this many cells, as a share."""
         return min(self.points, self.average / cells)
 
 
@@ -59,7 +59,7 @@ SCALE_SAYS = (
 MEANS_SAY = (
     "The margin of a mean or a count is a part of its range: good up to 3 %, fair up to 10 %."
 )
-"""The same for numbers, which are judged as a share of two would be."""
+"""The same for numbers, which are judged as one of two shares."""
 
 Subject: TypeAlias = Literal["shares", "mean", "count"]
 """The shares of a table, the mean of an attribute's values, or the count of a set of answers."""
@@ -70,10 +70,10 @@ class MarginOfError(NamedTuple):
 
     Args:
         names: the attributes.
-        cells: how many shares it has; 2 of a number, which lies between the ends of its range.
-        margin: by how much any of them may be off, as a share; NaN where that is unknown. Above 1
-            the estimate says nothing.
-        of: what may be off.
+        cells: the number of shares; 2 for a number, which lies between the ends of its range.
+        margin: the most that any share may be off; NaN where that is unknown. Above 1 the estimate
+            is useless.
+        of: the subject of the margin.
     """
 
     names: tuple[str, ...]
@@ -103,18 +103,18 @@ class MarginOfError(NamedTuple):
 
 
 def least_exact(of: Iterable[MarginOfError]) -> MarginOfError:
-    """The least useful of some, and of these the one that is farthest beyond what is good."""
+    """The least useful of some margins, and of equally useful ones the largest relative to good."""
     return max(of, key=lambda one: (ORDER.index(one.word), one.excess))
 
 
 def even_guess(cells: int) -> float:
-    """The margin of error of who asks nobody and takes all shares to be equal.
+    """The margin of error of the guess that all shares are equal, without any answers.
 
-    All shares are within it with probability ``LEVEL`` if every table is as likely as any other: a
-    share is then above ``t`` with probability ``(1 - t)**(cells - 1)``.
+    All shares are within it with probability ``LEVEL`` if every table is equally likely: a share is
+    then above ``t`` with probability ``(1 - t)**(cells - 1)``.
 
     Args:
-        cells: how many there are, at least 2.
+        cells: the number of cells, at least 2.
     """
     highest: float = 1 - ((1 - LEVEL) / cells) ** (1 / (cells - 1))
     return highest - 1 / cells
@@ -128,11 +128,11 @@ def level_of_each(cells: int) -> float:
 def margin_of_error(table: Table, about: About = "respondents") -> MarginOfError:
     """The margin of error of a table's values, projected or not.
 
-    Of values that the result does not say it is infinite, and NaN where only the error is unknown.
+    It is infinite for unknown values, and NaN where only the error is unknown.
 
     Args:
         table: of shares.
-        about: whose shares.
+        about: the subject of the shares.
     """
     if np.isnan(table.values).any():
         return MarginOfError(table.names, table.values.size, math.inf)
@@ -148,30 +148,31 @@ def margin_of_number(
     Args:
         names: the attributes that it is about.
         found: the estimate.
-        about: whose number.
+        about: the subject of the number.
         of: a mean or a count.
     """
     if math.isnan(found.value):
         return MarginOfError(names, 2, math.inf, of)
-    off = _farthest(np.asarray(found.value), found.interval(about=about))
-    known = math.isfinite(found.span)
-    return MarginOfError(names, 2, off and (off / found.span if known else math.nan), of)
+    margin = _farthest(np.asarray(found.value), found.interval(about=about))
+    if margin:
+        margin = margin / found.span if math.isfinite(found.span) else math.nan
+    return MarginOfError(names, 2, margin, of)
 
 
-def margins_of(
+def margins_of_error(
     estimate: Estimate,
     about: About,
     projection: Projection = "none",
     tables: Iterable[Sequence[str]] = (),
 ) -> tuple[MarginOfError, ...]:
-    """The margins of error of every attribute, then of some tables, as far as there are such.
+    """The margins of error of every attribute, then of some tables, where the result has them.
 
-    An attribute has shares, a mean, or both: the share of those who hold a key and the mean of its
-    values, whose range is from -1 to 1.
+    An attribute has shares, a mean, or both: the share of respondents with a key, and the mean of
+    its values, with a range from -1 to 1.
 
     Args:
         estimate: of shares, or of means that have a range.
-        about: whose.
+        about: the subject of the margins.
         projection: applied to the tables.
         tables: the attributes of each.
     """
@@ -191,12 +192,11 @@ def _margins(
         try:
             table = estimate.table(*names, projection=projection)
         except (ProtocolError, ValueError):
-            continue  # This result says nothing of it.
+            continue  # The result does not have this table.
         yield margin_of_error(table, about)
 
 
 def _margins_of_values(keyed: Keyed, about: About) -> Iterator[MarginOfError]:
-    """The margins of error of the means of keys' values."""
     low, high = keyed.mean_intervals(about=about)
     off = np.maximum(high - keyed.means, keyed.means - low) / 2
     margins = np.where(np.isnan(keyed.means), np.inf, off)
@@ -205,5 +205,5 @@ def _margins_of_values(keyed: Keyed, about: About) -> Iterator[MarginOfError]:
 
 
 def _farthest(values: Floats, ends: Interval) -> float:
-    """The largest distance of a value from an end of its interval; NaN if one is unknown."""
+    """The largest distance of a value from an end of its interval; NaN if an end is unknown."""
     return float(np.max(np.maximum(ends.high - values, values - ends.low)))

@@ -58,7 +58,7 @@ __all__ = [
 CodeRandomizer: TypeAlias = KeepUniform | KeepElseTable | MatrixRandomizer
 """Those from codes to codes of the same domain: a tagged union that msgspec encodes and decodes."""
 
-# Up to so many rows one pass over the block is quicker than one call per column.
+# Up to this many rows, one pass over the block is faster than one call per column.
 _FEW_ROWS = 512
 
 

@@ -1,7 +1,7 @@
-"""Coins that parties add to what they sum, so that the sum of all tells little of anyone.
+"""Coins that parties add to their counts, so that the sum of all reveals little about anyone.
 
-Each party adds the number of its coins that came up, of so many and of this chance, to each cell.
-What h honest parties add together is binomial, exactly, of h times as many coins.
+To each cell, each party adds the number of its coins that come up. The coins of h honest parties
+together are binomial, exactly, with h times as many coins.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         trials: the number of coins.
-        chance: of each to come up, in units of ``2**-16``; at most a half.
+        chance: the chance of each to come up, in units of ``2**-16``; at most a half.
     """
 
     trials: Annotated[int, Meta(ge=1, le=MOST_TRIALS)]
@@ -43,11 +43,11 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mean(self) -> float:
-        """The average of what a party adds to a cell."""
+        """The mean number of coins that a party adds to a cell."""
         return self.trials * self.chance / SIDES
 
     def deviation(self, parties: int) -> float:
-        """The standard deviation of a cell's coins, in counts, of so many parties together."""
+        """The standard deviation of a cell's coins, in counts, for several parties together."""
         share = self.chance / SIDES
         return math.sqrt(self.trials * parties * share * (1 - share))
 
@@ -73,11 +73,11 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
     def slack(self, cells: int, parties: int) -> tuple[int, int]:
-        """Between which numbers the coins of a table are but with probability ``2**-40``.
+        """Bounds on the number of coins of a table, with an error probability of ``2**-40``.
 
         Args:
-            cells: of the table.
-            parties: whose coins are in it.
+            cells: the cells of the table.
+            parties: the number of parties.
         """
         trials, chance = cells * parties * self.trials, self.chance / SIDES
         mean, variance = trials * chance, trials * chance * (1 - chance)

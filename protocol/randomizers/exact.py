@@ -37,7 +37,8 @@ def check_epsilon(epsilon: float) -> None:
 def odds(epsilon: float, parts: int = 1) -> Decimal:
     """``e**(epsilon/parts)`` in decimal arithmetic, the same on every platform.
 
-    Of a larger epsilon than any threshold can tell from infinity, it is that of the largest.
+    For an epsilon so large that no threshold distinguishes it from infinity, it is that of the
+    largest.
 
     Raises:
         ValueError: as ``check_epsilon``.
@@ -54,7 +55,7 @@ def log_ratio(numerator: int, denominator: int) -> float:
     return float(context.ln(context.divide(Decimal(numerator), Decimal(denominator))))
 
 
-def log_of(ratio: Fraction) -> float:
+def log_fraction(ratio: Fraction) -> float:
     """``ln(ratio)`` of an exact positive ratio, correctly rounded on every platform."""
     return log_ratio(ratio.numerator, ratio.denominator)
 
@@ -70,7 +71,7 @@ def check_type(codes: Array, size: int) -> None:
 
 
 def check_codes(codes: NDArray[np.unsignedinteger], size: int) -> None:
-    """Refuse codes that are not categories of a domain, or whose type cannot hold all of it.
+    """Refuse codes that are not categories of a domain, or a type that cannot hold all of it.
 
     Raises:
         ValueError: not of an unsigned type that holds ``size - 1``, or not below ``size``.
@@ -81,7 +82,7 @@ def check_codes(codes: NDArray[np.unsignedinteger], size: int) -> None:
 
 
 def check_column(codes: NDArray[np.unsignedinteger], size: int) -> None:
-    """Refuse what is not one code for each respondent, shape (k,), of a domain.
+    """Refuse codes of another shape than (k,), one per respondent, or outside of a domain.
 
     Raises:
         ValueError: of another shape, or as ``check_codes``.
@@ -91,6 +92,6 @@ def check_column(codes: NDArray[np.unsignedinteger], size: int) -> None:
     check_codes(codes, size)
 
 
-def sums_of(groups: NDArray[np.integer], values: Floats, number: int) -> Floats:
+def group_sums(groups: NDArray[np.integer], values: Floats, number: int) -> Floats:
     """The sums of values by group, numbered from 0, shape ``(number,)``."""
     return np.bincount(groups, values, number).astype(np.float64, copy=False)

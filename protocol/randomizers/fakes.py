@@ -1,8 +1,8 @@
-"""One answer of a record, drawn by lot, is randomized; fake answers stand for all others.
+"""One answer of a record, drawn by lot, is randomized, and all others are fake.
 
 Arcolezi, Couchot, Al Bouna and Xiao, Random Sampling Plus Fake Data: Multidimensional Frequency
-Estimates With Local Differential Privacy, CIKM 2021, section 3: RS+FD with GRR. Nobody is told
-which answer was drawn.
+Estimates With Local Differential Privacy, CIKM 2021, section 3: RS+FD with GRR. The drawn answer is
+not revealed.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS, Stream
 from protocol.errors import UnsupportedEventError
-from protocol.randomizers.exact import DIGITS, check_column, log_of, odds
+from protocol.randomizers.exact import DIGITS, check_column, log_fraction, odds
 from protocol.randomizers.keep import KeepUniform
 from protocol.randomizers.pairs import Dominating, ThreePoint
 from protocol.randomizers.randomizer import OutputClass, Randomizer
-from protocol.wire.arrays import Array, ArraySpec, name_of, smallest_dtype
+from protocol.wire.arrays import Array, ArraySpec, dtype_name, smallest_dtype
 
 MAX_INPUTS = 2**64
 """The most combinations of answers."""
@@ -66,10 +66,12 @@ class FakeData(Randomizer, frozen=True, tag="rs-fd"):
 
     @classmethod
     def with_epsilon(cls, sizes: Sequence[int], *, epsilon: float) -> FakeData:
-        """The paper's parameters: what is drawn is randomized with ``ln(m (e**epsilon - 1) + 1)``.
+        """The paper's parameters: the drawn answer is randomized with ``ln(m (e**epsilon - 1) +
+        1)``.
 
-        The authors say that the fakes bring a report back to ``epsilon``. They do for two records
-        that differ in one of attributes of equal sizes; the whole record has the raised figure.
+        By the authors, the fakes reduce the epsilon of a report to ``epsilon``. That holds for two
+        records that differ in one attribute, if all have equal sizes. The whole record has the
+        raised figure.
 
         Raises:
             ValueError: ``epsilon`` is not positive and finite, or too small, or as the class.
@@ -101,20 +103,20 @@ class FakeData(Randomizer, frozen=True, tag="rs-fd"):
     @property
     def report(self) -> ArraySpec:
         """One code of each attribute."""
-        dtype = name_of(smallest_dtype(max(self.sizes)))
+        dtype = dtype_name(smallest_dtype(max(self.sizes)))
         return ArraySpec(dtype=dtype, shape=(len(self.sizes),), high=self.sizes)
 
     @property
     def epsilon(self) -> float:
         """Epsilon of two records that differ everywhere, of the exact thresholds, rounded once."""
-        return log_of(self._ratio(range(len(self.sizes))))
+        return log_fraction(self._ratio(range(len(self.sizes))))
 
-    def epsilon_of(self, place: int) -> float:
+    def attribute_epsilon(self, place: int) -> float:
         """Epsilon of two records that differ in this attribute alone, in nats."""
-        return log_of(self._ratio([place]))
+        return log_fraction(self._ratio([place]))
 
     def _ratio(self, places: Sequence[int]) -> Fraction:
-        """The largest ratio of two records that differ in some attributes."""
+        """The largest ratio for two records that differ in these attributes."""
         base, gains = _weights(self)
         return 1 + sum((gains[place] for place in places), Fraction(0)) / base
 
@@ -148,7 +150,7 @@ class FakeData(Randomizer, frozen=True, tag="rs-fd"):
         return found
 
     def farthest(self, code: int) -> int:
-        """The record whose every answer is another one."""
+        """The record with another code of every attribute."""
         codes = _codes(self, code)
         return _joined(self, [(c + 1) % size for c, size in zip(codes, self.sizes, strict=True)])
 
@@ -185,8 +187,8 @@ class _Weights(NamedTuple):
     """Parts of a report's probability, times m and the number of combinations.
 
     Args:
-        base: of every report.
-        gains: of each attribute, what is added where its code is the record's.
+        base: the part of every report.
+        gains: for each attribute, the part added if its code is the record's.
     """
 
     base: Fraction
@@ -194,13 +196,13 @@ class _Weights(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """Attributes that count alike.
+    """Attributes with equal gains.
 
     Args:
-        places: which they are.
-        codes: the first record's at these places, and the second's where they differ.
-        radix: one more than the places.
-        length: how many outcomes there are: counts, or pairs of counts.
+        places: the attributes.
+        codes: the first record's codes of these, and the second's if they differ.
+        radix: one more than the number of attributes.
+        length: the number of outcomes: counts, or pairs of counts.
     """
 
     places: tuple[int, ...]
@@ -210,12 +212,12 @@ class _Group(NamedTuple):
 
 
 class _Outcome(NamedTuple):
-    """Possible codes of one group.
+    """Possible outcome of one group.
 
     Args:
-        place: in the group's outcomes.
-        share: the probability under uniform codes.
-        gains: what they add to either record's probability.
+        place: its place among the group's outcomes.
+        share: its probability under uniform codes.
+        gains: the parts that it adds to either record's probability.
     """
 
     place: int
@@ -224,7 +226,7 @@ class _Outcome(NamedTuple):
 
 
 class _Law(NamedTuple):
-    """The classes of two records, and how reports are put into them."""
+    """Classes of reports relative to two records, with the classification of reports."""
 
     classes: tuple[OutputClass, ...]
     groups: tuple[_Group, ...]
@@ -278,7 +280,7 @@ def _law(randomizer: FakeData, first: int, second: int) -> _Law:
 
 
 def _outcomes(d: int, size: int, gain: Fraction, *, same: bool) -> Iterator[_Outcome]:
-    """Numbers of d uniform codes that are a record's, or each of two different ones'."""
+    """Outcomes of d uniform codes: the number equal to a record's, or to each of two records'."""
     for ours in range(d + 1):
         for theirs in [0] if same else range(d + 1 - ours):
             rest = d - ours - theirs

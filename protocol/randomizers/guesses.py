@@ -19,18 +19,18 @@ MOST_UNLIKE = 8
 
 @lru_cache(maxsize=256)
 def guess_of_keeps(size: int, thresholds: tuple[int, ...]) -> float | None:
-    """Probability of the best guess of a category that was reported through each of these.
+    """Probability of the best guess of a category from a report of each keep randomizer.
 
-    All categories are equally likely before. The probability is the sum over all reports of the
-    largest likelihood of a category, divided by how many there are; it is computed with rational
-    numbers and rounded once.
+    The prior is uniform. The probability is the sum over all reports of the largest likelihood of a
+    category, divided by the number of categories. It is computed with rational numbers and rounded
+    once.
 
     Args:
         size: the number of categories.
         thresholds: of the keep randomizers, rising.
 
     Returns:
-        None if there are too many reports to go through.
+        None if there are too many reports to enumerate.
     """
     alike = len(set(thresholds)) == 1
     if len(thresholds) > (MOST_ALIKE if alike else MOST_UNLIKE):
@@ -45,7 +45,7 @@ def guess_of_keeps(size: int, thresholds: tuple[int, ...]) -> float | None:
 def _alike(ratios: Sequence[Fraction], size: int) -> Fraction:
     """The sum, over all sequences of reports, of the ratio to the count of the most frequent one.
 
-    How many sequences have no category more than c times follows from the generating function
+    The number of sequences with at most c of each category follows from the generating function
     ``m! [z^m] (sum over j <= c of z^j / j!) ** size``.
     """
     m, ratio = len(ratios), ratios[0]
@@ -59,7 +59,7 @@ def _alike(ratios: Sequence[Fraction], size: int) -> Fraction:
 
 
 def _sequences(m: int, size: int, most: int) -> int:
-    """Number of sequences of m of so many categories that name none more than ``most`` times."""
+    """Number of sequences of m of ``size`` categories, each at most ``most`` times."""
     base = [Fraction(1, math.factorial(j)) if j <= most else Fraction(0) for j in range(m + 1)]
     # P = base**size by its differential equation, base P' = size base' P, term by term.
     power = [Fraction(1)] + [Fraction(0)] * m
@@ -71,13 +71,13 @@ def _sequences(m: int, size: int, most: int) -> int:
 
 
 def _unlike(ratios: Sequence[Fraction], size: int) -> Fraction:
-    """The same sum for reports that weigh differently: over all ways in which they can agree."""
+    """The same sum for reports with different ratios: over all partitions into equal reports."""
     weights: Counter[tuple[int, Fraction]] = Counter()
     for blocks in _partitions(len(ratios)):
         one = Fraction(1)
         heaviest = max(math.prod((ratios[i] for i in block), start=one) for block in blocks)
         weights[len(blocks), heaviest] += 1
-    # There is no way to give more blocks than categories different ones: perm says 0.
+    # More blocks than categories cannot have different ones: perm is 0.
     return sum(
         (
             times * math.perm(size, blocks) * heaviest
@@ -88,7 +88,7 @@ def _unlike(ratios: Sequence[Fraction], size: int) -> Fraction:
 
 
 def _partitions(m: int) -> Iterator[list[list[int]]]:
-    """All ways to put 0 to m - 1 into blocks."""
+    """All partitions of 0 to m - 1 into blocks."""
     if m == 0:
         yield []
         return

@@ -215,7 +215,7 @@ class KeepUniform(Randomizer, frozen=True, tag="keep"):
         check_codes(codes, self.size)
         words = stream.words(codes.size)
         kept = words < np.uint64(self.threshold)
-        # Nearly always the largest word says that none is refused.
+        # Nearly always the largest word shows that none is refused.
         last = np.uint64(self.last)
         refused = np.flatnonzero(words > last) if words.max(initial=0) > last else _NONE
         words -= np.uint64(self.threshold)

@@ -39,7 +39,7 @@ class KeyValueReports(NamedTuple):
     """The reports of k respondents.
 
     Args:
-        keys: the key that each was asked for, shape (k,), unsigned; it says nothing about her.
+        keys: the key that each was asked for, shape (k,), unsigned; independent of the answers.
         symbols: codes of ``SYMBOLS``, shape (k,), u1.
     """
 
@@ -92,7 +92,7 @@ class PrivKV(Randomizer, frozen=True, kw_only=True, tag="privkv"):
 
     @classmethod
     def with_budget(cls, keys: int, *, epsilon: float) -> PrivKV:
-        """PrivKV as in the paper: one half of what is charged for the key, one for the value.
+        """PrivKV as in the paper: half of the charged epsilon for the key, half for the value.
 
         Raises:
             ValueError: as ``with_epsilon``.
@@ -109,9 +109,9 @@ class PrivKV(Randomizer, frozen=True, kw_only=True, tag="privkv"):
     def epsilon(self) -> float:
         """``max(eps_2, eps_1 + ln(2/(1+e**-eps_2)))`` of the exact integers, rounded once.
 
-        The largest log ratio of two records' probabilities of one report. A missing key's sign is
-        a fair coin: the likeliest sign of a held key is ``2 p_2 p_1/q_1`` times as likely as of a
-        missing one, and not ``p_1 p_2/(q_1 q_2)``, which is what is charged.
+        The largest log ratio of two records' probabilities of one report. A missing key's sign is a
+        fair coin: the likeliest sign of a held key is ``2 p_2 p_1/q_1`` times as likely as of a
+        missing one, and not ``p_1 p_2/(q_1 q_2)``, as charged.
         """
         (kept, turned), (upright, reversed_) = self._odds()
         # (p_1 p_2) / (q_1 / 2), a held key against a missing one: p_2 is upright / 2**65.
@@ -124,7 +124,7 @@ class PrivKV(Randomizer, frozen=True, kw_only=True, tag="privkv"):
     def dominating(self) -> Dominating:
         """Epsilon and the largest distance of the three states. An upper bound.
 
-        Values between, and keys drawn at random, are mixtures, which tell no more.
+        Values between, and keys drawn at random, are mixtures, which reveal no more.
         """
         key, value = self._odds()
         kept, turned = (Fraction(part, 2 * WORDS) for part in key)
@@ -195,12 +195,12 @@ class PrivKV(Randomizer, frozen=True, kw_only=True, tag="privkv"):
 
         Args:
             values: of the sampled keys, shape (k,), NaN where the key is missing.
-            reported: what ``perturb_keys`` gave, shape (k,).
+            reported: the result of ``perturb_keys``, shape (k,).
             stream: the source of the draws.
-            fakes: the value that stands for a missing one, in [-1, 1]; one for all or shape (k,).
-                That of PrivKV is drawn uniformly from [-1, 1] and becomes +1 as often as -1, which
-                is the law of the value 0: so nothing is drawn for it, and ``epsilon`` holds for no
-                other. PrivKVM has the mean that its last round found.
+            fakes: the fake of a missing value, in [-1, 1]; one for all or shape (k,). In PrivKV it
+                is uniform on [-1, 1] and becomes +1 as often as -1, which is the law of the value
+                0. So nothing is drawn for it, and ``epsilon`` holds for no other fake. PrivKVM uses
+                the mean of its last round.
 
         Raises:
             ValueError: another shape, or a value or fake outside [-1, 1].
@@ -238,15 +238,15 @@ class PrivKV(Randomizer, frozen=True, kw_only=True, tag="privkv"):
 
 
 class PrivKVM(Randomizer, frozen=True, kw_only=True, tag="privkvm"):
-    """PrivKV whose values are reported in some rounds, of the same key, which is perturbed once.
+    """PrivKV with several rounds of values for one key, which is perturbed once.
 
-    A respondent keeps the key that she drew and what ``perturb_keys`` of ``each`` gave, and in
-    every round sends a new draw of ``perturb_values``. A missing key's value is there the mean that
-    the round before found for the key, and in the first round 0.
+    A respondent keeps its drawn key and the result of ``perturb_keys`` of ``each``, and in every
+    round sends a new draw of ``perturb_values``. The fake of a missing key is the mean of the round
+    before, and 0 in the first round.
 
     Args:
         each: the client of one round; its value response is that of a single round.
-        rounds: how many there are.
+        rounds: the number of rounds.
 
     Raises:
         ValueError: ``rounds`` is not in 1..1000.
@@ -283,9 +283,9 @@ class PrivKVM(Randomizer, frozen=True, kw_only=True, tag="privkvm"):
     def epsilon(self) -> float:
         """``eps_1`` and ``eps_2`` of every round, added up exactly and rounded once.
 
-        From the second round on a fake is what the aggregator says, and may be the worst: each
-        costs all of ``each.value_response.epsilon`` more, given the rounds before. The first one's
-        is 0, so of its share the sum has up to ``ln((1+e**eps_2)/2)`` more than is needed.
+        From the second round on the aggregator chooses the fakes, which may be the worst ones. So
+        each of these rounds costs ``each.value_response.epsilon`` more, given the rounds before. In
+        the first round it is 0, so the sum is up to ``ln((1+e**eps_2)/2)`` larger than needed.
         """
         (kept, turned), (upright, reversed_) = self.each._odds()
         return log_ratio(kept * upright**self.rounds, turned * reversed_**self.rounds)
@@ -294,7 +294,7 @@ class PrivKVM(Randomizer, frozen=True, kw_only=True, tag="privkvm"):
     def dominating(self) -> Dominating:
         """The key's response and as many draws of the value's as there are rounds, all binary.
 
-        Whatever the fakes are, a round is one such draw on a bit. An upper bound.
+        For any fakes, a round is one such draw on a bit. An upper bound.
         """
         key, value = _binary(self.each.key_response), _binary(self.each.value_response)
         return Dominating((key, *(value,) * self.rounds), False)

@@ -45,10 +45,10 @@ class MarginalReports(NamedTuple):
     """Reports of respondents, one row each.
 
     Attributes:
-        choices: what a report is about, shape (n,), below ``MarginalPlan.choices``. Public: drawn
-            without regard to the answers. All 0 where there is one choice; need not travel then.
-        answers: shape (n,): a cell (PS), or 1 where a coefficient's sign is -1 (HT); or packed
-            bits, shape ``(n, octets)`` (RR).
+        choices: the subject of a report, shape (n,), below ``MarginalPlan.choices``. Public, as it
+            is drawn independently of the answers. All 0 if there is one choice, and then not sent.
+        answers: shape (n,): a cell (PS), or 1 if a coefficient's sign is -1 (HT); or packed bits,
+            shape ``(n, octets)`` (RR).
     """
 
     choices: NDArray[np.unsignedinteger]
@@ -93,14 +93,14 @@ class MarginalPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def with_epsilon(
         cls, method: Method, *, d: int, k: int, epsilon: float, unary: Unary = "sue"
     ) -> MarginalPlan:
-        """The most accurate plan of a method whose report costs at most ``epsilon``.
+        """The most accurate plan of a method at a cost of at most ``epsilon`` per report.
 
         Args:
             method: one of the six.
             d: the number of attributes.
             k: of a marginal.
             epsilon: of a report.
-            unary: how the bits of InpRR and MargRR are randomized.
+            unary: the randomizer of the bits of InpRR and MargRR.
 
         Raises:
             ValueError: as the class, or an epsilon that the randomizer refuses.
@@ -114,7 +114,7 @@ class MarginalPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def epsilon(self) -> float:
-        """Epsilon of one report, whatever it is about."""
+        """Epsilon of one report."""
         return self.randomizer.epsilon
 
     @property
@@ -134,7 +134,7 @@ class MarginalPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def cells(self) -> int:
-        """The cells that a report tells of: all ``2**d``, or the ``2**k`` of a marginal."""
+        """The number of cells of a report: all ``2**d``, or the ``2**k`` of a marginal."""
         return _cells(self.method, d=self.d, k=self.k)
 
     @cached_property
@@ -174,7 +174,7 @@ class MarginalPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return tuple(place for place in range(self.d) if mask >> (self.d - 1 - place) & 1)
 
     def choose(self, n: int, stream: Stream) -> NDArray[np.unsignedinteger]:
-        """Draw what each of n respondents reports on, shape (n,); answers have no part in it."""
+        """Draw the subject of each of n reports, shape (n,), independently of the answers."""
         dtype = smallest_dtype(self.choices)
         if self.choices == 1:
             return np.zeros(n, dtype)
@@ -186,7 +186,7 @@ class MarginalPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         choices: NDArray[np.unsignedinteger],
         stream: Stream,
     ) -> NDArray[np.unsignedinteger]:
-        """Randomize what each respondent reports on.
+        """Randomize the answer to each drawn subject.
 
         Args:
             cells: the records' cells, shape (n,), below ``2**d``.
@@ -238,7 +238,7 @@ class MarginalPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 def report_bits(method: Method, *, d: int, k: int) -> int:
-    """The bits of one report, what is drawn and what is answered together.
+    """The bits of one report, of the choice and the answer together.
 
     Raises:
         ValueError: an unknown method, or d or k out of range.
@@ -262,7 +262,7 @@ def report_bits(method: Method, *, d: int, k: int) -> int:
 
 @lru_cache(maxsize=64)
 def _shifts(d: int, k: int) -> NDArray[np.uint32]:
-    """Place of the i-th attribute of every marginal in a cell, shape ``(k, C(d, k))``."""
+    """Shift of the i-th attribute of every marginal in a cell's bits, shape ``(k, C(d, k))``."""
     places = np.array(list(combinations(range(d), k)), np.uint32)
     return frozen_masks(np.uint32(d - 1) - places.T)
 

@@ -58,7 +58,7 @@ class MatrixRandomizer(Randomizer, frozen=True, tag="matrix", dict=True):
     def from_probabilities(cls, rows: ArrayLike) -> Self:
         """The nearest matrix of multiples of 2**-64; zeros stay zero and all else stays positive.
 
-        What rounding leaves over goes to the largest entry of its row.
+        The rest of the rounding goes to the largest entry of its row.
 
         Args:
             rows: shape (r, r), row u the distribution of the report given category u.
@@ -81,7 +81,7 @@ class MatrixRandomizer(Randomizer, frozen=True, tag="matrix", dict=True):
 
     @property
     def epsilon(self) -> float:
-        """The largest log ratio of two entries of one column, infinite beside a zero."""
+        """The largest log ratio of two entries of one column; infinite if one of them is zero."""
         largest = 0.0
         for column in zip(*self.weights, strict=True):
             if min(column) == 0:
@@ -119,7 +119,7 @@ class MatrixRandomizer(Randomizer, frozen=True, tag="matrix", dict=True):
 
     @cached_property
     def _bounds(self) -> tuple[NDArray[np.uint64], ...]:
-        """Per row the cumulative weights below 2**64: a word's category is how many it reaches."""
+        """Cumulative weights of each row below 2**64; a word's category is how many it reaches."""
         bounds = []
         for row in self.weights:
             reached = 0
@@ -154,7 +154,7 @@ class MatrixRandomizer(Randomizer, frozen=True, tag="matrix", dict=True):
 
 
 def _weights(place: int, row: list[float]) -> tuple[int, ...]:
-    """A row of probabilities in multiples of 2**-64 that sum to exactly 2**64."""
+    """A row of probabilities as multiples of 2**-64 with a sum of exactly 2**64."""
     if min(row) < 0:
         raise ValueError(f"row {place}: a negative probability")
     if abs(math.fsum(row) - 1) > ROW_TOLERANCE:

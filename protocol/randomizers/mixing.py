@@ -53,7 +53,7 @@ class MatrixMixing(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """Any P of a small block.
 
     Args:
-        places: of all attributes of the block, for the law of a part of a report is not that of
+        places: of all attributes of the block, since the law of a part of a report is not that of
             the part of a record.
         matrix: P, shape ``(cells, reports)``.
     """

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from protocol.randomizers.exact import log_of
+from protocol.randomizers.exact import log_fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class ThreePoint:
     @property
     def epsilon(self) -> float:
         """``ln R``, rounded once."""
-        return log_of(self.ratio)
+        return log_fraction(self.ratio)
 
     @property
     def exact(self) -> tuple[Fraction, Fraction, Fraction]:
@@ -84,7 +84,7 @@ class Dominating(NamedTuple):
     """Pair of laws that dominates one draw of a randomizer.
 
     Args:
-        pairs: whose composition dominates the draw; None if a report can rule an answer out.
+        pairs: pairs that, composed, dominate the draw; None if a report can rule an answer out.
         tight: whether any two different answers have exactly this loss.
     """
 
@@ -154,7 +154,7 @@ def excess(law: Sequence[Two], pairs: Sequence[ThreePoint]) -> Fraction:
     return most
 
 
-def ratios_of(pairs: Iterable[ThreePoint]) -> int:
+def count_ratios(pairs: Iterable[ThreePoint]) -> int:
     """Bound on the number of different ratios in the composition of some pairs."""
     return math.prod(2 * count + 1 for count in Counter(pairs).values())
 

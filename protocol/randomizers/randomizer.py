@@ -1,8 +1,7 @@
-"""The interface of randomizers: a value that brings its law, and all that follows from it.
+"""The interface of randomizers: a value with its law, and all that follows from the law.
 
-Whoever needs something of a randomizer asks it. An author gives ``size``, ``randomize`` and the
-law, and the rest follows; what does not follow from what she gave is refused by name
-(``UnsupportedEventError``), and never guessed.
+An author gives ``size``, ``randomize`` and the law, and the rest is computed. Anything that does
+not follow is refused by name (``UnsupportedEventError``), and never guessed.
 """
 
 from __future__ import annotations
@@ -20,30 +19,30 @@ from numpy.typing import NDArray
 
 from protocol.crypto.randomness import Stream
 from protocol.errors import UnsupportedEventError
-from protocol.randomizers.exact import Floats, log_of, sums_of
+from protocol.randomizers.exact import Floats, group_sums, log_fraction
 from protocol.randomizers.mixing import MatrixMixing, Mixing
 from protocol.randomizers.pairs import Dominating, ThreePoint, dominating_of_laws, largest_ratio
 from protocol.randomizers.unmixing import MatrixUnmixing, Unmixing, check_places
-from protocol.wire.arrays import Array, ArraySpec, Bounds, name_of, smallest_dtype
+from protocol.wire.arrays import Array, ArraySpec, Bounds, dtype_name, smallest_dtype
 
 MOST_INPUTS = 64
-"""The most inputs that are compared two by two where no two of them stand for all."""
+"""The most inputs that are compared two by two, if one pair does not stand for all."""
 
 MOST_ROWS = 1024
 """The most rows of a law as a table: its inverse takes cubic time."""
 
 MOST_REPORTS = 2**16
-"""The most combinations of reports that are gone through for a best guess."""
+"""The most combinations of reports that a best guess enumerates."""
 
 
 class OutputClass(NamedTuple):
-    """Reports that say the same about two inputs.
+    """Class of reports with equal evidence about two inputs.
 
     Args:
         first: the probability of a report of this class given the first input, exact.
         second: the same given the second input.
-        supports: whether such a report counts for the first input, and for the second. Estimates
-            are made of these counts; None where they are not.
+        supports: whether such a report counts for the first input, and for the second; None if
+            estimates do not use such counts.
     """
 
     first: Fraction
@@ -52,16 +51,16 @@ class OutputClass(NamedTuple):
 
 
 class Support(msgspec.Struct, frozen=True, kw_only=True):
-    """Support: the reports that count for each input, and the shares of inputs that follow.
+    """Support: the probabilities that a report counts for an input, and estimates from the counts.
 
     Wang, Blocki, Li and Jha, Locally Differentially Private Protocols for Frequency Estimation,
-    USENIX Security 2017, section 3: a report counts for its own input with probability ``hit`` and
-    for any other one with ``other``.
+    USENIX Security 2017, section 3.
 
     Args:
-        hit, other: these probabilities.
-        both_hit: that a report counts for two inputs of which one is its own; None if unknown.
-        both_other: that it counts for two inputs of which neither is its own; None if unknown.
+        hit: the probability that a report counts for its own input.
+        other: the probability that it counts for any one other input.
+        both_hit: the probability that it counts for its own input and one other; None if unknown.
+        both_other: the probability that it counts for two other inputs; None if unknown.
     """
 
     hit: Fraction
@@ -78,25 +77,25 @@ class Support(msgspec.Struct, frozen=True, kw_only=True):
         """``(totals/n - other) / (hit - other)``: unbiased, raw and signed.
 
         Args:
-            totals: how many reports count for each input, shape ``(..., size)``.
+            totals: the number of reports that count for each input, shape ``(..., size)``.
             n: the number of reports.
         """
         shares: Floats = (totals / n - float(self.other)) / float(self.gain)
         return shares
 
     def variances(self, shares: Floats, n: int) -> Floats:
-        """The variances of ``shares`` given the answers, if these have the given shares."""
+        """The variances of the estimated shares, given answers with these shares."""
         hit, other = float(self.hit), float(self.other)
         found: Floats = other * (1 - other) + shares * (hit * (1 - hit) - other * (1 - other))
         return found / (n * float(self.gain) ** 2)
 
     def covariance(self, shares: Floats, n: int) -> Floats:
-        """The covariance matrix of ``shares`` given the answers, shape ``(size, size)``.
+        """The covariance matrix of the estimated shares given the answers, ``(size, size)``.
 
         Raises:
             UnsupportedEventError: ``both_hit`` or ``both_other`` is unknown.
         """
-        own, rest = self._joint()
+        own, rest = self._count_covariances()
         either = np.add.outer(shares, shares)
         found: Floats = (rest + either * (own - rest)) / (n * float(self.gain) ** 2)
         np.fill_diagonal(found, self.variances(shares, n))
@@ -110,11 +109,11 @@ class Support(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             UnsupportedEventError: as ``covariance``.
         """
-        own, rest = self._joint()
+        own, rest = self._count_covariances()
         number = int(groups.max()) + 1
 
         def sums(values: Floats) -> Floats:
-            return sums_of(groups, values, number)
+            return group_sums(groups, values, number)
 
         squares = weights**2
         apart = rest * (sums(weights) ** 2 - sums(squares))
@@ -125,8 +124,8 @@ class Support(msgspec.Struct, frozen=True, kw_only=True):
         found += apart / (n * float(self.gain) ** 2)
         return found
 
-    def _joint(self) -> tuple[float, float]:
-        """The covariance of two counts of a report, one its own input's, and neither.
+    def _count_covariances(self) -> tuple[float, float]:
+        """Covariances of a report's two counts: for its own input and another, and for two others.
 
         Raises:
             UnsupportedEventError: ``both_hit`` or ``both_other`` is unknown.
@@ -149,17 +148,17 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
     - ``randomize``;
     - the law, in one of two ways: ``law`` and ``classify``, by classes of reports relative to two
       inputs; or ``row``, where reports are numbers below some few;
-    - ``report``: what one report is, if it is not a code of the domain;
+    - ``report``: the form of a report, if it is not a code of the domain;
     - ``symmetric = True`` in the class, if ``law`` is the same for any two different inputs.
 
-    All else is computed from these: epsilon, the dominating pair, estimates and their errors, and
-    how an attacker guesses. A closed form may replace any of it; it is held against the law.
+    The rest is computed from these: epsilon, the dominating pair, estimates and their errors, and
+    an attacker's best guess. A closed form may replace any of it, and is checked against the law.
     """
 
     symmetric: ClassVar[bool] = False
-    """Whether any two inputs are told apart alike: then one pair of inputs stands for all."""
+    """Whether the law is the same for any two different inputs, so that one pair stands for all."""
 
-    # What the author gives.
+    # Given by the author.
 
     @property
     def size(self) -> int:
@@ -169,7 +168,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
     @property
     def report(self) -> ArraySpec:
         """Form of one report: its dtype, shape and bounds; by default a code of the domain."""
-        return ArraySpec(dtype=name_of(smallest_dtype(self.size)), shape=(), high=self.size)
+        return ArraySpec(dtype=dtype_name(smallest_dtype(self.size)), shape=(), high=self.size)
 
     def randomize(self, codes: NDArray[np.unsignedinteger], stream: Stream) -> Array:
         """Randomize every code by itself.
@@ -187,7 +186,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
         self._refuse("how to randomize")
 
     def row(self, code: int) -> Sequence[Fraction]:
-        """The probability of every report given an input, where reports are a few numbers.
+        """The probability of every report given an input, if reports are numbers below a few.
 
         Raises:
             UnsupportedEventError: the law is not given in this way.
@@ -197,7 +196,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
     def law(self, first: int, second: int) -> tuple[OutputClass, ...]:
         """The classes of reports relative to two different inputs, with their probabilities.
 
-        By default every report is a class of its own (``row``).
+        By default every report is a class of its own, with the probabilities of ``row``.
 
         Raises:
             UnsupportedEventError: no law is given.
@@ -206,7 +205,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
         return tuple(OutputClass(one, other) for one, other in rows)
 
     def classify(self, reports: Array, first: int, second: int) -> NDArray[np.integer]:
-        """The class of every report, shape (k,): a place in ``law(first, second)``.
+        """The class of every report, shape (k,), as an index of ``law(first, second)``.
 
         By default the report itself, as for ``row``.
         """
@@ -214,7 +213,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
             self._refuse("the classes of its reports")
         return reports
 
-    # What follows from it.
+    # Computed from that.
 
     def reports(self, k: int | Bounds) -> ArraySpec:
         """Form of k reports, for the array field of a message: shape ``(k, *report.shape)``."""
@@ -224,8 +223,8 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
     def fits(self, reports: Array) -> bool:
         """Check whether an array holds reports, one each along its first axis.
 
-        By default whether it has the form that ``report`` declares. What fits must be counted,
-        whoever sent it: a report that does not fit is left out.
+        By default whether it has the form that ``report`` declares. Reports that fit are counted,
+        and others are left out.
         """
         one = self.report
         return bool(
@@ -247,28 +246,28 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
 
         Infinite if a report can rule an input out.
         """
-        ratio = _ratio(self)
-        return math.inf if ratio is None else log_of(ratio)
+        ratio = _largest_ratio(self)
+        return math.inf if ratio is None else log_fraction(ratio)
 
     @property
     def dominating(self) -> Dominating:
-        """The pairs of laws whose composition dominates one draw."""
+        """The pairs of laws that, composed, dominate one draw."""
         return dominating_by_law(self)
 
     @property
     def support(self) -> Support:
-        """Support, by which counts of reports become shares of inputs.
+        """Support, to estimate shares of inputs from counts of reports.
 
         Raises:
-            UnsupportedEventError: the law's classes do not say what they support, or inputs are
-                not alike.
+            UnsupportedEventError: the law's classes have no ``supports``, or the randomizer is not
+                symmetric.
         """
         return _support(self)
 
     def tally(self, reports: Array) -> NDArray[np.int64]:
-        """Number of reports that count for each input, shape ``(size,)``: tallies add up.
+        """Number of reports that count for each input, shape ``(size,)``. Tallies can be added.
 
-        Of a law that is given as a table and is not symmetric: how many are each report.
+        For a table (``is_table``), the number of each report.
         """
         if self.is_table:
             outputs = len(self.row(0))
@@ -281,14 +280,11 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
         return totals
 
     def shares(self, totals: NDArray[np.integer], n: int) -> Floats:
-        """The shares of the inputs among those of n reports: unbiased, raw and signed.
+        """The estimated shares of the inputs, shape ``(size,)``: unbiased, raw and signed.
 
         Args:
-            totals: of ``tally``.
+            totals: the tally of the reports.
             n: the number of reports.
-
-        Returns:
-            Shape ``(size,)``.
 
         Raises:
             UnsupportedEventError: reports do not determine the shares.
@@ -299,16 +295,16 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
         return shares
 
     def variances(self, shares: Floats, n: int) -> Floats:
-        """The variances of n reports' ``shares`` given the answers, if these have given shares."""
+        """The variances of the estimated shares from n reports, given answers with these shares."""
         if not self.is_table:
             return self.support.variances(shares, n)
         return self.covariance(shares, n).diagonal().copy()
 
     def covariance(self, shares: Floats, n: int) -> Floats:
-        """Their covariance matrix, shape ``(size, size)``.
+        """The covariance matrix of the estimated shares, as ``variances``, shape ``(size, size)``.
 
         Raises:
-            UnsupportedEventError: ``support`` does not say how often a report counts for two.
+            UnsupportedEventError: ``support`` has no ``both_hit`` or ``both_other``.
         """
         if not self.is_table:
             return self.support.covariance(shares, n)
@@ -320,16 +316,16 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
     def sum_variances(
         self, shares: Floats, n: int, groups: NDArray[np.integer], weights: Floats
     ) -> Floats:
-        """The variances of weighted sums of n reports' ``shares`` given the answers.
+        """The variances of weighted sums of the estimated shares, as ``variances``.
 
         Args:
             shares: of the answers, shape ``(size,)``.
             n: the number of reports.
-            groups: the sum that each input is in, ``(size,)``, numbers from 0.
-            weights: the weight of its share there, ``(size,)``.
+            groups: the number of the sum that each input is in, from 0, ``(size,)``.
+            weights: the weight of each input in its sum, ``(size,)``.
 
         Returns:
-            One for each sum.
+            A variance for each sum.
 
         Raises:
             UnsupportedEventError: as ``covariance``.
@@ -337,21 +333,22 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
         if not self.is_table and type(self).covariance is Randomizer.covariance:
             return self.support.sum_variances(shares, n, groups, weights)
         covariance = self.covariance(shares, n) * np.equal.outer(groups, groups)
-        return sums_of(groups, weights * (covariance @ weights), int(groups.max()) + 1)
+        return group_sums(groups, weights * (covariance @ weights), int(groups.max()) + 1)
 
     def log_ratios(self, reports: Array, first: int, second: int) -> Floats:
         """Log likelihood ratios of reports, the second input to the first, (k,), in nats.
 
-        What only one of the two can give has the largest float there is.
+        Infinite ratios are the largest float, with their sign.
         """
-        found: Floats = _gains(self, first, second)[self.classify(reports, first, second)]
+        by_class = _class_log_ratios(self, first, second)
+        found: Floats = by_class[self.classify(reports, first, second)]
         return found
 
     def farthest(self, code: int) -> int:
-        """The input that is told apart best from one."""
+        """The input that a report distinguishes best from the given one."""
         if self.symmetric:
             return self.size - 1 if code < self.size / 2 else 0
-        others = [other for other in self._inputs("its farthest input") if other != code]
+        others = [other for other in self._checked_inputs("its farthest input") if other != code]
 
         def apart(other: int) -> float:
             ratio = largest_ratio([part[:2] for part in self.law(code, other)])
@@ -360,20 +357,20 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
         return max(others, key=apart)
 
     def best_guess(self, *others: Randomizer) -> float | None:
-        """Probability of the best guess of an input from a report through this and each of others.
+        """Probability of the best guess of an input from a report of this and of each other one.
 
-        All inputs are equally likely before. None if it is not known: epsilon bounds it.
+        The prior is uniform. None if unknown; epsilon bounds it.
         """
-        return _guess((self, *others))
+        return _best_guess((self, *others))
 
     @property
     def values(self) -> Sequence[Fraction] | None:
-        """The values of the inputs, of a randomizer of numbers (``MeanRandomizer``); else None."""
+        """The inputs' values, for a randomizer of numbers (``MeanRandomizer``); else None."""
         return None
 
     @property
     def scores(self) -> Sequence[Fraction] | None:
-        """The scores of its reports, which have the inputs' values as their means; else None."""
+        """The reports' scores, with the inputs' values as means; None without values."""
         return None
 
     @property
@@ -383,19 +380,19 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
 
     @property
     def uniform_keep(self) -> float | None:
-        """The a of ``P = aI + (1-a)/size J``; None of any other law."""
+        """The a of a law ``P = aI + (1-a)/size J``; None for any other law."""
         return None
 
     def matrix(self) -> Floats:
-        """The law as a matrix: rows the inputs, columns the reports. For few of both only."""
-        codes = self._listed("its law as a table")
+        """The law as a matrix, with a row per input and a column per report, if both are few."""
+        codes = self._table_inputs("its law as a table")
         return np.array([[float(entry) for entry in self.row(code)] for code in codes])
 
     def unmixing(self, sizes: Sequence[int], kept: Sequence[int]) -> Unmixing:
         """The inverse of the law on the marginal of some attributes.
 
-        By default the whole matrix is inverted, and the columns that agree on the attributes asked
-        for are added up.
+        By default the whole matrix is inverted, and columns that agree on these attributes are
+        added up.
 
         Args:
             sizes: the number of categories of each attribute of a block, whose product is ``size``;
@@ -415,9 +412,9 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
         return MatrixUnmixing.of(matrix, sizes, kept)
 
     def mixing(self, sizes: Sequence[int], kept: Sequence[int]) -> Mixing:
-        """The law of the reports that ``tally`` counts, on some attributes (``unmixing``).
+        """The law of the reports that ``tally`` counts, for some attributes (``unmixing``).
 
-        By default the whole matrix, on all attributes.
+        By default the whole matrix, for all attributes.
 
         Args:
             sizes: the number of categories of each attribute of a block, whose product is ``size``.
@@ -425,8 +422,8 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
 
         Raises:
             ValueError: as ``unmixing``.
-            UnsupportedEventError: tallies do not say how many reports of each kind there are, so
-                they do not have a likelihood that can be computed.
+            UnsupportedEventError: tallies do not count single reports, so their likelihood cannot
+                be computed.
         """
         check_places(self.size, sizes, kept)
         if not self.is_table:
@@ -434,16 +431,16 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
         return MatrixMixing(places=tuple(range(len(sizes))), matrix=self.matrix())
 
     def inverse(self) -> Floats:
-        """Matrix from shares of reports to shares of inputs, of a law that is given as a table.
+        """Matrix from shares of reports to shares of inputs, for a table (``is_table``).
 
         Raises:
-            UnsupportedEventError: it is not, or reports do not determine the shares.
+            UnsupportedEventError: it is no table, or reports do not determine the shares.
         """
         return _inverse(self)
 
     @property
     def is_table(self) -> bool:
-        """True if the law is given as a table, and by no classes that count for inputs."""
+        """True if the law is given as a table, and not by classes with ``supports``."""
         by_classes = self.symmetric and type(self).law is not Randomizer.law
         return type(self).row is not Randomizer.row and not by_classes
 
@@ -452,15 +449,15 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
             self._refuse(what)
         return self.row(code)
 
-    def _inputs(self, what: str, most: int = MOST_INPUTS) -> range:
+    def _checked_inputs(self, what: str, most: int = MOST_INPUTS) -> range:
         if self.size > most:
             self._refuse(
                 f"{what}, and its {self.size:,} inputs are too many to go through: at most {most:,}"
             )
         return range(self.size)
 
-    def _listed(self, what: str) -> range:
-        return self._inputs(what, MOST_ROWS)
+    def _table_inputs(self, what: str) -> range:
+        return self._checked_inputs(what, MOST_ROWS)
 
     def _refuse(self, what: str) -> NoReturn:
         raise UnsupportedEventError(f"randomizer {type(self).__name__!r} does not bring {what}")
@@ -470,27 +467,27 @@ def pairs_of_inputs(randomizer: Randomizer, what: str) -> Iterator[tuple[int, in
     """Pairs of inputs that stand for all.
 
     Args:
-        what: what they are for, if there are too many of them.
+        what: their purpose, for the error if there are too many.
 
     Raises:
         UnsupportedEventError: the randomizer is not symmetric and has many inputs.
     """
     if randomizer.symmetric:
         return iter([(0, 1)])
-    return itertools.combinations(randomizer._inputs(what), 2)
+    return itertools.combinations(randomizer._checked_inputs(what), 2)
 
 
-def _laws(randomizer: Randomizer, what: str) -> Iterator[list[tuple[Fraction, Fraction]]]:
+def _pair_laws(randomizer: Randomizer, what: str) -> Iterator[list[tuple[Fraction, Fraction]]]:
     for first, second in pairs_of_inputs(randomizer, what):
         yield [part[:2] for part in randomizer.law(first, second)]
 
 
 @lru_cache(maxsize=1024)
-def _ratio(randomizer: Randomizer) -> Fraction | None:
+def _largest_ratio(randomizer: Randomizer) -> Fraction | None:
     if randomizer.is_table:
         return ratio_of_table(randomizer)
     largest = Fraction(1)
-    for law in _laws(randomizer, "its epsilon"):
+    for law in _pair_laws(randomizer, "its epsilon"):
         ratio = largest_ratio(law)
         if ratio is None:
             return None
@@ -509,12 +506,12 @@ def ratio_of_table(randomizer: Randomizer) -> Fraction | None:
 
 @lru_cache(maxsize=64)
 def _ratio_and_distance(randomizer: Randomizer) -> tuple[Fraction | None, Fraction]:
-    """Largest ratio in a column of a table, and 1 minus the sum of the columns' minima.
+    """Largest ratio in a column of a table, and a bound on the distance of any two rows.
 
-    The overlap of any two rows is at least what all rows share.
+    The bound is 1 minus the sum of the columns' minima, which any two rows share.
     """
     largest, shared = Fraction(1), Fraction(0)
-    rows = [randomizer.row(code) for code in randomizer._listed("its law as a table")]
+    rows = [randomizer.row(code) for code in randomizer._table_inputs("its law as a table")]
     for column in zip(*rows, strict=True):
         low, high = min(column), max(column)
         if low == 0 < high:
@@ -527,7 +524,6 @@ def _ratio_and_distance(randomizer: Randomizer) -> tuple[Fraction | None, Fracti
 
 @lru_cache(maxsize=64)
 def _inverse(randomizer: Randomizer) -> Floats:
-    """Matrix from shares of reports to shares of inputs, of a law as a table."""
     law = randomizer.matrix()
     if np.linalg.matrix_rank(law) < len(law):
         randomizer._refuse("reports that determine the shares of its inputs")
@@ -538,13 +534,13 @@ def _inverse(randomizer: Randomizer) -> Floats:
 
 @lru_cache(maxsize=1024)
 def dominating_by_law(randomizer: Randomizer) -> Dominating:
-    """The dominating pair that follows from a randomizer's law, whatever it states itself."""
+    """The dominating pair by a randomizer's law, not by its own closed form."""
     if randomizer.is_table and randomizer.size > MOST_INPUTS:
         ratio, distance = _ratio_and_distance(randomizer)
         if ratio is None or ratio == 1:
             return Dominating(None if ratio is None else (), ratio == 1)
         return Dominating((ThreePoint.bounded(ratio, distance),), False)
-    return dominating_of_laws(_laws(randomizer, "its dominating pair"))
+    return dominating_of_laws(_pair_laws(randomizer, "its dominating pair"))
 
 
 @lru_cache(maxsize=1024)
@@ -563,23 +559,23 @@ def _support(randomizer: Randomizer) -> Support:
 
 
 @lru_cache(maxsize=1024)
-def _gains(randomizer: Randomizer, first: int, second: int) -> Floats:
-    gains = np.array([_gain(part) for part in randomizer.law(first, second)], np.float64)
+def _class_log_ratios(randomizer: Randomizer, first: int, second: int) -> Floats:
+    gains = np.array([_log_ratio(part) for part in randomizer.law(first, second)], np.float64)
     gains = np.nan_to_num(gains)
     gains.flags.writeable = False
     return gains
 
 
-def _gain(part: OutputClass) -> float:
+def _log_ratio(part: OutputClass) -> float:
     if part.first == part.second:
         return 0.0
     if not part.first or not part.second:
         return math.inf if part.second else -math.inf
-    return log_of(part.second / part.first)
+    return log_fraction(part.second / part.first)
 
 
 @lru_cache(maxsize=256)
-def _guess(randomizers: tuple[Randomizer, ...]) -> float | None:
+def _best_guess(randomizers: tuple[Randomizer, ...]) -> float | None:
     sizes = {one.size for one in randomizers}
     if len(sizes) != 1 or any(type(one).row is Randomizer.row for one in randomizers):
         return None

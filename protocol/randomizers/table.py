@@ -31,8 +31,8 @@ class KeepElseTable(
     """Keep a code with probability ``p = threshold / 2**64``, else report v with probability T[v].
 
     ``T[v] = weights[v] / 2**64``. The diagonal of its matrix is ``p + (1-p) T[v]``, the rest of
-    column v ``(1-p) T[v]``. A category of weight 0 is reported by those alone whose answer it is,
-    so that such a report gives the answer away: epsilon is infinite, and the accountants say so.
+    column v ``(1-p) T[v]``. A category of weight 0 is reported only as a true answer, so such a
+    report reveals the answer: epsilon is infinite, also to the accountants.
 
     Raises:
         ValueError: ``threshold`` is not in 1..2**64-1, there are fewer than 2 weights, a weight is
@@ -57,18 +57,18 @@ class KeepElseTable(
     def with_table(cls, *, p: float, table: ArrayLike, mix: float) -> KeepElseTable:
         """Keep with probability ``p``; draw fakes from ``(1 - mix) T + mix/r``.
 
-        T is the table with its negative entries set to 0, divided by its sum. All of it is computed
-        exactly from the given floats and rounded last: p to the nearest multiple of 2**-64, and so
-        every probability of a fake, where what is positive stays positive. What rounding leaves
-        over goes to the largest weight, the first of them. A T of one category alone has
-        2**64 - 1 there and 1 at the first other category, which is the nearest that can travel.
+        T is the table with its negative entries set to 0, divided by its sum. All is computed
+        exactly from the given floats and rounded last, to the nearest multiples of 2**-64, where
+        positive weights stay positive. The rest of the rounding goes to the first of the largest
+        weights. A T of one category alone has 2**64 - 1 there and 1 at the first other category,
+        which is the nearest that can travel.
 
         Args:
             p: the probability of the true answer, before a fake may happen to be true as well.
-            table: shape (r,), finite, for a product domain in row-major order; as an estimate may
-                be, it need not be non-negative nor sum to 1.
-            mix: lambda, the share of the uniform distribution, from 0 to 1. Only above 0 has every
-                category a positive weight, whatever the table; at 1 the table has no effect.
+            table: shape (r,), finite, for a product domain in row-major order; like an estimate, it
+                need not be non-negative nor sum to 1.
+            mix: lambda, the share of the uniform distribution, from 0 to 1. Above 0 every category
+                has a positive weight, for any table; at 1 the table has no effect.
 
         Raises:
             ValueError: ``p`` is not strictly between 0 and 1 or is within 2**-65 of either, ``mix``
@@ -158,7 +158,7 @@ class KeepElseTable(
         return Dominating((pair,), least == max(self.weights))
 
     def farthest(self, code: int) -> int:
-        """The category whose fakes are the rarest, of which its report says the most."""
+        """The category with the rarest fakes, whose report is the most revealing."""
         others = [other for other in range(self.size) if other != code]
         return min(others, key=lambda other: self.weights[other])
 
@@ -193,7 +193,7 @@ class KeepElseTable(
 
     @cached_property
     def _bounds(self) -> NDArray[np.uint64]:
-        """The cumulative weights below 2**64: a word's fake is how many of them it reaches."""
+        """The cumulative weights below 2**64. The number that a word reaches is its fake."""
         last = max(place for place, weight in enumerate(self.weights) if weight)
         # Up to the last positive weight the sums stay below 2**64, so nothing wraps.
         return np.cumsum(np.array(self.weights[:last], np.uint64), dtype=np.uint64)
@@ -201,8 +201,8 @@ class KeepElseTable(
     def randomize(self, codes: NDArray[Codes], stream: Stream) -> NDArray[Codes]:
         """Randomize every code by itself, with two words each: the coin's and the fake's.
 
-        Both are drawn whatever the coin says. The code is kept if its first word is below the
-        threshold; else the fake is the inverse distribution function of T at the second.
+        Both are drawn for either outcome of the coin. The code is kept if its first word is below
+        the threshold; else the fake is the inverse distribution function of T at the second.
 
         Args:
             codes: category codes below ``size``, of any shape and an unsigned type that holds them.
@@ -273,7 +273,7 @@ class Tables:
         found = starts = which * self._width
         for step in self._steps:
             found = found + step * (self._bounds[found + (step - 1)] <= words)
-        # The largest word reaches what a row is filled up with, too.
+        # The largest word also reaches the padding of a row.
         places: NDArray[np.int64] = np.minimum(found - starts, self._lengths[which])
         return places
 

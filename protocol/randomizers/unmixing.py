@@ -62,7 +62,7 @@ class KeepUnmixing(msgspec.Struct, frozen=True, kw_only=True):
         return np.full(self.cells, self.beta), np.full(self.cells, self.alpha + self.beta)
 
     def moments(self, reported: Floats) -> Moments:
-        """The scores of every category; they do not depend on what was reported."""
+        """The moments of the scores of every category, independent of the reports."""
         del reported
         fakes = np.full(self.cells, -self.beta)
         return _two_valued(self.alpha, fakes)
@@ -113,7 +113,7 @@ class TableUnmixing(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         return -self.fakes, self.alpha - self.fakes
 
     def moments(self, reported: Floats) -> Moments:
-        """The scores of every category; they do not depend on what was reported."""
+        """The moments of the scores of every category, independent of the reports."""
         del reported
         return _two_valued(self.alpha, self.fakes)
 
@@ -149,18 +149,18 @@ class TableUnmixing(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         return mixed
 
     def _along(self, column: Floats, table: Floats, axis: int) -> Floats:
-        """One number per category in the shape that spreads it over the other axes of a table."""
+        """Numbers by category, reshaped to broadcast along one axis of a table."""
         shape = [1] * table.ndim
         shape[axis] = -1
         return column.reshape(shape)
 
 
 class MatrixUnmixing(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """A dense Q of a small block: rows its reports, columns the categories that are asked for.
+    """A dense Q of a small block: rows its reports, columns the categories of some attributes.
 
-    ``tabulated`` are the places, within the block, of the attributes that the reports' table
-    needs: all of them, for the law of a part of the report is not that of the part of a record.
-    ``law`` is P, rows the block's combinations, and ``places`` says which category each is in.
+    ``tabulated`` are the places, within the block, of the attributes that the reports' table needs:
+    all of them, since the law of a part of the report is not that of the part of a record. ``law``
+    is P, rows the block's combinations, and ``places`` says which category each is in.
     """
 
     tabulated: tuple[int, ...]
@@ -194,10 +194,10 @@ class MatrixUnmixing(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         return self.inverse.min(axis=0), self.inverse.max(axis=0)
 
     def moments(self, reported: Floats) -> Moments:
-        """The scores of every category.
+        """The moments of the scores of every category.
 
-        How they spread depends on who is in a category and who is not: of each, the answers are as
-        likely as they are estimated to be.
+        Their spread depends on the answers inside and outside of a category, which are taken to be
+        distributed as estimated.
 
         Args:
             reported: the shares of the reports.
@@ -206,9 +206,9 @@ class MatrixUnmixing(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         return matrix_moments(self.law, self.inverse, self.places, shares)
 
     def mixed(self, table: Floats, axis: int) -> Floats:
-        """The shares of the reports, if these are the shares of the answers along an axis.
+        """The shares of the reports for given shares of the answers along an axis.
 
-        Answers that differ in what is not asked for count as equally likely.
+        Answers that differ only in other attributes count as equally likely.
         """
         members = np.equal.outer(np.arange(self.cells), self.places).astype(np.float64)
         members /= members.sum(axis=1, keepdims=True)
@@ -250,7 +250,7 @@ def matrix_moments(
         law: rows the inputs, columns the reports.
         inverse: rows the reports, columns the categories.
         places: the category of each input.
-        shares: of the inputs, as estimated; what is negative counts as 0.
+        shares: the estimated shares of the inputs; negative ones count as 0.
     """
     members = np.equal.outer(places, np.arange(inverse.shape[1]))
     likely = np.maximum(shares, 0.0)
@@ -268,9 +268,10 @@ def matrix_moments(
 
 
 def _two_valued(alpha: float, fakes: Floats) -> Moments:
-    """Scores of ``alpha - fakes`` where v is reported and ``-fakes`` where not.
+    """Moments of scores ``alpha - fakes`` if v is reported and ``-fakes`` if not.
 
-    v is reported by those outside with probability ``fakes / alpha``, inside with ``1/alpha`` more.
+    The probability that v is reported is ``fakes / alpha`` for other answers, and ``1/alpha`` more
+    for v.
     """
     most, least = alpha - fakes, -fakes
     other = fakes / alpha
@@ -295,7 +296,7 @@ def _two_cells(
 
 
 def _means(values: Floats, shares: Floats, members: NDArray[np.bool_]) -> Floats:
-    """The mean of each column over its members, plain where these have no share; 0 of none."""
+    """Weighted mean of each column over its members, plain if they have no share; 0 for none."""
     weights = shares[:, np.newaxis] * members
     weights = np.where(weights.sum(axis=0) > 0, weights, members)
     total = np.maximum(weights.sum(axis=0), np.finfo(np.float64).tiny)
@@ -323,7 +324,7 @@ def marginal(table: Floats, kept: Sequence[int]) -> Floats:
 
 
 def check_places(size: int, sizes: Sequence[int], kept: Sequence[int]) -> None:
-    """Refuse what cannot be asked of a block of attributes of so many combinations.
+    """Refuse places that are not some attributes of a block of this size.
 
     Raises:
         ValueError: the product of the sizes is another, or no place, a repeated one, or one outside

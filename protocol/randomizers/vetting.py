@@ -1,10 +1,9 @@
-"""Properties of a randomizer for accountants, attackers and reports, and what is refused.
+"""Checked properties of a randomizer, for accountants, attackers and reports.
 
-Nothing is taken on trust that a randomizer's own law contradicts: what it states is held against
-the law, on some pairs of inputs; of the project's own this is done by its tests. Of an object that
-states its epsilon alone, of whatever class, that is all that is known. A fact counts only if it is
-given where the drawing is, or below: a derived class that draws anew brings a law of its own, or
-none, and nothing that it inherits is true of it.
+Every stated property is checked against the randomizer's own law, on some pairs of inputs; for the
+project's own randomizers the tests do so. Of an object that only states its epsilon, nothing else
+is known. A property counts only if it is given in the class that defines the drawing, or below: a
+derived class that draws in another way needs a law of its own, and inherits nothing.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from numbers import Real
 from typing import NamedTuple, TypeGuard
 
 from protocol.errors import UnsupportedEventError
-from protocol.randomizers.exact import log_of
-from protocol.randomizers.pairs import Dominating, ThreePoint, excess, largest_ratio, ratios_of
+from protocol.randomizers.exact import log_fraction
+from protocol.randomizers.pairs import Dominating, ThreePoint, count_ratios, excess, largest_ratio
 from protocol.randomizers.randomizer import (
     MOST_INPUTS,
     MOST_ROWS,
@@ -46,7 +45,7 @@ def is_randomizer(value: object) -> TypeGuard[Randomizer]:
     return isinstance(value, Randomizer)
 
 
-def epsilon_of(randomizer: object) -> float:
+def stated_epsilon(randomizer: object) -> float:
     """The epsilon that a randomizer states, in nats.
 
     Raises:
@@ -70,10 +69,10 @@ def known(randomizer: object, what: str = "its law") -> Randomizer:
     """The same randomizer, if its law is known.
 
     Args:
-        what: for which the law is needed, if it is missing.
+        what: the purpose of the law, for the error.
 
     Raises:
-        UnsupportedEventError: it does not bring its law, or states another epsilon than that has.
+        UnsupportedEventError: it has no law, or states another epsilon than the law has.
     """
     asked = _asked(randomizer)
     if not isinstance(randomizer, Randomizer) or asked.least is None:
@@ -113,10 +112,10 @@ def redrawn_through(randomizer: object) -> Fraction | None:
 
 @contextlib.contextmanager
 def refusing(randomizer: object) -> Iterator[None]:
-    """Refuse a randomizer by name whose own code fails: it may be anybody's.
+    """Refuse a randomizer by name if its own code fails, as it may come from anybody.
 
     Raises:
-        UnsupportedEventError: whatever is raised within.
+        UnsupportedEventError: for any exception in the block.
     """
     try:
         yield
@@ -165,9 +164,9 @@ class Stated(NamedTuple):
     """Statements of a randomizer about itself.
 
     Args:
-        epsilon: that it states.
-        least: what its law has at least; None if it has no law.
-        complete: whether that is of all inputs.
+        epsilon: the stated epsilon.
+        least: the least epsilon by its law; None without a law.
+        complete: whether that covers all inputs.
     """
 
     epsilon: float
@@ -184,10 +183,10 @@ def _asked(randomizer: object) -> Stated:
 
 
 def held_epsilon(randomizer: object) -> Stated:
-    """Hold a randomizer's statements against its law, whoever wrote it.
+    """Check a randomizer's statements against its law, also for the project's own.
 
     Raises:
-        UnsupportedEventError: as ``epsilon_of``.
+        UnsupportedEventError: as ``stated_epsilon``.
     """
     with refusing(randomizer):
         epsilon: object = getattr(randomizer, "epsilon", None)
@@ -215,7 +214,7 @@ def held_epsilon(randomizer: object) -> Stated:
 
 
 def _law_epsilon(randomizer: Randomizer) -> tuple[float, bool] | None:
-    """The epsilon of the law on some inputs, and whether these stand for all; None without one."""
+    """The epsilon of the law on some inputs, and whether they stand for all; None without a law."""
     if not (gives(randomizer, "law") or gives(randomizer, "row")):
         return None
     for own, other in (("law", "row"), ("row", "law")):
@@ -227,7 +226,7 @@ def _law_epsilon(randomizer: Randomizer) -> tuple[float, bool] | None:
             )
     size, tabled = randomizer.size, _owner(randomizer, "law") is Randomizer
     if tabled and MOST_COMPARED < size <= MOST_ROWS:
-        # Of a table what is largest is found without comparing every two rows.
+        # For a table the largest ratio is found without comparing every two rows.
         for code in range(0, size, 2):
             checked_law(randomizer, code, (code + 1) % size)
         ratios = [ratio_of_table(randomizer)]
@@ -235,7 +234,7 @@ def _law_epsilon(randomizer: Randomizer) -> tuple[float, bool] | None:
         most = MOST_COMPARED if randomizer.symmetric else MOST_INPUTS
         laws = (checked_law(randomizer, *pair) for pair in some_pairs(randomizer, most))
         ratios = [largest_ratio([part[:2] for part in law]) for law in laws]
-    least = max((math.inf if one is None else log_of(one) for one in ratios), default=0.0)
+    least = max((math.inf if one is None else log_fraction(one) for one in ratios), default=0.0)
     return least, randomizer.symmetric or size <= (MOST_ROWS if tabled else MOST_INPUTS)
 
 
@@ -247,7 +246,7 @@ def _dominating(randomizer: object) -> Dominating:
 
 
 def held_dominating(randomizer: object) -> Dominating:
-    """The dominating pairs of a randomizer, held against its law, whoever wrote it.
+    """The dominating pairs of a randomizer, checked against its law, also for the project's own.
 
     Raises:
         UnsupportedEventError: as ``dominating_pairs``.
@@ -275,12 +274,12 @@ def held_dominating(randomizer: object) -> Dominating:
 
 
 def check_stated(randomizer: object) -> None:
-    """Hold all that a randomizer states against its law, whoever wrote it.
+    """Check all statements of a randomizer against its law, also for the project's own.
 
-    What it does not state is passed over.
+    Properties that it does not state are skipped.
 
     Raises:
-        UnsupportedEventError: what it states is malformed, or contradicts its law.
+        UnsupportedEventError: a statement is malformed, or contradicts its law.
     """
     asked = held_epsilon(randomizer)
     if not isinstance(randomizer, Randomizer):
@@ -290,7 +289,7 @@ def check_stated(randomizer: object) -> None:
 
 
 def _check_dominating(randomizer: Randomizer, pairs: Sequence[ThreePoint], asked: Stated) -> None:
-    """Refuse pairs that have less than the stated epsilon, or do not dominate the law."""
+    """Refuse pairs with less than the stated epsilon, or that do not dominate the law."""
     whole = math.fsum(pair.epsilon for pair in pairs)
     if whole < asked.epsilon * (1 - _ROUNDING):
         raise UnsupportedEventError(
@@ -299,7 +298,7 @@ def _check_dominating(randomizer: Randomizer, pairs: Sequence[ThreePoint], asked
         )
     if asked.least is None:
         return
-    ratios = ratios_of(pairs)
+    ratios = count_ratios(pairs)
     if len(pairs) > MOST_PAIRS or ratios > MOST_RATIOS:
         raise UnsupportedEventError(
             f"randomizer {_name(randomizer)} has {len(pairs):,} dominating pairs, and their "
@@ -316,7 +315,7 @@ def _check_dominating(randomizer: Randomizer, pairs: Sequence[ThreePoint], asked
 
 
 def _is_own(randomizer: Randomizer) -> bool:
-    """Check whether a randomizer is of a class of the project itself, which its tests hold."""
+    """Check whether a randomizer's class is the project's own, and so covered by its tests."""
     return type(randomizer).__module__.startswith("protocol.randomizers.")
 
 
@@ -327,7 +326,7 @@ def gives(randomizer: Randomizer, what: str) -> bool:
 
 
 def _is_stale(randomizer: Randomizer, what: str) -> bool:
-    """Check whether a fact is inherited from a class that draws in another way."""
+    """Check whether a fact is inherited from a class with another way to draw."""
     return _owner(randomizer, what) is not Randomizer and not gives(randomizer, what)
 
 

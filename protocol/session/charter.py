@@ -1,4 +1,4 @@
-"""The charter: what every member knows before the first message is sent."""
+"""The charter: the agreed terms and the roster, known to every member before the first message."""
 
 from __future__ import annotations
 
@@ -20,32 +20,30 @@ from protocol.session.terms import (
     attempt_at,
     check_attempt,
     is_attempt,
-    session_of,
+    session_id,
 )
-from protocol.session.variant import Variant, parameters_of
+from protocol.session.variant import Variant, plain_parameters
 from protocol.surveys.limits import check_respondents
 from protocol.wire.codec import Codec
 
 
 class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """Charter: what is asked and how, what was announced, who takes part, and the attempt.
+    """Charter: the variant with its survey, the announced analysis, the roster, and the attempt.
 
     The session's id binds all of it.
 
     Args:
         variant: the protocol.
-        roster: the members, or what a party knows of them (``Roster.known_to``).
-        nonce: 16 bytes that set this session apart from others of the same terms.
-        analysis: what was announced of the analysis; None if nothing was.
-        attempt: how many times the aggregator has begun the survey, this time included.
+        roster: the members, or the part that a party knows (``Roster.known_to``).
+        nonce: 16 bytes that distinguish the survey from others of the same terms.
+        analysis: the announced analysis; None if none was announced.
+        attempt: the number of times that the aggregator has begun the survey, with this one.
         code: the SHA-256 of the file that the variant is in, or None; by default the variant's.
-        enrolled: how the parties came by their keys, in the roster's order; None if nothing is
-            known of that.
+        enrolled: how the parties got their keys, in roster order; None if unknown.
 
     Raises:
-        ValueError: more respondents than can be counted, a nonce of another length, an analysis
-            that cannot be one of this survey, an attempt that cannot be, or a roster with other
-            services than the variant's.
+        ValueError: too many respondents, a nonce of another length, an analysis that does not fit
+            the survey, an attempt out of range, or a roster with other services than the variant's.
     """
 
     variant: Variant
@@ -90,7 +88,7 @@ class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return Terms(
             variant=self.variant.name,
             code=None if self.code is UNSET else self.code,
-            parameters=parameters_of(self.variant),
+            parameters=plain_parameters(self.variant),
             survey=msgspec.to_builtins(self.variant.survey),
             analysis=self.announced,
             neighbours=NEIGHBOURS,
@@ -103,7 +101,7 @@ class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @functools.cached_property
     def survey_id(self) -> bytes:
         """The survey's id, 32 bytes: that of the session which is its first attempt."""
-        return session_of(terms=self.terms, roster=self.roster.root, members=len(self.roster))
+        return session_id(terms=self.terms, roster=self.roster.root, members=len(self.roster))
 
     @functools.cached_property
     def session(self) -> bytes:
@@ -132,7 +130,7 @@ class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """
         return msgspec.structs.replace(self, attempt=attempt)
 
-    def attempt_of(self, session: bytes) -> int | None:
+    def find_attempt(self, session: bytes) -> int | None:
         """Number of the attempt at this survey that has this session's id; None if none has."""
         attempt = session[-1] if session else 0
         if is_attempt(attempt) and attempt_at(self.survey_id, attempt) == session:

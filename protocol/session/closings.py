@@ -14,7 +14,7 @@ def make_closings(topic: Topic, *, awaited: bytes, counted: bytes) -> list[Close
     """The closing of a wait, range by range.
 
     Args:
-        topic: what was awaited.
+        topic: the kind and round awaited.
         awaited, counted: bitmaps over the whole roster (``Roster.bitmap``).
     """
     return [
@@ -24,7 +24,7 @@ def make_closings(topic: Topic, *, awaited: bytes, counted: bytes) -> list[Close
 
 
 def counts(closed: Closed, place: int, *, members: int) -> bool:
-    """Check whether a well-formed range counts the member at this place of a roster of so many."""
+    """Check whether a well-formed range counts the member at this place of the roster."""
     return _names(closed, place, members) and _has(closed.counted, place - closed.first)
 
 
@@ -38,7 +38,7 @@ def leaves_out(closed: Closed, place: int, *, members: int) -> bool:
 
 
 def _names(closed: Closed, place: int, members: int) -> bool:
-    """Check whether a range is well-formed and has the member at this place."""
+    """Check whether a range is well-formed and includes the member at this place."""
     try:
         check_range(closed, members)
     except ValueError:
@@ -68,7 +68,8 @@ class Closings:
             Once the last range of a wait has come, all of them as one, over the whole roster.
 
         Raises:
-            ValueError: not the next range, or malformed; what had come of the wait is dropped.
+            ValueError: not the next range, or malformed; the earlier ranges of the wait are
+                dropped.
         """
         begun, self._begun = self._begun, None
         check_range(closed, self._members)
@@ -89,7 +90,7 @@ class Closings:
 
 
 def check_range(closed: Closed, members: int) -> None:
-    """Refuse a range that is not one of a roster's, or whose bitmaps do not fit it.
+    """Refuse a range that does not fit the roster, or with bitmaps that do not fit the range.
 
     Raises:
         ValueError: says what is wrong.

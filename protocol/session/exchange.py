@@ -1,7 +1,7 @@
 """The exchange: the rules of the hub that all envelopes pass.
 
-It admits what members send, has it recorded, decides its fate, and gives notice of who has left.
-Memory transport, TCP switch and local executor differ only in how they carry out what it says.
+It admits what members send, has it recorded, decides its fate, and gives notice of departures.
+Memory transport, TCP switch and local executor differ only in how they carry out its rulings.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import msgspec
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, RECORD, SWITCH, Declined, Envelope, Head, Left, PartyId
 from protocol.session.charter import Charter
-from protocol.session.fates import PASS, FateRule, Verdict
+from protocol.session.fates import PASS, Fate, FateRule, Verdict
 from protocol.wire.codec import encode_envelope
 
 KEPT_ENCODING = 256
-"""The longest encoding, in bytes, that waits with its envelope to be written again.
+"""The longest encoding, in bytes, that is kept with an envelope that waits to be written.
 
-A report's is kept; that of a question, which waits for everybody at once, is made again.
+A report's is kept. A question waits for every party at once, so it is encoded again for each.
 """
 
 STRANGERS = 1000
@@ -130,7 +130,7 @@ class Exchange:
         return self._next.get(member, 0)
 
     def has_ended(self, member: PartyId) -> bool:
-        """Check whether a member has said its last words: its head."""
+        """Check whether a member has sent its head."""
         return member in self._headed
 
     def attach(self, member: PartyId) -> None:
@@ -158,14 +158,13 @@ class Exchange:
         start: int = 0,
         most: int | None = None,
     ) -> Ruling:
-        """Take what came over a member's link: one envelope, and those after it that are ruled
-        alike.
+        """Take one envelope from a member's link, and those after it that get the same ruling.
 
         Args:
             link: the member that the link belongs to.
             envelopes: in order.
             encoded: their encodings, if they are at hand.
-            start: the place of the one.
+            start: the place of the first to take.
             most: how many may be taken, at least one; by default all from ``start`` on.
 
         Returns:
@@ -190,39 +189,50 @@ class Exchange:
                 stop = _alike(envelopes, start, last)
         elif recipient != RECORD:
             fate = self._fate(first)
-        verdict = fate.verdict
-        if verdict is _CRASH:
+        if fate.verdict is _CRASH:
             return Ruling(ends="crashed")
-        taken = stop - start
-        self._next[link] = expected + taken
-        self.messages += taken
+        encodings = None if encoded is None else encoded[start:stop]
+        deliveries = self._take(envelopes[start:stop], encodings, now)
+        self._next[link] = expected + len(deliveries)
+        if recipient == RECORD:
+            return Ruling(taken=len(deliveries))
+        self._acquaint(link, recipient)
+        return self._rule(deliveries, fate, now)
+
+    def _take(
+        self, envelopes: Sequence[Envelope], encoded: Sequence[bytes] | None, now: float
+    ) -> list[Delivery]:
+        """Count and record accepted envelopes; they are to be delivered at once."""
         deliveries = []
-        for place in range(start, stop):
-            envelope = envelopes[place]
+        for place, envelope in enumerate(envelopes):
             encoding = encode_envelope(envelope) if encoded is None else encoded[place]
             size = len(encoding)
+            self.messages += 1
             self.bytes += size
             if self._recorder is not None:
                 self._recorder.sent(envelope, now=now, encoded=encoding)
             # Large ones wait in mailboxes by the ten thousand: their bytes are not kept twice.
             at_hand = encoding if size <= KEPT_ENCODING else None
             deliveries.append(Delivery(envelope, 0.0, False, at_hand))
-        if recipient == RECORD:
-            return Ruling(taken=taken)
-        self._acquaint(link, recipient)
+        return deliveries
+
+    def _rule(self, deliveries: list[Delivery], fate: Fate, now: float) -> Ruling:
+        """Decide what becomes of accepted envelopes with one sender, recipient and fate."""
+        taken, verdict, first = len(deliveries), fate.verdict, deliveries[0].envelope
+        sender, recipient = first.sender, first.recipient
         if verdict is _CUT:
             self._hinder(first, now)
             return Ruling(ends="link cut")
         if recipient in self._left:
             # Once is enough: notices must not pile up before a sender that does not read.
-            notified = (recipient, link) in self._notified
-            notices = () if notified else (self._notice(recipient, to=link),)
+            notified = (recipient, sender) in self._notified
+            notices = () if notified else (self._notice(recipient, to=sender),)
             return Ruling(notices, taken=taken)
         if verdict is _DROP:
             self._hinder(first, now)
             return Ruling()
         if self._held or fate.delay:
-            due = self._due(link, recipient, now, fate.delay)
+            due = self._due(sender, recipient, now, fate.delay)
             if due > now:
                 self._hinder(first, now)
             deliveries = [msgspec.structs.replace(each, due=due) for each in deliveries]
@@ -240,11 +250,10 @@ class Exchange:
                 self._recorder.delivered(envelope, now=now, repeat=delivery.repeat)
 
     def refuse(self, link: str, reason: str, *, now: float) -> None:
-        """Record that something was refused, of a member's link or of a connection without one.
+        """Record that something was refused from a member's link, or from a stranger.
 
-        What it was stays out: it may be an honest party's report, and the record is for others to
-        read. Strangers cannot fill the record: after ``STRANGERS`` of them, no more are written
-        down.
+        Its content stays out of the record, which others read: it may be an honest party's report.
+        Strangers cannot fill the record: only the first ``STRANGERS`` of them are written down.
         """
         self._strangers += link == ""
         if self._recorder is not None and (link or self._strangers <= STRANGERS):
@@ -254,15 +263,15 @@ class Exchange:
         """A member is gone for good (or never came).
 
         Returns:
-            Notices to whom it concerns, connected or not yet: who serves, those who have exchanged
-            messages with the member, and everybody if the member serves.
+            Notices to the aggregator, the services and the members that have exchanged messages
+            with this one, connected or not yet; to everybody if this one serves.
         """
         if member in self._left or member not in self.charter.roster:
             return []
         self._left[member] = reason
         if self._recorder is not None:
             self._recorder.departed(member, reason, now=now)
-        return self._notices_of(member)
+        return self._departure_notices(member)
 
     def recall_sent(self, envelope: Envelope, size: int) -> None:
         """Take an envelope that was accepted before this program was started.
@@ -294,10 +303,10 @@ class Exchange:
         self._left[member] = reason
 
     def reminders(self) -> list[Delivery]:
-        """Notices of all who have left, to whom each concerns: that they were told is nowhere."""
-        return [notice for member in self._left for notice in self._notices_of(member)]
+        """Notices of all departures so far, again, since the record does not say who got them."""
+        return [notice for member in self._left for notice in self._departure_notices(member)]
 
-    def _notices_of(self, member: PartyId) -> list[Delivery]:
+    def _departure_notices(self, member: PartyId) -> list[Delivery]:
         roster = self.charter.roster
         concerned = (
             [name for name, _ in roster.members if name != member]
@@ -307,7 +316,7 @@ class Exchange:
         return [self._notice(member, to=other) for other in concerned if other not in self._left]
 
     def _acquaint(self, one: PartyId, other: PartyId) -> None:
-        """Two members have to do with each other; who serves is told of everybody anyway."""
+        """Note that one member sent to another; services get notice of everybody anyway."""
         if not self._serving.isdisjoint((one, other)):
             return
         self._peers.setdefault(one, set()).add(other)
@@ -346,8 +355,10 @@ class Exchange:
             self._headed.add(link)
 
     def _hinder(self, envelope: Envelope, now: float) -> None:
-        """Record that what was accepted last is not handed over at once: an aggregator that
-        withholds what it has must not pass for a network that loses it."""
+        """Record that the envelope accepted last is lost or delayed.
+
+        An aggregator that withholds an envelope cannot pass for a network that loses it.
+        """
         if self._recorder is not None:
             self._recorder.hindered(envelope, now=now)
 
@@ -373,11 +384,9 @@ class Exchange:
 
 
 def _alike(envelopes: Sequence[Envelope], start: int, stop: int) -> int:
-    """Place of the first envelope, up to ``stop``, that may be refused though that at ``start`` is
-    not.
+    """Place after the envelopes that are accepted if the one at ``start`` is; ``stop`` at most.
 
-    Those before it differ in nothing but their numbers, which go on, and their bodies, none of
-    which is longer.
+    They differ from it only in their numbers, which go on, and in bodies that are not longer.
     """
     first = envelopes[start]
     session, sender, recipient = first.session, first.sender, first.recipient

@@ -21,7 +21,7 @@ class Verdict(Enum):
 
 
 class Fate(msgspec.Struct, frozen=True):
-    """A verdict, and for what passes a delay in seconds.
+    """A verdict, and a delay in seconds if it passes.
 
     ``DROP`` loses the envelope; ``DUPLICATE`` delivers it twice; ``CUT`` loses it and the sender's
     link with it; ``CRASH`` ends the sender before it has sent it.

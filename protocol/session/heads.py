@@ -1,4 +1,4 @@
-"""Heads: what a party signs when it has ended, of all that it has said and heard."""
+"""Heads: signatures of all that a party has sent and received, made when it ends."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class SaidHead(NamedTuple):
     """A head that its party has sent, and the two roots that it signs, 32 bytes each.
 
     Args:
-        envelope: the party's last.
-        signature: in it.
-        said: the root of what it said before.
-        heard: the root of what it heard.
+        envelope: the party's last envelope.
+        signature: the signature in it.
+        said: the root of the envelopes before it.
+        heard: the root of its waits.
     """
 
     envelope: Envelope
@@ -49,8 +49,8 @@ class Heard:
         """Note a wait that has returned.
 
         Args:
-            said: how many envelopes the party has sent.
-            kind, round_: what it waited for.
+            said: the number of envelopes that the party has sent.
+            kind, round_: the kind and round awaited.
             heard: (place, seq, leaf hash) of each envelope that the wait returned, by rising place.
         """
         self.tree.append(heard_leaf(said, kind, round_, heard))
@@ -63,7 +63,7 @@ class Heard:
 
 
 def heard_leaf(said: int, kind: str, round_: int, heard: list[tuple[int, int, bytes]]) -> bytes:
-    """A wait as a leaf of the tree of what was heard; the arguments are those of ``Heard.add``."""
+    """A wait as a leaf of the tree of waits; the arguments are those of ``Heard.add``."""
     return _encode((said, kind, round_, heard))
 
 
@@ -73,8 +73,8 @@ def head_statement(
     """Statement that a head's signature is over.
 
     Args:
-        count: how many envelopes its sender has said.
-        said: the root of the tree of them.
+        count: the number of envelopes that its sender has sent.
+        said: the root of their tree.
         heard: the root of the tree of its waits.
     """
     return HEAD_PURPOSE + _encode((session, sender, count, said, heard))
@@ -92,7 +92,7 @@ def sign_head(identity: Identity, *, session: bytes, said: Tree, heard: Heard) -
     return Head(heard.waits(), identity.sign(statement))
 
 
-def head_of(envelope: Envelope) -> Head | None:
+def decode_head(envelope: Envelope) -> Head | None:
     """The head in an envelope of that kind; None if it is malformed.
 
     A head is sent by a party to the record.

@@ -1,4 +1,4 @@
-"""A role's inbox: what came, what is awaited, and what never reaches the role, with the reason."""
+"""A role's inbox: messages received, the open wait, and messages kept away, with the reasons."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NOT_BETWEEN_MEMBERS = (Closed.kind(), Left.kind(), Head.kind())
 
 
 class Kept(NamedTuple):
-    """A message that never reached the role, and why. What it said is in the transcript."""
+    """A message that never reached the role, and the reason. Its content is in the transcript."""
 
     sender: PartyId
     seq: int
@@ -51,12 +51,12 @@ class Waiting:
     """An open gather.
 
     Args:
-        signed: whether what it returns is signed for.
+        signed: whether a head will sign its answers.
 
     Attributes:
-        pending: whose answers are still awaited.
-        answers: what has come.
-        heard: if it is signed for, of each answer the envelope's number and leaf hash.
+        pending: the senders that are still awaited.
+        answers: the answers so far.
+        heard: if signed, each answer's envelope number and leaf hash.
     """
 
     __slots__ = ("_signed", "answers", "deadline", "effect", "heard", "pending", "topic")
@@ -82,18 +82,18 @@ class Waiting:
 
 
 class Inbox:
-    """Sorts what comes for one member.
+    """Sorts the messages to one member.
 
     Args:
         charter: the session and variant.
-        roster: what the member knows of it.
+        roster: the part of the roster that the member knows.
         me: the member.
-        signed: whether it signs for what its waits return.
-        boxes: opens what is sealed for it.
+        signed: whether it signs for the answers of its waits.
+        boxes: opens sealed messages to it.
 
     Attributes:
         waiting: the open gather, if there is one.
-        gone: who is known to have left, and why.
+        gone: members known to have left, with the reasons.
         kept: the first messages that never reached the role.
     """
 
@@ -131,7 +131,7 @@ class Inbox:
         self.kept: list[Kept] = []
 
     def admit(self, envelope: Envelope, *, over: bool) -> Message | None:
-        """Decode what another member sent; None, and kept, if it must be refused.
+        """Decode a message of another member; None, and kept, if it must be refused.
 
         Args:
             over: the role has ended.
@@ -189,7 +189,7 @@ class Inbox:
         self._early_count[each] = waiting_too + 1
 
     def open(self, effect: Gather, now: float) -> Waiting:
-        """Open a gather; what came early and who is gone is taken into account.
+        """Open a gather, with early messages and departed members taken into account.
 
         Raises:
             LocalProtocolError: the role may not wait for this.
@@ -220,7 +220,7 @@ class Inbox:
         return waiting
 
     def close(self) -> None:
-        """The role has ended: whatever it never awaited is kept as unexpected."""
+        """Note that the role has ended: messages that it never awaited are kept as unexpected."""
         self.waiting = None
         for early in self._early.values():
             for envelope, _ in early.values():
@@ -268,7 +268,7 @@ class Inbox:
         if effect.within is not None and not effect.within >= 0.0:
             raise LocalProtocolError(f"within {effect.within}: expected at least 0 seconds")
         if self._me == AGGREGATOR and effect.senders == (RECORD,) and not effect.noted:
-            return  # What it has said for the record itself (``Me.disclose``).
+            return  # Its own message to the record (``Me.disclose``).
         for sender in effect.senders:
             if sender == self._me or sender not in self._roster:
                 raise LocalProtocolError(f"sender {sender!r} is not another member of the roster")

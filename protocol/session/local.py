@@ -45,10 +45,10 @@ def run_locally(
     to the next delayed delivery or the earliest deadline. Parties without records never come.
 
     Args:
-        budget, honest, delta: of each party, as ``Machine`` has them.
-        endings: takes what becomes of each party, also where the run fails.
-        outside: makes what the aggregator's role asks for from outside the session; without it,
-            nobody does.
+        budget, honest, delta: for each party, as for ``Machine``.
+        endings: takes the ending of each party, even if the run fails.
+        outside: makes the messages that the aggregator's role asks for from outside the session;
+            None without.
 
     Raises:
         ProtocolError: the aggregator's role failed, or all members wait for each other.
@@ -98,12 +98,12 @@ class Member(Ended, Protocol):
 
 
 class Loop:
-    """Carries a session's members to their ends.
+    """Carries the members of a session to their ends.
 
     Args:
         exchange: the hub, to which nobody is attached yet.
-        machines: of those who come, in the order of the roster.
-        outside: as ``run_locally`` has it.
+        machines: the machines of members that come, in roster order.
+        outside: as for ``run_locally``.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Loop:
         for name in exchange.charter.roster.parties:
             if name not in machines:
                 self._queue(exchange.leave(name, NEVER_CAME, now=self._now))
-        # The aggregator starts last, as in a session: nobody misses its first words.
+        # The aggregator starts last, as in a session, so nobody misses its first message.
         for name in reversed(list(machines)):
             machines[name].start(self._now)
             self._post(machines[name])
@@ -148,7 +148,7 @@ class Loop:
         return finished_run(machines[AGGREGATOR], endings)
 
     def _advance(self) -> bool:
-        """Jump to whatever comes next; False if nothing will."""
+        """Jump to the next event; False if there is none."""
         waiting = [m for m in self._machines.values() if m.deadline is not None]
         earliest = min((m.deadline for m in waiting if m.deadline is not None), default=None)
         if self._delayed and (earliest is None or self._delayed[0][0] <= earliest):
@@ -175,7 +175,7 @@ class Loop:
         self._post(machine)
 
     def _post(self, machine: Member) -> None:
-        """Send what a machine has to say; see to its end if it has ended."""
+        """Send what a machine has to send, and note its end."""
         exchange, name = self._exchange, machine.me
         if name in exchange.departed:
             return

@@ -1,13 +1,13 @@
 """The machine: runs one role by its effects. Time goes in as a number.
 
 Rules
-1. Whatever a role does not wait for yet, waits: one message per (kind, round, sender).
+1. A message that the role does not await yet is kept for it: one per (kind, round, sender).
 2. Late, repeated, unexpected and malformed messages are kept with the reason, away from the role.
-   Nothing that the aggregator says is dropped for want of room: a party's role ends first.
+   No message of the aggregator is dropped for want of room: a party's role ends first.
 3. A role that raises, or awaits anything but an effect, ends as a ``LocalProtocolError``.
 4. The same stream and the same received envelopes give the same messages.
-5. A party that has its key ends, well or declining, with the signed head of all that it has said
-   and of all that its waits have returned.
+5. A party with a key ends with a signed head, unless its role failed. The head is over all that it
+   has sent and all that its waits have returned.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from protocol.session.heads import Heard, SaidHead, sign_head
 from protocol.session.inbox import Inbox, Kept, Waiting
 from protocol.session.roles import Boxes, Gather, Me, Seen, Send
 from protocol.session.roster import Identity
-from protocol.session.variant import event_of, heeded
+from protocol.session.variant import heeded, message_event
 from protocol.surveys.records import Records
 from protocol.wire.codec import encode_envelope
 
@@ -58,28 +58,28 @@ _HEAD = Head.kind()
 class Machine:
     """One member's role, run without I/O.
 
-    Drive it so: ``start``; send what ``take`` returns; ``receive``, ``gone`` or ``expire`` as
-    things happen; take again; until ``finished``.
+    Call ``start`` and send what ``take`` returns. Then call ``receive``, ``gone`` or ``expire`` as
+    things happen, and ``take`` after each, until ``finished``.
 
     Args:
         charter: the session, variant and roster.
         me: this member; its place on the roster says which role it runs.
         stream: this member's randomness.
-        records: what a party holds. Who serves holds none.
+        records: a party's records; None for the aggregator and services.
         identity: this member's key, for roles that sign or seal, and for a party's head.
-        budget: the most that this party will spend per respondent, in nats: of pure epsilon, or by
-            what it consents to with ``honest``.
-        withstand: this party takes part in no secure sum that fewer colluders can break
-            (``SecureSum.withstands``).
-        honest: this party takes part in no secure sum that promises fewer honest parties, itself
-            included (``SecureSum.promised``), and consents to figures that take so many to be
-            honest, where there is none that holds whoever conspires; 0 if it does neither.
-        delta: the most delta that it will spend so (``Spending``).
+        budget: the most that this party will spend per respondent, in nats of pure epsilon. With
+            ``honest``, in the figures that it consents to.
+        withstand: the fewest colluders that a secure sum must withstand (``SecureSum.withstands``).
+            This party takes part in no other.
+        honest: the fewest honest parties, itself included, that a secure sum must promise
+            (``SecureSum.promised``). This party then consents to figures that rest on so many,
+            where no figure holds against any coalition. 0 for neither.
+        delta: the most delta that it will spend in such figures (``Spending``).
         instead: a party's role; None for that of the variant.
 
     Attributes:
-        head: the head that a party has ended with; None before, and without one.
-        boxes: what it seals and opens.
+        head: the head that a party has ended with; None before that, or without a key.
+        boxes: the boxes that it seals and opens.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Machine:
         self.finished = False
         self._records = records
         self._instead = instead or charter.variant.party
-        # By itself: a role that referred to its machine would keep both until garbage is collected.
+        # The role's objects do not refer to the machine: a cycle would be kept until collected.
         self._spending = Spending(charter.accountant, budget=budget, honest=honest, delta=delta)
         self._seen = Seen()
         self._notices: list[str] = []
@@ -111,12 +111,11 @@ class Machine:
         self._seq = 0
         self._rounds = 0
         self._outbox: list[Envelope] = []
-        # The aggregator's words are signed by the recorder's checkpoints.
+        # The recorder's checkpoints sign the aggregator's messages.
         self._identity = identity if me != AGGREGATOR else None
         serves = charter.roster.serves(me)
         whole = serves or charter.variant.whole_roster
         self._roster = charter.roster if whole else charter.roster.known_to(me)
-        # By themselves, like what is spent.
         self.boxes = Boxes(charter.session, self._roster, identity, stream)
         signed = self._identity is not None
         self._inbox = Inbox(charter, self._roster, me, signed=signed, boxes=self.boxes)
@@ -151,7 +150,7 @@ class Machine:
     @property
     def role(self) -> str:
         """``aggregator``, ``party``, or the role of a service."""
-        return self._roster.role_of(self.me)
+        return self._roster.role(self.me)
 
     @property
     def deadline(self) -> float | None:
@@ -160,33 +159,33 @@ class Machine:
 
     @property
     def spent(self) -> Loss:
-        """Cost of this party's messages to each of its respondents, whoever conspires."""
+        """Cost of this party's messages to each of its respondents, against any coalition."""
         return self._spending.loss
 
     @property
     def cost(self) -> Cost:
-        """The same by what this party consents to: its budget is held against that."""
+        """The same cost in the figures that this party consents to, which its budget limits."""
         return self._spending.cost
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """Notes of the role for its own member.
+        """Private notices of the role to its own member.
 
-        It may depend on the records. Whoever is told it, or whether there is any, learns an answer.
+        They may depend on the records: even their number can reveal an answer.
         """
         return tuple(self._notices)
 
     @property
     def reports(self) -> tuple[int, ...]:
-        """The numbers of the messages to the aggregator that may depend on this party's records.
+        """Numbers (``seq``) of the messages to the aggregator that may depend on the records.
 
-        What is public, or follows from what the party has received, is not among them.
+        Messages that are public or derived from received ones are not among them.
         """
         return self._reports
 
     @property
     def signed(self) -> tuple[tuple[bytes, bytes], ...]:
-        """Statements that the role has signed by itself, with the signatures, without the head."""
+        """Statements that the role has signed, with the signatures; the head is not among them."""
         return self._side.signed
 
     @property
@@ -217,7 +216,7 @@ class Machine:
 
     @property
     def waits(self) -> tuple[Wait, ...]:
-        """The waits that have returned, as its head lists them; none for who signs no head."""
+        """The waits that have returned, as the head lists them; empty without a head."""
         return self._heard.waits()
 
     @property
@@ -244,7 +243,7 @@ class Machine:
         self._resume(None, now)
 
     def receive(self, envelope: Envelope, now: float) -> None:
-        """Take an envelope from the link. Nothing that comes in raises."""
+        """Take an envelope from the link. It never raises."""
         sender, inbox = envelope.sender, self._inbox
         if sender == SWITCH:
             left = inbox.notice(envelope)
@@ -269,7 +268,7 @@ class Machine:
             self._close_if_complete(now)
 
     def gone(self, party: PartyId, reason: str, now: float) -> None:
-        """A member has left; whatever it had sent has been received."""
+        """Note that a member has left, after all that it sent was received."""
         self._inbox.gone.setdefault(party, reason)
         waiting = self._inbox.waiting
         if waiting is not None:
@@ -277,19 +276,19 @@ class Machine:
             self._close_if_complete(now)
 
     def prolong(self, until: float) -> None:
-        """Have the open wait, if it is timed, last until then at least."""
+        """Extend the open wait, if it is timed, at least until this time."""
         waiting = self._inbox.waiting
         if waiting is not None and waiting.deadline is not None:
             waiting.deadline = max(waiting.deadline, until)
 
     def expire(self, now: float) -> None:
-        """The deadline is over: the open gather returns with what has come."""
+        """Return from the open gather, with what has come, if its deadline is over."""
         deadline = self.deadline
         if deadline is not None and now >= deadline:
             self.close_gather(now)
 
     def tell(self, message: Message | None, now: float) -> None:
-        """Answer what the role asks for from outside the session; None if nobody can."""
+        """Answer the role's question to the outside (``asks``); None if nobody can."""
         waiting = self._inbox.waiting
         if waiting is None or self.asks is None:
             return
@@ -304,13 +303,13 @@ class Machine:
             self._resume(self._outcome(self._inbox.waiting), now)
 
     def abandon(self, reason: str) -> None:
-        """End the role from outside: its link or its session is over before all is said."""
+        """End the role from outside: its link or its session has ended too early."""
         lost = ProtocolError(f"{self.role} {self.me!r}: {reason}")
         if not self.finished:
             self._stop_role()
             self._end(lost)
         elif self.failure is None:
-            # The role had ended, but its last words were not heard.
+            # The role had ended, but its last messages were not received.
             self.failure = lost
 
     def _close_if_complete(self, now: float) -> None:
@@ -319,7 +318,7 @@ class Machine:
             self._resume(self._outcome(waiting), now)
 
     def _resume(self, outcome: object, now: float) -> None:
-        """Run the role until it waits or ends; ``outcome`` is what its last effect came to."""
+        """Run the role until it waits or ends; ``outcome`` is the result of its last effect."""
         role = self._role
         while role is not None and not self.finished:
             try:
@@ -421,7 +420,7 @@ class Machine:
             heard = self._heard.tree.root()
             self.head = SaidHead(self._outbox[-1], head.signature, said, heard)
         except LocalProtocolError as error:
-            # The key does not sign, or the party has heard more than a head has room for.
+            # The key does not sign, or a head has no room for all that the party has received.
             self.failure = self.failure or self._local(str(error), error)
 
     def _post(self, send: Send) -> None:
@@ -439,7 +438,7 @@ class Machine:
         kind = send.message.kind()
         if self._records is not None:
             for seq, recipient in enumerate(recipients, self._seq):
-                event = event_of(charter.variant, send.message, self._seen, recipient)
+                event = message_event(charter.variant, send.message, self._seen, recipient)
                 self._spending.charge(event, kind)
                 if recipient == AGGREGATOR and not isinstance(event, Public | Derived):
                     self._reports += (seq,)
@@ -453,13 +452,13 @@ class Machine:
         )
         self._outbox += envelopes
         self._seq += len(recipients)
-        # A head is over what was said before it.
+        # A head is over the messages before it.
         if self._identity is not None and kind != _HEAD:
             for envelope in envelopes:
                 self._said.append(encode_envelope(envelope))
 
     def _outcome(self, waiting: Waiting) -> dict[PartyId, Message] | QuorumError:
-        """Close the open gather: what it returns, or that too few have answered."""
+        """Close the open gather: its answers, or the error that there are too few."""
         self._inbox.waiting = None
         self._rounds += 1
         effect, answers = waiting.effect, waiting.answers
@@ -469,7 +468,7 @@ class Machine:
             heard = sorted((places[name], *slot) for name, slot in waiting.heard.items())
             self._heard.add(self._seq, kind, round_, heard)
         returned = {name: answers[name] for name in effect.senders if name in answers}
-        # Who serves is never charged, and what it hears may fill the memory.
+        # Only parties are charged. What an aggregator receives would fill the memory.
         if self._records is not None and heeded(self.charter.variant, effect.kind):
             for sender, message in returned.items():
                 self._seen.add(sender, message)

@@ -1,4 +1,4 @@
-"""Keeps, while a record grows, which closings name a party for what it has said."""
+"""Collects the closings that name a party for its messages, while a record grows."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Closing(NamedTuple, Generic[C]):
     Args:
         leaf: its entry's place in the log.
         content: the entry, encoded.
-        closed: what it says.
-        checkpoint: the first one that has it; None while there is none.
+        closed: its content.
+        checkpoint: the first checkpoint that covers it; None while there is none.
     """
 
     leaf: int
@@ -51,8 +51,8 @@ class Naming(Generic[C]):
     """Messages from parties to the aggregator, and the closings of the waits for them.
 
     Args:
-        rounds: of every kind that has a round, where it is in a body.
-        members: how many the roster has.
+        rounds: for every kind with a round, its place in a body.
+        members: the number of members of the roster.
     """
 
     __slots__ = ("_closings", "_members", "_new", "_rounds", "_said")
@@ -60,14 +60,14 @@ class Naming(Generic[C]):
     def __init__(self, rounds: Mapping[str, int], members: int) -> None:
         self._members = members
         self._rounds = rounds
-        # Of one topic and party the first is what a wait returns.
+        # A wait returns the first message of a topic and party.
         self._said: dict[PartyId, dict[Topic, Entered]] = {}
         # By topic: a wait is closed range by range, and others may be awaited later.
         self._closings: dict[Topic, list[Closing[C]]] = {}
         self._new: list[Topic] = []
 
     def say(self, envelope: Envelope, entered: Entered) -> None:
-        """Take what a party has sent to the aggregator; what is malformed nobody waits for."""
+        """Note a message of a party to the aggregator; malformed ones are ignored."""
         kind = envelope.kind
         if kind in _KERNEL:
             return
@@ -98,12 +98,12 @@ class Naming(Generic[C]):
         self._new.clear()
 
     def pop(self, party: PartyId, place: int) -> Iterator[tuple[Entered, Closing[C]]]:
-        """Closings that name a party for what it has said, which is kept no longer.
+        """Closings that name a party for its messages; they are not kept any longer.
 
         Those that left it out come first.
 
         Args:
-            party: who has said its last words.
+            party: the party, which has ended.
             place: its place on the roster.
         """
         found = [

@@ -1,7 +1,4 @@
-"""Roles and what they may await. A role sends and waits; a machine runs it.
-
-A role that awaits anything else is at fault.
-"""
+"""Roles and their effects: a role sends messages and waits for some, and a machine runs it."""
 
 from __future__ import annotations
 
@@ -25,14 +22,14 @@ from protocol.wire.codec import Codec
 M = TypeVar("M", bound=Message)
 
 EARLY_PER_SENDER = 64
-"""How many messages of one kind of one sender may wait for a role that does not await them yet."""
+"""The most messages of one kind and sender that are kept until a role awaits them."""
 
 Topic = tuple[str, int]
-"""What a gather or its closing is about: a kind of message and a round."""
+"""A kind of message and a round, which a gather and its closing are about."""
 
 
 def message_topic(message: Message) -> Topic:
-    """The kind and the round of a message; ``NO_ROUND`` of a kind that carries none."""
+    """The kind and the round of a message; ``NO_ROUND`` for a kind without rounds."""
     return message.kind(), getattr(message, "round", NO_ROUND)
 
 
@@ -58,7 +55,7 @@ class Send(msgspec.Struct, frozen=True):
 class Gather(msgspec.Struct, frozen=True):
     """Effect: wait for one message of a kind from each of these senders.
 
-    ``about`` is what a message from outside the session is to be about (``Me.obtain``).
+    ``about`` is the subject of a message from outside the session (``Me.obtain``).
     """
 
     kind: type[Message]
@@ -84,7 +81,7 @@ def _perform(effect: Effect) -> Generator[Effect, Any, Any]:
 
 
 class Seen:
-    """The messages that a member's role has taken, by sender, kind and round."""
+    """The messages that a member's role has received, by sender, kind and round."""
 
     __slots__ = ("_messages",)
 
@@ -92,14 +89,14 @@ class Seen:
         self._messages: dict[tuple[PartyId, Topic], Message] = {}
 
     def add(self, sender: PartyId, message: Message) -> None:
-        """Note what another member said; of one sender, kind and round the first is kept."""
+        """Note a message; the first of each sender, kind and round is kept."""
         self._messages.setdefault((sender, message_topic(message)), message)
 
     def get(self, kind: type[M], sender: PartyId, *, round: int | None = None) -> M | None:
-        """The message of a kind and round that a sender said first, or None.
+        """The first message of a kind and round from a sender, or None.
 
         Args:
-            round: of a kind that has a field ``round``; of no other.
+            round: the round, for a kind with a field ``round``.
 
         Raises:
             LocalProtocolError: a round is missing, or given for a kind that has none.
@@ -122,12 +119,12 @@ def open_boxes(own: Boxes, codec: Codec, kind: type[M], boxes: Array) -> list[M 
 
 
 def sealed_bytes(message: Message) -> int:
-    """Length in bytes of a box with a message like this one: the length of its row."""
+    """Length in bytes of a box with a message like this one."""
     return len(encode_message(message)) + BOX_BYTES
 
 
-def _asked(question: Message) -> str:
-    """The hash of a question: whoever decodes it once for many parties hashes it once."""
+def _question_hash(question: Message) -> str:
+    """The hash of a question, kept with it: one decoded question may be for many parties."""
     known: str | None = question.__dict__.get("asked")
     if known is None:
         asked = question.kind().encode() + b"\0" + encode_message(question)
@@ -136,14 +133,13 @@ def _asked(question: Message) -> str:
 
 
 class Boxes:
-    """Boxes that a member seals for others, each with a fresh key, and those of others that it
-    opens.
+    """Sealing and opening of a member's boxes; each is sealed with a fresh key.
 
     Args:
         session: the session's id, which every box is bound to.
-        roster: what the member knows of it.
-        identity: the member's key, which opens; None if it runs without.
-        stream: the member's randomness, which keys are drawn from; who only opens has none.
+        roster: the part of the roster that the member knows.
+        identity: the member's key, which opens boxes; None if it runs without one.
+        stream: the member's randomness, which keys are drawn from; None to open only.
 
     Attributes:
         sealed: the public keys of the boxes so far.
@@ -161,11 +157,10 @@ class Boxes:
         self.sealed: list[bytes] = []
 
     def seal(self, reader: PartyId, content: bytes, bound: bytes) -> bytes:
-        """A box of ``BOX_BYTES`` more than its content.
+        """Seal a content in a box for one reader, which is ``BOX_BYTES`` longer.
 
         Raises:
-            LocalProtocolError: the reader's key is not known here, or this member runs without its
-                own.
+            LocalProtocolError: the reader's key is not known here, or this member runs without one.
         """
         if self._identity is None or self._stream is None:
             raise LocalProtocolError("it seals: its member needs an identity key")
@@ -175,7 +170,7 @@ class Boxes:
             )
         from protocol.crypto.sealing import seal_alone  # Few surveys seal.
 
-        # Of another content, and of the same content once more, the key is another.
+        # The key differs for every content, and each time that a content is sealed again.
         secret = self._stream.derive("keys of boxes").bytes(32)
         counted = len(self.sealed).to_bytes(8, "big")
         parts = (counted, reader.encode(), bound, content)
@@ -200,19 +195,19 @@ class Boxes:
 
 
 class Me:
-    """A role's own side: who it is, its keystream, and what it can do.
+    """A role's own side: its identity, its randomness, and the effects that it can await.
 
     Attributes:
         id: this member.
-        roster: the members and their keys. A party's has itself and who serves, unless its variant
-            says ``whole_roster``.
+        roster: the members and their keys. A party knows itself and who serves, unless its variant
+            has ``whole_roster``.
         session: the session's id.
-        stream: this member's own randomness. What answers a question is drawn from
+        stream: this member's own randomness. Answers to a question are drawn from
             ``stream_for(question)``.
-        withstand: with how many colluders a secure sum has to protect it.
-        signed: what it has signed by itself, and the signatures.
-        honest: among how many honest parties, itself included, it is summed at least; beside that
-            it consents to figures that hold among so many. 0 if it does neither.
+        withstand: the fewest colluders that a secure sum must withstand.
+        signed: the statements that it has signed, each with the signature.
+        honest: the fewest honest parties, itself included, that a secure sum must promise. It then
+            consents to figures that rest on so many. 0 for neither.
     """
 
     __slots__ = (
@@ -278,19 +273,20 @@ class Me:
         return self._own_identity().agree(key)
 
     def seal(self, reader: PartyId, messages: Sequence[Message]) -> Array:
-        """Boxes that only ``reader`` opens and that do not say whose they are, to be passed on.
+        """Seal messages in boxes that only ``reader`` opens and that do not name their sender.
 
-        They travel in a field of a sealed kind, whose ``ArraySpec`` says what it ``holds``; the
-        event of that kind says ``Sealed(reader, ...)``.
+        They travel in a field of a sealed kind, for others to pass on. The field's ``ArraySpec``
+        names the kind that it ``holds``, and the event of the sealed kind is ``Sealed(reader,
+        ...)``.
 
         Returns:
             (k, b) ``u1``, a box of each message in order; b is ``sealed_bytes`` of each.
 
         Raises:
-            LocalProtocolError: the messages take different numbers of bytes, there are none, or as
+            LocalProtocolError: no messages, messages of different lengths in bytes, or as
                 ``Boxes.seal``.
         """
-        contents = [self._spoken.content(message) for message in messages]
+        contents = [self._survey_codec.content(message) for message in messages]
         if len({len(content) for content in contents}) != 1:
             raise LocalProtocolError("messages in boxes: expected some, all of one length")
         boxes = [
@@ -306,29 +302,29 @@ class Me:
             kind: of the messages.
             boxes: (k, b) ``u1``.
         """
-        return open_boxes(self._boxes, self._spoken, kind, boxes)
+        return open_boxes(self._boxes, self._survey_codec, kind, boxes)
 
     @property
-    def _spoken(self) -> Codec:
+    def _survey_codec(self) -> Codec:
         if self._codec is None:
             raise LocalProtocolError("it seals or opens boxes: it needs its survey's codec")
         return self._codec
 
     def afford(self, event: PrivacyEvent) -> None:
-        """Make sure that what is to be told later is within this party's budget.
+        """Check that a message to be sent later is within this party's budget.
 
-        A message that costs too much is refused anyway when it is sent; this refuses before others
-        rely on it.
+        A message that costs too much is refused when it is sent. This refuses it before others rely
+        on it.
 
         Raises:
-            PrivacyError: it says what is left.
+            PrivacyError: it costs too much; the error says what is left.
         """
         self._afford(event)
 
     def notice(self, text: str) -> None:
-        """Note something for this member alone: it may depend on the records, and is never sent.
+        """Note something for this member alone. It may depend on the records and is never sent.
 
-        A role goes on after it as if it had noted nothing.
+        The role must then go on as if it had noted nothing.
         """
         self._notice(text)
 
@@ -342,10 +338,10 @@ class Me:
     def stream_for(self, question: Message, purpose: str = "answer") -> Stream:
         """The randomness to answer a question with; each call starts it anew.
 
-        The same question gets the same randomness, however often it is asked, and another question
-        gets independent randomness: what two answers have in common tells nothing.
+        The same question always gets the same randomness, so asking again reveals nothing new.
+        Different questions get independent randomness.
         """
-        return self.stream.derive(f"{purpose} {_asked(question)}")
+        return self.stream.derive(f"{purpose} {_question_hash(question)}")
 
     async def send(self, recipient: PartyId, message: Message) -> None:
         """Hand a message to one member."""
@@ -356,20 +352,20 @@ class Me:
         await _perform(Send(tuple(recipients), message))
 
     async def note(self, message: Message) -> None:
-        """Say something for the record alone."""
+        """Send a message to the record alone."""
         await _perform(Send((RECORD,), message))
 
     async def disclose(
         self, kind: type[M], make: Callable[[], M], *, round: int | None = None
     ) -> M:
-        """Say for the record what follows from this member's key or randomness, and return it.
+        """Send to the record a message made with this member's key or randomness, and return it.
 
-        It is the aggregator's to do. A replay without what ``make`` needs takes the message from
-        the record, so the role has to check what it can of it.
+        Only the aggregator does so. A replay that lacks the key or randomness takes the message
+        from the record, so the role has to check as much of it as it can.
 
         Args:
             make: makes the message; it draws nothing and changes nothing.
-            round: of a kind that is disclosed more than once.
+            round: the round, for a kind that is disclosed more than once.
         """
         try:
             message = make()
@@ -379,14 +375,15 @@ class Me:
         return message
 
     async def obtain(self, kind: type[M], about: bytes, *, round: int | None = None) -> M:
-        """Have a message made outside the session, say it for the record, and return it.
+        """Obtain a message from outside the session, send it to the record, and return it.
 
-        It is the aggregator's to do, and whoever runs it makes the message (``Machine.asks``). A
-        replay takes it from the record, so the role has to check what it can of it.
+        Only the aggregator does so, and the program that runs it makes the message
+        (``Machine.asks``). A replay takes it from the record, so the role has to check as much of
+        it as it can.
 
         Args:
-            about: what it is to be about; not empty.
-            round: of a kind that is obtained more than once.
+            about: the subject of the message; not empty.
+            round: the round, for a kind that is obtained more than once.
 
         Raises:
             QuorumError: nobody made it.
@@ -410,10 +407,14 @@ class Me:
     ) -> dict[PartyId, M]:
         """Wait for one message of ``kind`` from each of ``senders``.
 
-        Returns when all have answered or are known to be gone, or when ``within`` seconds are
-        over: whoever answered, in the order of ``senders``. Who was counted goes on record. A kind
-        that comes from one sender more than once carries a field ``round``, and ``round`` says
-        which is meant.
+        It ends when all have answered or are known to be gone, or after ``within`` seconds. The
+        members that were counted go on record.
+
+        Args:
+            round: the round, for a kind with a field ``round``: one that a sender sends repeatedly.
+
+        Returns:
+            The answers, in the order of ``senders``.
 
         Raises:
             QuorumError: fewer than ``at_least`` answered; it says who is missing.
@@ -431,8 +432,8 @@ class Me:
     ) -> M:
         """Wait for one message of ``kind`` from ``sender``.
 
-        A wait of the aggregator, or one that may run out, goes on record like a ``gather``: whether
-        an answer was in time does not show in the answer.
+        A wait of the aggregator, or one with a time limit, goes on record like a ``gather``: an
+        answer does not show by itself that it was in time.
 
         Raises:
             QuorumError: the sender is gone, or ``within`` seconds are over.

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from protocol.crypto.key_agreement import Agreed, AgreementKey
-from protocol.crypto.merkle import joint_path, joint_root, leaf_hash, root_of, tree_levels
+from protocol.crypto.merkle import joint_path, joint_root, leaf_hash, merkle_root, tree_levels
 from protocol.errors import LocalProtocolError
 from protocol.messages import AGGREGATOR, PartyId, party_id
 
@@ -33,15 +33,15 @@ def roster_leaf(name: str, key: bytes) -> bytes:
 
 
 def check_keys(members: Sequence[tuple[PartyId, bytes]]) -> None:
-    """Refuse identity keys of another length, of low order, not canonical, or of two members.
+    """Refuse malformed identity keys, keys of low order, and keys of two members.
 
-    With a key of low order anybody can sign. A key and its negative, which differ in the sign of x
-    alone, have one holder and agree on the same secrets: they count as one key. Whether a key is a
-    point of the curve at all is not checked, for that takes longer than all the rest of a survey's
-    start: nobody can sign with one that is not.
+    Anybody can sign for a key of low order. A key and its negative, which differ in the sign of x
+    alone, have one holder and agree on the same secrets: they count as one key. A key may be no
+    point of the curve: that check would take longer than the rest of a survey's start, and nobody
+    can sign for such a key.
 
     Raises:
-        ValueError: says whose key.
+        ValueError: names the member.
     """
     for name, key in members:
         if len(key) != KEY_BYTES:
@@ -59,13 +59,13 @@ def check_keys(members: Sequence[tuple[PartyId, bytes]]) -> None:
 
 
 def key_holder(point: bytes) -> int:
-    """Common part of a key and its negative, and of no other: both have one holder."""
+    """The y of a key, which it shares with its negative alone: both have one holder."""
     return int.from_bytes(point, "little") % _SIGN
 
 
 @functools.lru_cache(maxsize=1 << 17)
 def agreement_key(key: bytes) -> bytes:
-    """The public X25519 key that belongs to an Ed25519 identity key: one roster serves both.
+    """The public X25519 key of an Ed25519 identity key, so one roster serves for both.
 
     The map between the two forms of the curve is ``u = (1 + y) / (1 - y)`` (RFC 7748, section 4.1).
 
@@ -80,9 +80,9 @@ def agreement_key(key: bytes) -> bytes:
 def is_signature(signature: bytes, content: bytes, *, key: bytes) -> bool:
     """True if the holder of a public Ed25519 key signed ``content``; False for a malformed key.
 
-    Every signature of a record is judged here. The key A and the signature's point R are neither of
-    low order nor written in another way than the canonical one, S is below the group's order, and
-    ``[S]B - [k]A``, written canonically, is R (RFC 8032, section 5.1.7, without the cofactor).
+    Every signature of a record is checked here. The key A and the signature's point R must be
+    canonical and not of low order, S below the group's order, and ``[S]B - [k]A`` equal to R (RFC
+    8032, section 5.1.7, without the cofactor).
     """
     if not _UNFIT.isdisjoint((key_holder(key), key_holder(signature[:KEY_BYTES]))):
         return False
@@ -94,7 +94,7 @@ def is_signature(signature: bytes, content: bytes, *, key: bytes) -> bool:
 
 
 class Signed(NamedTuple):
-    """Signature that somebody is said to have made; the arguments are those of ``is_signature``."""
+    """Signature to be checked; the fields are the arguments of ``is_signature``."""
 
     signature: bytes
     content: bytes
@@ -102,17 +102,17 @@ class Signed(NamedTuple):
 
 
 def are_signatures(claims: Sequence[Signed]) -> list[bool]:
-    """Check whether each of these was signed, as ``is_signature``."""
+    """Check several signatures, as ``is_signature``."""
     return [is_signature(claim.signature, claim.content, key=claim.key) for claim in claims]
 
 
 class Identity:
-    """A member's Ed25519 identity key. It signs and agrees on keys; nothing of it ever shows.
+    """A member's Ed25519 identity key, which signs and agrees on keys.
 
     Args:
         name: the member.
         secret: 32 bytes, from a keystream in a simulation, from the operating system otherwise.
-        agreed: of all members of a simulation in this process, as of ``AgreementKey``.
+        agreed: the shared secrets of a simulation in this process, as for ``AgreementKey``.
     """
 
     __slots__ = ("_agreed", "_agreement", "_key", "_secret", "name")
@@ -133,7 +133,7 @@ class Identity:
 
     @property
     def private_key(self) -> Ed25519PrivateKey:
-        """The key itself; made at its first use, for it takes half a kilobyte."""
+        """The private key, made at its first use since it takes half a kilobyte."""
         if self._key is None:
             self._key = Ed25519PrivateKey.from_private_bytes(self._secret)
         return self._key
@@ -146,20 +146,20 @@ class Identity:
         """Agree by X25519 with the holder of another identity key on 32 secret bytes.
 
         Raises:
-            ValueError: the other key is of low order, so that everybody knows the outcome.
+            ValueError: the other key is of low order, so that everybody knows the secret.
         """
         return self.agreement.agree(agreement_key(key))
 
     @property
     def agreement(self) -> AgreementKey:
-        """The X25519 key that belongs to it (``agreement_key``)."""
+        """The X25519 key of this identity (``agreement_key``)."""
         if self._agreement is None:
             # Ed25519 multiplies by the first half of this hash (RFC 8032, section 5.1.5).
             self._agreement = self.fresh_key(sha512(self._secret).digest()[:32])
         return self._agreement
 
     def fresh_key(self, secret: bytes) -> AgreementKey:
-        """A key of this member's for one session, to agree on what the identity key must not.
+        """A key of this member for one session, for secrets apart from those of its identity.
 
         Args:
             secret: 32 bytes.
@@ -173,16 +173,16 @@ class Identity:
 class Roster(msgspec.Struct, frozen=True, dict=True):
     """The members of a survey, the aggregator first, then the services, then the parties.
 
-    The place says who is what: a leaf of the roster's tree holds no role, and its root commits to
-    every place.
+    A member's place determines its role. A leaf of the roster's tree holds no role, but the root
+    commits to every place.
 
     Args:
         members: (id, public Ed25519 key of 32 bytes) of each.
-        roles: of the services, which hold no records, at the places after the aggregator.
+        roles: the roles of the services, at the places after the aggregator.
 
     Raises:
-        ValueError: no aggregator first, an id twice, more roles than members, or what
-            ``check_keys`` refuses.
+        ValueError: the aggregator is not first, an id occurs twice, there are more roles than
+            members, or as ``check_keys``.
     """
 
     members: tuple[tuple[PartyId, bytes], ...]
@@ -216,11 +216,11 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
 
     @functools.cached_property
     def root(self) -> bytes:
-        """Commits to every member's place, id and key: enough to check the proof of any of them.
+        """Root of the roster's tree: it commits to every member's place, id and key.
 
-        The tree is not kept for it: every worker of a survey has the whole roster.
+        It is computed without keeping the tree, since every worker of a survey has the roster.
         """
-        return root_of(roster_leaf(name, key) for name, key in self.members)
+        return merkle_root(roster_leaf(name, key) for name, key in self.members)
 
     @functools.cached_property
     def others(self) -> tuple[PartyId, ...]:
@@ -229,7 +229,7 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
 
     @functools.cached_property
     def services(self) -> tuple[PartyId, ...]:
-        """The members beside the aggregator that hold no records."""
+        """The members without records, apart from the aggregator."""
         return tuple(name for name, _ in self.members[1 : 1 + len(self.roles)])
 
     @functools.cached_property
@@ -238,10 +238,10 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
         return self.others[len(self.roles) :]
 
     def serves(self, name: PartyId) -> bool:
-        """Check whether somebody is the aggregator or a service."""
+        """Check whether a member is the aggregator or a service."""
         return self.position.get(name, len(self)) <= len(self.roles)
 
-    def role_of(self, name: PartyId) -> str:
+    def role(self, name: PartyId) -> str:
         """The role of a member: ``aggregator``, ``party``, or that of a service."""
         place = self.position[name]
         return (AGGREGATOR, *self.roles)[place] if self.serves(name) else "party"
@@ -320,7 +320,7 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
         """The inclusion path of the member at a place."""
         return joint_path(self.levels, [place])
 
-    def proof_of(self, place: int) -> tuple[bytes, ...]:
+    def membership_proof(self, place: int) -> tuple[bytes, ...]:
         """Proof that the aggregator and the member at a place are on the roster."""
         return joint_path(self.levels, (0, place))
 
@@ -328,14 +328,14 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
 class Excerpt(Roster, frozen=True, kw_only=True, dict=True):
     """Excerpt of a roster for one party: who serves, itself, and the root over all members.
 
-    Only these have a key here and can be sent to. What needs all members raises
-    ``LocalProtocolError``. It is made by ``Roster.known_to`` and ``verify_excerpt``.
+    Only these members have a key here and can be sent to. Methods that need all members raise
+    ``LocalProtocolError``. ``Roster.known_to`` and ``verify_excerpt`` make excerpts.
 
     Args:
         members: the aggregator, the services and the party.
-        roles: of the services.
-        place: the party's.
-        size: how many members the roster has.
+        roles: the roles of the services.
+        place: the party's place on the roster.
+        size: the number of members of the roster.
         over: the root of the roster's Merkle tree, 32 bytes.
     """
 
@@ -344,7 +344,7 @@ class Excerpt(Roster, frozen=True, kw_only=True, dict=True):
     over: bytes
 
     def __post_init__(self) -> None:
-        """The members are of a roster that was checked, or ``verify_excerpt`` has checked them."""
+        """Skip the checks: the members come from a checked roster, or from ``verify_excerpt``."""
 
     @functools.cached_property
     def position(self) -> dict[PartyId, int]:
@@ -394,18 +394,18 @@ def verify_excerpt(
     root: bytes,
     proof: Sequence[bytes],
 ) -> Roster:
-    """Roster as a party knows it, from a proof (``Roster.proof_of``).
+    """Excerpt of a roster for a party, from a proof (``Roster.membership_proof``).
 
     Args:
         party: its id and key.
         aggregator: the aggregator's key.
-        place: the party's.
-        size: how many members the roster has.
-        root: of the roster's Merkle tree.
-        proof: that both are on the roster.
+        place: the party's place on the roster.
+        size: the number of members of the roster.
+        root: the root of the roster's Merkle tree.
+        proof: the proof that both are on the roster.
 
     Raises:
-        ValueError: they are not, or what ``Roster`` refuses.
+        ValueError: the proof does not hold, or as ``Roster``.
     """
     two = Roster(((AGGREGATOR, aggregator), party))
     if not 1 <= place < size:

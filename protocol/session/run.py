@@ -13,8 +13,8 @@ class Run(NamedTuple):
     """Course of a session.
 
     Args:
-        result: what the aggregator published.
-        endings: of each member but the aggregator, ``DONE`` or what became of it.
+        result: the published result.
+        endings: of each member but the aggregator, ``DONE`` or the reason why it is not.
     """
 
     result: Message
@@ -48,12 +48,12 @@ def finished_run(aggregator: Ended, endings: Mapping[PartyId, str]) -> Run:
 
     Args:
         aggregator: the aggregator's machine.
-        endings: of each other member, in the order of the roster.
+        endings: of each other member, in roster order.
 
     Raises:
-        LocalProtocolError: the aggregator failed after a mistake in the role of parties. It is that
-            of the first of them, with a note of the aggregator's failure.
-        ProtocolError: as ``outcome_of``; for want of a quorum it has a note that says why.
+        LocalProtocolError: the aggregator failed after a mistake in the role of parties. It is the
+            error of the first such party, with a note of the aggregator's failure.
+        ProtocolError: as ``published_result``; without a quorum it has a note with the reason.
     """
     failure = aggregator.failure
     mistakes = [ending for name, ending in endings.items() if is_mistake(name, ending)]
@@ -67,10 +67,10 @@ def finished_run(aggregator: Ended, endings: Mapping[PartyId, str]) -> Run:
         why = next((f"{name}: {ending}" for name, ending in reasons if ending != DONE), None)
         if why is not None:
             failure.add_note(why)
-    return Run(outcome_of(aggregator), endings)
+    return Run(published_result(aggregator), endings)
 
 
-def outcome_of(aggregator: Ended) -> Message:
+def published_result(aggregator: Ended) -> Message:
     """Message that a finished aggregator published.
 
     Raises:

@@ -16,33 +16,34 @@ Waiting: TypeAlias = Mapping[Topic, Mapping[PartyId, Message]]
 
 
 class SoFar:
-    """Follows what the aggregator says and counts. This one has no estimate before the result.
+    """Follows the aggregator's messages and counts. This base class has no estimate before the
+    result.
 
-    All of it is on record, so a live run and its transcript lead to the same estimates. What it is
-    given is kept for it and counted: it keeps no messages of its own but those of ``closed``.
+    Its input is all on record, so a live run and its transcript lead to the same estimates. The
+    input is kept and limited by the caller; a follower keeps no messages but those of ``closed``.
 
     Attributes:
-        made_of: the kinds of message that its estimate is made of; it is given no others.
+        made_of: the kinds of message that the estimate is made of; it gets no others.
     """
 
     made_of: tuple[type[Message], ...] = ()
 
     def said(self, message: Message) -> None:
-        """Take what the aggregator says, to a party or to the record; once for each recipient."""
+        """Take a message of the aggregator to a party or to the record, once for each recipient."""
 
     def closed(self, topic: Topic, counted: Mapping[PartyId, Message]) -> None:
-        """A wait of the aggregator for one of these kinds is over.
+        """Take the messages counted in a wait of the aggregator for one of these kinds.
 
         Args:
-            topic: what was awaited.
+            topic: the kind and round awaited.
             counted: the messages that were counted, by party.
         """
 
     def estimate(self, waiting: Waiting) -> Estimate | None:
-        """The estimate so far, the same object while it is the same; None if there is none yet.
+        """The estimate so far, the same object while it is unchanged; None if there is none yet.
 
         Args:
-            waiting: what has come and is not counted yet.
+            waiting: received messages that are not counted yet.
         """
         return None
 
@@ -51,7 +52,7 @@ class OneWait(SoFar, Generic[M]):
     """Follows messages of one kind that the aggregator waits for once.
 
     Args:
-        kind: what it is told of.
+        kind: the kind.
     """
 
     def __init__(self, kind: type[M]) -> None:

@@ -1,8 +1,8 @@
-"""Respondents in cohorts, without messages to others: what a variant says of them by law.
+"""Respondents in cohorts, without messages to others: a variant's answers, by their law.
 
-Where a report follows from its respondent's answers and the question alone, a cohort of respondents
-is a party that speaks for them all, and what the aggregator makes of the reports is added up. The
-role of the party is the variant's own, and so is the reading of its reports.
+If a report depends only on the question and its respondent's answers, a cohort of respondents is a
+party that speaks for them all, and the aggregator's counts are added up. The role of the party is
+the variant's own, and so is the reading of its reports.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ class Stage:
     """A question to many people.
 
     Args:
-        asked: what cohorts are to know of it, such as the question.
-        people: how many are asked.
-        group: which people. Stages of one group ask the same people, others ask other people.
-        rest: how many may be asked after it, in all further stages together, at most.
+        asked: the content for cohorts, such as the question.
+        people: the number of people asked.
+        group: the group of people. Stages of one group ask the same people, others ask other
+            people.
+        rest: the most people that may be asked later, in all further stages together.
     """
 
     asked: Any
@@ -65,14 +66,14 @@ class Respondents:
     """A party that speaks for a part of a cohort, question by question.
 
     Args:
-        variant: whose party it is.
-        records: of the respondents.
+        variant: the variant.
+        records: the records of the respondents.
         me: the party's own side.
-        parties: for how many parties it stands; None if every respondent is one.
+        parties: the number of parties that it stands for; None if every respondent is one.
 
     Attributes:
         said: its messages, in order.
-        told: what it tells beside them, which only others' messages would complete.
+        told: further events, of messages that others' messages would complete.
     """
 
     __slots__ = (
@@ -108,12 +109,12 @@ class Respondents:
         """Answer a question as the party does.
 
         Args:
-            question: of the aggregator.
-            kind: of the answer.
+            question: the aggregator's question.
+            kind: the kind of the answer.
 
         Raises:
-            CannotTabulateError: it waits for anybody else, or answers with something else than one
-                message of this kind to the aggregator.
+            CannotTabulateError: it waits for another member, or sends anything but one message of
+                this kind to the aggregator.
             PrivacyError: it refuses.
         """
         awaited = self._waiting or self._run(None)[0]
@@ -129,7 +130,7 @@ class Respondents:
         return said[0]
 
     def tells(self) -> list[PrivacyEvent]:
-        """Events of each of its messages about a respondent, and what is told beside them."""
+        """Events of each of its messages about a respondent, with the further ones."""
         return [*(self._variant.reveals(said, self._seen) for said in self.said), *self.told]
 
     def close(self) -> None:
@@ -137,7 +138,7 @@ class Respondents:
         self._role.close()
 
     def _run(self, given: Any) -> tuple[Gather | None, list[Message]]:
-        """Go on until the role waits; returns for what, None at its end, and what it said."""
+        """Run the role until it waits: the gather, or None at its end, and the messages sent."""
         said: list[Message] = []
         while True:
             try:
@@ -160,12 +161,12 @@ class Respondents:
         )
 
 
-def numbers_of(message: Message, variant: str) -> Totals:
+def number_vector(message: Message, variant: str) -> Totals:
     """All numbers of a message in one vector, field by field.
 
     Args:
         message: the result of some parties.
-        variant: the name of the one whose message it is.
+        variant: the name of its variant.
 
     Raises:
         CannotTabulateError: a field is neither an integer nor an array of integers.
@@ -184,7 +185,7 @@ def numbers_of(message: Message, variant: str) -> Totals:
 
 
 def with_numbers(message: M, totals: Totals) -> M:
-    """A message of the same shapes with other numbers, the inverse of ``numbers_of``.
+    """A message of the same shapes with other numbers, the inverse of ``number_vector``.
 
     Raises:
         ValueError: another number of numbers.

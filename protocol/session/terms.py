@@ -27,19 +27,19 @@ _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 class Terms(NamedTuple):
-    """All that was agreed but the roster, as plain values.
+    """All agreed terms but the roster, as plain values.
 
     Args:
-        variant: the protocol's name.
-        code: the SHA-256 of the file that the protocol is in; None for a built-in one.
+        variant: the name of the variant.
+        code: the SHA-256 of its file; None for a built-in one.
         parameters: its public parameters.
-        survey: what is asked.
-        analysis: what was announced of it; None if nothing was.
-        neighbours: what epsilon is about.
-        nonce: sets the survey apart from others of the same terms.
-        roles: the services at the first places after the aggregator; None without any.
-        enrolled: how the others came by their keys; None if nothing shows it.
-        kinds: what messages look like.
+        survey: the survey.
+        analysis: the announced analysis; None if none was announced.
+        neighbours: the records that epsilon compares.
+        nonce: distinguishes the survey from others of the same terms.
+        roles: the roles of the services, at the places after the aggregator; None without any.
+        enrolled: how the other members got their keys; None if unknown.
+        kinds: the kinds of message.
     """
 
     variant: str
@@ -71,7 +71,7 @@ class Terms(NamedTuple):
         return _encode(tuple(self))
 
 
-def session_of(*, terms: bytes, roster: bytes, members: int, attempt: int = 1) -> bytes:
+def session_id(*, terms: bytes, roster: bytes, members: int, attempt: int = 1) -> bytes:
     """The id of the session that is an attempt at a survey, 32 bytes.
 
     The first attempt's stands for the survey itself.
@@ -100,7 +100,7 @@ def attempt_at(session: bytes, attempt: int) -> bytes:
 
 
 def is_attempt(number: int) -> bool:
-    """Check whether a survey can have so many attempts."""
+    """Check whether a number is one of an attempt."""
     return 1 <= number <= MOST_ATTEMPTS
 
 

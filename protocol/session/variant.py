@@ -32,7 +32,7 @@ from protocol.session.tabulation import Respondents, Stage, Totals
 from protocol.surveys.limits import NOTHING, Workload, check_respondents, check_workload
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
-from protocol.surveys.weights import check_weights, stratum_of
+from protocol.surveys.weights import check_weights, find_stratum
 from protocol.wire.codec import Kind
 from protocol.wire.undecoded import Undecoded
 
@@ -47,15 +47,15 @@ Epsilon = Annotated[float, Meta(gt=0)]
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """Claim of somebody about a variant's privacy, to be shown beside what the record says.
+    """Claim about a variant's privacy, to be shown next to what a record shows.
 
     Args:
-        source: who says it, and where.
-        says: what is said.
+        source: the publication, and the place in it.
+        says: the claim in words.
         epsilon: the figure claimed, in nats; None where no bound is claimed.
-        per: what the figure is of: all that is told about one ``record``, or a single ``answer``,
+        per: the subject of the figure: all messages about one ``record``, or a single ``answer``,
             which is one draw of a randomizer.
-        kinds: the kinds of message that it is about; all, if none is named.
+        kinds: the kinds of message that it is about; all if empty.
     """
 
     source: str
@@ -70,10 +70,10 @@ class Drawn(NamedTuple):
 
     Args:
         event: the draw, as the message's event has it.
-        respondents: (k,) whose each report is, a row of the party's records.
+        respondents: (k,) the row of the party's records that each report is about.
         reports: ``(k, *report.shape)``.
-        inputs: (n,) which input of the randomizer each of some n records is; by default the
-            combination of the event's attributes.
+        inputs: (n,) the randomizer's input for each of some n records; by default the combination
+            of the event's attributes.
     """
 
     event: Randomized
@@ -87,38 +87,37 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
 
     Args:
         survey: the attributes asked for.
-        quorum: how many parties must answer, at least; None for half of them (``quorum_of``).
-        patience: how long the aggregator waits for a round of answers, in seconds.
+        quorum: the fewest parties that must answer; None for half of them (``quorum_of``).
+        patience: how long the aggregator waits for a round of answers, in seconds; None is forever.
         max_records: the most respondents that one party speaks for; it bounds a report's size.
-        weights: design weights by stratum (``protocol.surveys.weights``), of a variant that
+        weights: design weights by stratum (``protocol.surveys.weights``), for a variant that
             publishes a result for each stratum; unset where all respondents count alike.
 
     Raises:
-        ValueError: terms that nobody can keep, weights that cannot be, or a survey that is too
-            large (``limits``).
+        ValueError: a parameter out of range, malformed weights, or a survey that is too large
+            (``limits``).
     """
 
     name: ClassVar[str] = ""
     heeds: ClassVar[tuple[type[Message], ...] | None] = None
-    """The kinds that ``reveals`` looks for in ``seen``: no other is kept. None keeps all."""
-
+    """The kinds that ``reveals`` looks up in ``seen``, which keeps no others; None keeps all."""
     messages: ClassVar[tuple[type[Message], ...]] = ()
-    """The kinds of message that are spoken, where each says its bounds at its fields."""
+    """The kinds of message that are sent, each with the bounds of its fields."""
     public: ClassVar[tuple[type[Message], ...]] = ()
-    """The kinds that are the same whatever anybody's records are."""
+    """The kinds that depend on nobody's records."""
     derived: ClassVar[tuple[type[Message], ...]] = ()
-    """The kinds that follow from what their sender had received: the result, above all."""
+    """The kinds that follow from what their sender received, such as the result."""
     whole_roster: ClassVar[bool] = False
-    """Whether a party needs all members: to send to them, or for their keys. If not, it knows who
-    serves, and itself."""
+    """Whether a party needs the whole roster, to send to others or for their keys. Otherwise it
+    knows the aggregator, the services and itself."""
     roles: ClassVar[tuple[str, ...]] = ()
-    """The services beside the aggregator, by their roles, such as ``("server", "server")``. They
-    hold no records; each role is an ``async def`` of its name that takes a ``Me``."""
+    """The roles of the services beside the aggregator, such as ``("server", "server")``. They hold
+    no records. Each role is an ``async def`` of its name that takes a ``Me``."""
     code: ClassVar[bytes | None] = None
-    """The SHA-256 of the file that the class is in, which the session binds; None for a built-in
-    one, or where no file is known."""
+    """The SHA-256 of the file that the class is in, which the session's id depends on. None for a
+    built-in variant, or where no file is known."""
     untabulated: ClassVar[str] = "it has no method 'stages'"
-    """Why respondents cannot be counted in cohorts, where they cannot."""
+    """The reason why respondents cannot be counted in cohorts, if they cannot."""
 
     survey: Survey
     quorum: int | None = None
@@ -148,24 +147,23 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
             # The header of a transcript holds no other integers.
             if isinstance(value, int) and not -(2**63) <= value < 2**64:
                 raise ValueError(f"{name} {value}: expected an integer of at most 64 bits")
-        # Before a subclass lays anything out: a header may be anybody's.
+        # Before a subclass computes anything: a header may come from anybody.
         check_workload(len(self.survey.attributes), self.workload())
         check_respondents(1, self.max_records)
 
     def workload(self) -> Workload:
-        """Workload of this variant for its survey, reckoned from its sizes alone."""
+        """Workload of this variant for its survey, computed from its sizes alone."""
         return NOTHING
 
     def quorum_of(self, parties: int) -> int:
-        """Number of parties that must answer: as agreed, or half of so many, rounded up."""
+        """Number of parties that must answer: ``quorum``, or half of the parties, rounded up."""
         return (parties + 1) // 2 if self.quorum is None else self.quorum
 
     @property
     def stratified(self) -> bool:
         """True if results are published by stratum, so that strata can have weights.
 
-        They are if ``estimate`` is marked as one that takes such results (``weighted`` in
-        ``protocol.variants.reports.by_stratum``).
+        The decorator ``protocol.variants.reports.by_stratum.weighted`` of ``estimate`` marks it.
         """
         return bool(getattr(type(self).estimate, "stratified", False))
 
@@ -175,18 +173,18 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
         return () if self.weights is UNSET else tuple(sorted(self.weights))
 
     def stratum(self, party: str) -> str:
-        """The stratum of a party, by its name on the roster (``stratum_of``).
+        """The stratum of a party, by its name on the roster (``find_stratum``).
 
         Raises:
-            SurveyError: it is in none.
+            SurveyError: the party is in no stratum.
         """
-        return stratum_of(party, {} if self.weights is UNSET else self.weights)
+        return find_stratum(party, {} if self.weights is UNSET else self.weights)
 
     def kinds(self, parties: int) -> tuple[Kind, ...]:
-        """The kinds of message that are spoken among an aggregator and this many parties.
+        """The kinds of message among an aggregator and this many parties.
 
-        These are ``messages``, with the bounds that stand at their fields. A name there is that of
-        an attribute of this variant, or ``respondents``: how many there can be among the parties.
+        They are ``messages``, with the bounds of their fields. A name in a bound is an attribute of
+        this variant, or ``respondents``, the most that the parties can speak for.
         """
 
         def named(name: str) -> Any:
@@ -201,13 +199,14 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
         raise NotImplementedError
 
     async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Message:
-        """The role of the aggregator; the message it returns is published as its last word."""
+        """The role of the aggregator; the message that it returns is the published result."""
         raise NotImplementedError
 
     def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
-        """Event of a message about its sender's records, given what the sender had seen.
+        """Event of a message about its sender's records, given what the sender had received.
 
-        What is not ``public`` nor ``derived`` may tell everything, unless a subclass knows better.
+        A message that is neither ``public`` nor ``derived`` is taken to reveal all attributes,
+        unless a subclass says otherwise.
         """
         if isinstance(message, self.public):
             return Public()
@@ -216,16 +215,16 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
     def drawn(
         self, message: Message, event: PrivacyEvent, records: Records
     ) -> Sequence[Drawn] | None:
-        """The reports in a message, for checks to hold them against the laws that it declares.
+        """The reports in a message, to be checked against the laws that its event declares.
 
-        By default None: then they are looked for in its arrays. They are found if one array fits:
-        with a report of a respondent in each row or, if each sends one of several randomizers, with
-        these one after the other.
+        By default None: then they are looked for in the message's arrays. An array fits that has a
+        row per respondent, with a report or, for several randomizers, a report of each side by
+        side.
 
         Args:
-            message: what was sent.
-            event: what it tells, by ``reveals``.
-            records: for which ``Drawn.inputs`` are, where those are not the default.
+            message: the message.
+            event: its event, by ``reveals``.
+            records: the records of ``Drawn.inputs``, where those are not the default.
         """
         return None
 
@@ -234,10 +233,10 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
         raise NotImplementedError
 
     def alone(self, contribution: Message) -> Message | None:
-        """The result that one party's contribution would make by itself, as ``estimate`` takes it.
+        """The result that one party's contribution would give by itself, as ``estimate`` takes it.
 
-        It is for auditors, who compare parties. None, the default, where the contributions of
-        parties say nothing one by one, or it is malformed.
+        Auditors compare parties by it. None, the default, if a single contribution gives no
+        estimate, or if this one is malformed.
         """
         return None
 
@@ -252,16 +251,15 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
     def stages(self, people: int) -> Generator[Stage, Totals, Message]:
         """Stages in which the aggregator asks respondents who are counted in cohorts.
 
-        It yields a question and is sent the sum of what ``count`` made of the cohorts' answers. It
-        returns the result, as ``estimate`` takes it; there, counts may exceed their type on the
-        wire.
+        It yields a question and is sent the sum of the cohorts' totals, by ``count``. It returns
+        the result, as ``estimate`` takes it. Counts in it may exceed their type on the wire.
 
         Args:
-            people: how many respondents there are.
+            people: the number of respondents.
 
         Raises:
             CannotTabulateError: an answer depends on more than the question and the respondent's
-                own record; it says why.
+                own record; the error says why.
         """
         raise CannotTabulateError(f"variant {self.name!r} cannot be tabulated: {self.untabulated}")
         yield
@@ -271,7 +269,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
 
         Args:
             stage: as ``stages`` yielded it.
-            parties: who is asked; each is to be asked once, in this order.
+            parties: the parties to ask, each once, in this order.
         """
         raise NotImplementedError
 
@@ -279,28 +277,27 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
     def contribution(self) -> type[Message] | None:
         """The kind of message that puts a party into the estimate.
 
-        Whoever was counted with one, in any round, is in it. None stands for the kind that the
-        aggregator waits for last.
+        A party that was counted with one, in any round, is in the estimate. None stands for the
+        kind that the aggregator waits for last.
         """
         return None
 
     def most(self) -> float:
-        """Bound on what any sequence of questions can cost a respondent, in nats.
+        """Bound on a respondent's loss over all that an honest party ever answers, in nats.
 
-        It bounds what an honest party lets itself be asked, whatever the aggregator sends: what it
-        consents to, added up over all that it ever answers. ``protocol.testing`` holds it against
-        the ledgers of its runs. By default nothing is promised: infinite.
+        It holds whatever the aggregator asks, since the party refuses the rest.
+        ``protocol.testing`` compares it with the ledgers of its runs. Infinite by default.
         """
         return math.inf
 
     def most_among(self, honest: int, delta: float) -> Cost:
-        """The same by what a party may consent to, where only that is bounded (``Spending``).
+        """The same bound among honest parties, to which a party may consent (``Spending``).
 
-        By default what holds whoever conspires.
+        By default the bound that holds against any coalition.
 
         Args:
-            honest: how many parties of a sum are taken to be honest; 0 for no figure of this kind.
-            delta: at which coins are judged.
+            honest: the number of parties of a sum that are taken to be honest; 0 for none.
+            delta: the delta at which coins are judged.
         """
         return Cost(self.most())
 
@@ -317,10 +314,10 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
             raise PrivacyError("asked about another survey than the one agreed to")
 
     def published(self, result: Message, kind: type[M]) -> M:
-        """A published result, as of the kind that it must be.
+        """A published result, once its kind is checked.
 
         Raises:
-            LocalProtocolError: it is of another.
+            LocalProtocolError: it is of another kind.
         """
         if not isinstance(result, kind):
             raise LocalProtocolError(f"{result.kind()!r} is not a result of {self.name!r}")
@@ -332,10 +329,10 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
 
 
 def check_roles(variant: Variant) -> None:
-    """Refuse a service's role without a method, a name that is taken, a sealed kind in ``heeds``.
+    """Refuse a service's role without a method or with a taken name, and sealed kinds in ``heeds``.
 
     Raises:
-        ValueError: says which.
+        ValueError: names the role or the kind.
     """
     for role in variant.roles:
         if not (role.isidentifier() and role.islower() and "_" not in role) or role == "record":
@@ -351,33 +348,34 @@ def check_roles(variant: Variant) -> None:
             )
 
 
-def bound_of(variant: Variant) -> Loss:
-    """Bound on a respondent's loss, whatever is asked (``Variant.most``)."""
+def loss_bound(variant: Variant) -> Loss:
+    """Bound on a respondent's loss, for all questions (``Variant.most``)."""
     most, names = variant.most(), variant.survey.names
     why = () if math.isfinite(most) else (f"all that may be asked about {', '.join(names)}",)
     return Loss(most, dict.fromkeys(names, most), why)
 
 
 def heeded(variant: Variant, kind: type[Message]) -> bool:
-    """True if what a message tells may depend on one of this kind that its sender had seen."""
+    """True if the event of a message may depend on a received message of this kind."""
     return not kind.sealed and (variant.heeds is None or kind in variant.heeds)
 
 
 def settled(variant: Variant) -> bool:
-    """True if what messages are drawn with follows from the parameters alone, by ``heeds``."""
+    """True if the events of messages depend on the parameters alone, by ``heeds``."""
     return variant.heeds == ()
 
 
-def event_of(variant: Variant, message: Message, seen: Seen, recipient: PartyId) -> PrivacyEvent:
+def message_event(
+    variant: Variant, message: Message, seen: Seen, recipient: PartyId
+) -> PrivacyEvent:
     """Event of any message, the kernel's kinds included.
 
-    A message of a sealed kind tells it to its recipient alone. What it tells follows from its kind
-    and its round: nobody else knows more of it.
-
-    A closing says who was counted, and a refusal that others asked for too much or broke the
-    protocol: neither depends on a record, unless a role does that it must not. A head follows from
-    what its sender has said and heard, and of a report that can be guessed it tells whether a guess
-    is right. A member that sends the switch's notices may say anything.
+    - A message of a sealed kind reveals its event to the recipient alone. The event depends on its
+      kind and round only, since nobody else can read more of it.
+    - A closing and a refusal depend on no record, unless a role does what it must not.
+    - A head follows from what its sender has sent and received. It confirms a right guess of a
+      report that can be guessed.
+    - A member that sends the switch's notices may reveal anything.
     """
     if isinstance(message, Closed | Declined):
         return Public()
@@ -395,14 +393,14 @@ def event_of(variant: Variant, message: Message, seen: Seen, recipient: PartyId)
 
 
 def unjudged(message: Message) -> LocalProtocolError:
-    """The complaint of a sealed kind whose event depends on what is sealed."""
+    """The error for a sealed kind with an event that depends on the sealed content."""
     return LocalProtocolError(
         f"{message.kind()!r} is sealed, and its event depends on what is sealed: nobody but its "
         "reader could judge it"
     )
 
 
-def parameters_of(variant: Variant) -> dict[str, Any]:
+def plain_parameters(variant: Variant) -> dict[str, Any]:
     """A variant's parameters as plain values, without the survey."""
     parameters: dict[str, Any] = msgspec.to_builtins(variant)
     parameters.pop("survey")
@@ -410,7 +408,7 @@ def parameters_of(variant: Variant) -> dict[str, Any]:
 
 
 def build(cls: type[V], *, parameters: dict[str, Any], survey: dict[str, Any]) -> V:
-    """The inverse of ``parameters_of``: a variant from a transcript's header.
+    """The inverse of ``plain_parameters``: a variant from a transcript's header.
 
     Raises:
         SurveyError: the parameters are not those of this variant.
@@ -421,7 +419,7 @@ def build(cls: type[V], *, parameters: dict[str, Any], survey: dict[str, Any]) -
         why = str(Undecoded.of(error))
         raise SurveyError(f"the header does not fit variant {cls.name!r}: {why}") from error
     except Exception as error:
-        # A variant of a user's own may not have reckoned with anybody's parameters.
+        # A user's own variant may not be prepared for all parameters.
         why = f"{type(error).__name__}: {error}"
         raise SurveyError(
             f"variant {cls.name!r} fails with the header's parameters: {why}"

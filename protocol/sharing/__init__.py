@@ -1,1 +1,1 @@
-"""Sums that nobody can take apart: shares, masks, graphs of neighbours, and their dialogues."""
+"""Secure sums: shares, masks, graphs of neighbours, and their dialogues."""

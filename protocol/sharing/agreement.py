@@ -1,9 +1,9 @@
-"""Neighbours compare what they hold, and stop if the aggregator told them different things.
+"""Neighbours compare what they hold, and stop if the aggregator sent them different things.
 
-Each tags a digest for each of its neighbours with what the two of them share, so the aggregator,
-who carries the tags, cannot make two different things look the same. Everybody needs the
-confirmation of so many neighbours that the honest parties cannot be split in two camps: all hold
-the same thing, or some of them refuse.
+Each tags a digest for each of its neighbours with their common secret, so the aggregator, which
+carries the tags, cannot make two different things look the same. Every party needs the confirmation
+of so many neighbours that the honest parties cannot be split in two camps: all hold the same thing,
+or some of them refuse.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.crypto.octets import rows_of, stacked
+from protocol.crypto.octets import row_bytes, stacked
 from protocol.crypto.sealing import TAG_BYTES
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, PartyId
@@ -27,15 +27,15 @@ SURVIVORS, TOTALS = 0, 1
 
 
 async def agree(me: Me, hood: Hood, digest: bytes, *, round: int, degree: Degree) -> None:
-    """A party's side: say what one holds, hear what the neighbours hold.
+    """A party's side: send tags of its digest, and check those of the neighbours.
 
     Some neighbours may lie or be silent, if enough of the others confirm.
 
     Args:
-        hood: who has come so far.
-        digest: of what this party holds.
-        round: which of the agreements.
-        degree: how many neighbours there are, and how many must hold the same.
+        hood: the neighbours that have come so far.
+        digest: the digest of what this party holds.
+        round: the number of the agreement.
+        degree: the numbers of neighbours, and of those that must hold the same.
 
     Raises:
         RemoteProtocolError: neighbours hold something else, or too few confirmed.
@@ -45,7 +45,7 @@ async def agree(me: Me, hood: Hood, digest: bytes, *, round: int, degree: Degree
     await me.send(AGGREGATOR, Tags(round, tags))
     tagged = await me.receive(Tagged, AGGREGATOR, round=round)
     given = np.flatnonzero(tagged.given.astype(np.bool_) & hood.there).tolist()
-    edges, said = hood.edges(), rows_of(tagged.tags)
+    edges, said = hood.edges(), row_bytes(tagged.tags)
     other = [hood.names[row] for row in given if not edges[row].is_tag(said[row], digest)]
     agreeing = len(given) - len(other)
     if agreeing >= degree.threshold:
@@ -70,15 +70,15 @@ async def carry(
     within: float | None,
     quorum: int,
 ) -> tuple[PartyId, ...]:
-    """The aggregator's side: carry everybody's tags to their neighbours.
+    """The aggregator's side: carry all tags to the neighbours.
 
     Args:
-        parties: who takes part in it.
+        parties: the parties that take part.
         hoods: everybody's neighbours, by place and row.
-        round: which of the agreements.
+        round: the number of the agreement.
 
     Returns:
-        Who gave their word.
+        The parties that sent tags.
     """
     tags = await me.gather(Tags, parties, round=round, within=within, at_least=quorum)
     n, k = hoods.shape

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.crypto.commitments import commit, opens
-from protocol.crypto.octets import Octets, rows_of, stacked
+from protocol.crypto.octets import Octets, row_bytes, stacked
 from protocol.crypto.sealing import HIDDEN_BYTES, SALT_BYTES, SEAL_BYTES, seal
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, PartyId
@@ -24,18 +24,18 @@ from protocol.sharing.messages import Deal, Dealt
 
 
 def commitment_context(session: bytes, part: int) -> bytes:
-    """Context of a commitment. Its owner follows from who has sent it."""
+    """Context of a commitment. Its owner is known from the sender."""
     return session + part.to_bytes(1, "big")
 
 
 class Received(NamedTuple):
-    """Shares that a party was dealt. Shares and salts never show.
+    """Shares that a party was dealt.
 
     Args:
-        dealt: which neighbours have dealt; this party has a mask with each of them.
-        good: whose box opened and holds what was committed to; the others are to blame.
-        shares: (k, parts, bytes), zeros where there is none.
-        salts: (k, parts, 16): with them the commitments open.
+        dealt: the neighbours that have dealt; this party has a mask with each of them.
+        good: those with a box that opened and fits the commitments; the others are to blame.
+        shares: (k, parts, bytes), zeros without a share.
+        salts: (k, parts, 16), to open the commitments.
     """
 
     dealt: NDArray[np.bool_]
@@ -48,10 +48,10 @@ class Received(NamedTuple):
 
 
 def _salts(hidden: Sequence[bytes], parts: int) -> Octets:
-    """The salts of the commitments to what is in boxes, (n, parts, 16): both neighbours know them.
+    """Salts of the commitments to the content of boxes, (n, parts, 16), known to both neighbours.
 
     Args:
-        hidden: with each box.
+        hidden: the hidden bytes of each box.
     """
     known = stacked(hidden, HIDDEN_BYTES)
     return known.reshape(len(hidden), HIDDEN_BYTES // SALT_BYTES, SALT_BYTES)[:, :parts]
@@ -65,11 +65,11 @@ async def deal(
     Args:
         shares: (k, parts, bytes), those of row c for neighbour c.
         whole: commits to the seed of this party's own mask, 32 bytes.
-        seeds, digests: of its masks with the neighbours, as ``Deal`` has them.
+        seeds, digests: of its masks with the neighbours, as in ``Deal``.
     """
     k, parts, length = shares.shape
     size = parts * length
-    contents = rows_of(shares.reshape(k, size))
+    contents = row_bytes(shares.reshape(k, size))
     letters = [(edge, contents[row], b"") for row, edge in hood.edges().items()]
     salt, sealed, hidden = seal(me.stream, "Deal", letters)
     boxes = np.zeros((k, size + SEAL_BYTES), np.uint8)
@@ -99,7 +99,7 @@ async def deal(
 
 
 async def receive(me: Me, hood: Hood, *, parts: int) -> Received:
-    """Hear what the neighbours have dealt, open it and check it against the commitments.
+    """Receive the shares of the neighbours, open and check them against the commitments.
 
     Raises:
         RemoteProtocolError: a party has dealt that has not joined.
@@ -112,7 +112,7 @@ async def receive(me: Me, hood: Hood, *, parts: int) -> Received:
     if (dealt & ~hood.there).any():
         raise RemoteProtocolError("shares from a party that has not joined", field="Dealt.dealt")
     edges = hood.edges()
-    boxes, given = rows_of(message.boxes), rows_of(message.salts)
+    boxes, given = row_bytes(message.boxes), row_bytes(message.salts)
     good = np.zeros(k, np.bool_)
     contents, hidden = [], []
     for row in np.flatnonzero(dealt).tolist():
@@ -142,11 +142,11 @@ class Delivered(NamedTuple):
     """Boxes that the aggregator carried, as far as it keeps them.
 
     Args:
-        dealt: who has dealt, by place.
-        masked: (parties, k) with which neighbours each of them has a mask: both have dealt, and
-            their digests are equal.
+        dealt: the parties that have dealt, by place.
+        masked: (parties, k) the neighbours that each has a mask with: both have dealt, and their
+            digests are equal.
         commitments: (parties, k, parts, 16), by dealer and its row.
-        wholes: by dealer, what commits to the seed of its own mask.
+        wholes: by dealer, the commitment to the seed of its own mask.
         seeds: (parties, k, 32) of each dealer's masks with its neighbours, encrypted.
         digests: (parties, k, 16) of these seeds.
     """
@@ -160,9 +160,9 @@ class Delivered(NamedTuple):
 
 
 async def deliver(me: Me, meeting: Meeting, deals: dict[PartyId, Deal]) -> Delivered:
-    """The aggregator's side: hand every dealer what its neighbours have dealt it.
+    """The aggregator's side: hand every dealer the boxes of its neighbours.
 
-    ``deals`` is emptied, for the boxes of a large survey take hundreds of megabytes.
+    ``deals`` is emptied, since the boxes of a large survey take hundreds of megabytes.
     """
     n, k = meeting.hoods.shape
     places = {name: place for place, name in enumerate(meeting.names)}

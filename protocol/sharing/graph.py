@@ -1,10 +1,10 @@
-"""Neighbours of each party in a secure sum, and how many neighbours are enough.
+"""Neighbours of each party in a secure sum, and how many are enough.
 
 Each of n parties deals shares to k neighbours, t of which suffice to reconstruct, and agrees on
 masks with them (Bell et al., Secure Single-Server Aggregation with (Poly)Logarithmic Overhead,
-2020, sections 3 and 4). Up to 255 parties all are neighbours. Among more, the graph is a Harary
-graph on parties in a uniformly random order, so everybody's neighbours are a uniform choice of k
-out of the n - 1 others.
+2020, sections 3 and 4). Up to 255 parties all are neighbours. For more, the graph is a Harary graph
+on parties in a uniformly random order, so a party's neighbours are a uniform choice of k out of the
+n - 1 others.
 """
 
 from __future__ import annotations
@@ -71,9 +71,11 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
 
     def corrupt_count(self, parties: int) -> int:
         """``floor(corrupt * parties)``, with the share as it is written in decimals."""
-        if self.corrupt is None:
-            return max(1, parties // (3 if parties <= COMPLETE else 4 if parties <= MANY else 5))
-        return _floor(self.corrupt, parties)
+        if self.corrupt is not None:
+            return _floor(self.corrupt, parties)
+        if parties <= COMPLETE:
+            return max(1, parties // 3)
+        return parties // (4 if parties <= MANY else 5)
 
     def dropped_count(self, parties: int) -> int:
         """``floor(dropped * parties)``, with the share as it is written in decimals."""
@@ -100,21 +102,22 @@ class Degree(msgspec.Struct, frozen=True, kw_only=True):
 class Withstood(msgspec.Struct, frozen=True, kw_only=True):
     """Number of parties that may conspire with the aggregator in a secure sum.
 
-    Up to so many learn one sum over at least ``honest`` honest parties, and nothing else.
+    They learn one sum over at least ``honest`` honest parties, and nothing else.
 
     Args:
         parties: n.
-        colluders: how many may conspire, if they are chosen before the graph is drawn.
-        adaptive: how many may conspire, whoever they are. It is less in a sparse graph alone.
+        colluders: the number that may conspire, if chosen before the graph is drawn.
+        adaptive: the number that may conspire, however they are chosen. It is less only in a sparse
+            graph.
         honest: the fewest honest parties in the sum, with that many colluders.
-        missing: how many may be missing in all before parties refuse to unmask, those who never
-            joined included.
-        readers: whether anybody who reads the record can take the aggregator's part, because it
-            holds what opens the sum.
-        witnesses: how many witnesses certify the survivor set; 0 if none do.
-        trusted: how many of these have to be honest.
-        unwitnessed: how many parties may conspire, chosen like ``colluders``, if fewer witnesses
-            are.
+        missing: the number that may be missing in all before parties refuse to unmask, with those
+            that never joined.
+        readers: whether readers of the record can take the aggregator's part, because the record
+            has the opening of the sum.
+        witnesses: the number of witnesses that certify the survivor set; 0 for none.
+        trusted: the number of these that have to be honest.
+        unwitnessed: the number of parties that may conspire, chosen like ``colluders``, if fewer
+            witnesses are honest.
     """
 
     parties: int
@@ -131,22 +134,22 @@ class Withstood(msgspec.Struct, frozen=True, kw_only=True):
 def withstood(parties: int, degree: Degree, bound: Bound, *, certified: bool = False) -> Withstood:
     """The number of colluders that a sum withstands.
 
-    A party reveals its shares for one survivor set, after t neighbours confirmed it; of every other
-    party it reveals one kind of share.
+    A party reveals its shares for one survivor set, after t neighbours confirmed it. It reveals one
+    kind of share of every other party.
 
     Args:
-        certified: whether all are known to reveal for one survivor set, each only if it has a mask
-            with every neighbour in it.
+        certified: whether all surely reveal for one survivor set, each only if it has a mask with
+            every neighbour in it.
 
     Complete graph: ``min(2t - k, t - 1)``, and no more. If honest parties reveal for two sets, each
-    of the two camps has at least ``t - c + 1`` honest members, one and those who confirm it, so
-    ``n - c >= 2 (t - c + 1)``: that needs ``c >= 2t - k + 1``. With one set for all, the secret of
-    a party that is not to be known has only the colluders' shares: that needs ``c >= t``. So if it
-    is certified, ``t - 1`` are withstood: any two honest parties in it have a mask with each other.
+    of the two camps has at least ``t - c + 1`` honest members, one and those who confirm it, so ``n
+    - c >= 2 (t - c + 1)``: that needs ``c >= 2t - k + 1``. With one set for all, only the
+    colluders' shares of a hidden secret are known: that needs ``c >= t``. So if it is certified,
+    ``t - 1`` are withstood: any two honest parties in it have a mask with each other.
 
-    Sparse graph: ``smallest_degree`` says which colluders are withstood. Whoever they are, fewer
-    than ``2t - k`` are. That two sets of honest parties have no mask with each other does not take
-    two survivor sets there, so a certified one withstands no more.
+    Sparse graph: ``smallest_degree`` has the colluders that are withstood. However they are chosen,
+    fewer than ``2t - k`` are. Two sets of honest parties may have no mask with each other even with
+    one survivor set, so a certified one withstands no more.
 
     A party is in a sum with the t neighbours that confirmed it. In the sparse graph fewer than
     ``2t - k`` of these are corrupt.
@@ -184,7 +187,7 @@ def withstood(parties: int, degree: Degree, bound: Bound, *, certified: bool = F
 
 
 def smallest_degree(parties: int, bound: Bound, *, certified: bool = False) -> Degree:
-    """The fewest neighbours that are enough for so many parties.
+    """The fewest neighbours that are enough for this many parties.
 
     With C = floor(corrupt n) and D = floor(dropped n), up to 255 parties: all are neighbours, and
     ``t = k - D``. It withstands ``min(n - 1 - 2D, n - 2)`` colluders, and no protocol that
@@ -211,9 +214,9 @@ def smallest_degree(parties: int, bound: Bound, *, certified: bool = False) -> D
     - ``n P[Hypergeometric(n - 1, D, k) > k - t] <= 2**-correctness``: t neighbours of everybody
       stay.
 
-    Of the t that will do, it is the one whose smallest margin is the largest, in bits; of equal
-    ones the smallest. The choice of who is corrupt must not depend on the order; who is declared
-    missing may, for the first two bounds.
+    Of the t that suffice, it is the one with the largest smallest margin, in bits; of equal ones
+    the smallest. The choice of corrupt parties must not depend on the order. For the first two
+    bounds, the choice of missing ones may.
 
     Raises:
         ValueError: fewer than two parties, or so many corrupt or missing that no t will do.
@@ -259,12 +262,12 @@ def _sparse(parties: int, *, corrupt: int, dropped: int, bound: Bound) -> Degree
 
 
 def _two_runs(parties: int, corrupt: int, length: int, least: int) -> float:
-    """``log2`` of a bound on P[two disjoint runs of so many places with so many corrupt each].
+    """``log2`` of a bound on P[two disjoint runs of ``length`` places with ``least`` corrupt each].
 
-    Runs that have them come in rows, as their first place moves on. The first of a row has exactly
-    ``least``, a corrupt last place, and an honest place before it. If there are two disjoint runs,
-    then there are two such first ones that are disjoint, or one after which the next ``length``
-    places have ``least`` too.
+    Move the first place of a run on: runs with ``least`` corrupt places come in rows. The first run
+    of a row has exactly ``least``, a corrupt last place, and an honest place before it. Two
+    disjoint runs imply two such first runs that are disjoint, or one such run followed by
+    ``length`` places that also have ``least``.
     """
     if least > min(corrupt, length):
         return -math.inf
@@ -277,7 +280,7 @@ def _two_runs(parties: int, corrupt: int, length: int, least: int) -> float:
 
 
 class _Law(NamedTuple):
-    """Number of marked draws: ``log2`` of its law, from ``start`` on; what is left out is 0."""
+    """Law of the number of marked draws, as ``log2``, from ``start`` on; omitted values have 0."""
 
     start: int
     points: NDArray[np.float64]
@@ -297,10 +300,10 @@ class _Law(NamedTuple):
 
 
 def _law(*, population: int, marked: int, drawn: int) -> _Law:
-    """The law of how many of ``drawn`` draws without replacement are marked.
+    """The law of the number of marked draws, without replacement.
 
-    Exact but for rounding, in whatever tail a float can hold: what is farther from the mean than
-    Hoeffding's inequality (1963, sections 2 and 6) allows with 2**-1100 is left out.
+    Exact up to rounding in all tails that a float can hold. Values that are farther from the mean
+    than Hoeffding's inequality (1963, sections 2 and 6) allows with 2**-1100 are omitted.
     """
     mean = drawn * marked / population
     far = math.sqrt(_NOTHING_BITS * math.log(2) * drawn / 2)
@@ -330,7 +333,7 @@ def draw_order(coin: bytes, parties: int) -> NDArray[np.int64]:
 
 
 def _offsets(parties: int, k: int) -> NDArray[np.int64]:
-    """Distances in rank to a party's neighbours, ascending; with o there is also n - o.
+    """Distances in rank to the neighbours of a party, ascending; with o also n - o.
 
     Raises:
         ValueError: k is neither even and in 2..n-2 nor n - 1.
@@ -343,10 +346,10 @@ def _offsets(parties: int, k: int) -> NDArray[np.int64]:
 
 
 def mirror(columns: Columns, k: int) -> Columns:
-    """The columns of the neighbours' rows in which stands who has them in these columns.
+    """Columns of a party in the rows of the neighbours that it has in these columns.
 
-    Offsets are ascending, and of two that lead there and back the sum is n, so this is
-    ``k - 1 - columns``.
+    Offsets are ascending, and two that lead there and back add up to n, so this is ``k - 1 -
+    columns``.
     """
     return k - 1 - columns
 

@@ -1,10 +1,10 @@
 """The literal profile: the secure sum as the paper prints it, among all parties.
 
-Every party splits zero into uniform shares modulo n + 1, one for each party, for all cells at once;
-deals them out on private channels; adds its own values to what it was dealt; and broadcasts that,
-reduced modulo n + 1. Everybody adds the broadcasts up. Nobody may be missing: a sum without one
-party's broadcast is noise. (Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized Response,
-section 4.2, with n the number of respondents.)
+Every party splits zero into uniform shares modulo n + 1, one for each party, for all cells at once.
+It deals them on private channels, adds its own values to the shares that it got, and broadcasts the
+sum modulo n + 1. Everybody adds the broadcasts up. No party may be missing, as the sum without one
+broadcast is noise (Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized Response, section
+4.2, with n the number of respondents).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _signed(context: bytes, values: NDArray[np.unsignedinteger]) -> bytes:
     return context + b"partial" + values.tobytes()
 
 
-def _digest_of(context: bytes, partials: Partials) -> bytes:
+def _partials_digest(context: bytes, partials: Partials) -> bytes:
     return hashlib.sha256(context + b"partials" + partials.values.tobytes()).digest()
 
 
@@ -47,13 +47,13 @@ async def contribute(
 
     Args:
         values: (cells,), this party's own counts.
-        respondents: for how many it speaks.
-        most: how many respondents there can be.
+        respondents: the number of respondents that it speaks for.
+        most: the most respondents that there can be.
         coins: how many coins all parties add to a cell.
 
     Raises:
-        RemoteProtocolError: a share does not open or was not committed to, somebody is missing, or
-            this party's broadcast was changed; it says who.
+        RemoteProtocolError: a share does not open or was not committed to, a party is missing, or
+            this party's broadcast was changed; the error names the party.
     """
     parties = len(me.roster) - 1
     hood = await join(me, respondents=respondents, neighbours=parties - 1)
@@ -72,7 +72,7 @@ async def contribute(
     held = values.astype(dtype)
     shares = zero_shares(len(held), parties=parties, modulus=modulus, stream=stream)
     kept, dealt = shares[-1], shares[:-1].astype(dtype)
-    # What hides the values are the shares; there are no masks.
+    # The shares hide the values; there are no masks.
     none = np.zeros((parties - 1, 0), np.uint8)
     await deal(
         me,
@@ -99,7 +99,7 @@ async def contribute(
             f"broadcast out of range: expected values below {modulus}", field="Partials.values"
         )
     totals = sum_modulo(partials.values, modulus).astype(np.int64)
-    return Summed(totals, hood.respondents, hood, _digest_of(context, partials))
+    return Summed(totals, hood.respondents, hood, _partials_digest(context, partials))
 
 
 async def collect(
@@ -115,8 +115,8 @@ async def collect(
         coins: how many coins all parties add to a cell.
 
     Raises:
-        QuorumError: somebody is missing; it says who.
-        ProtocolError: a broadcast is out of range or not signed; it says whose.
+        QuorumError: a party is missing; the error names it.
+        ProtocolError: a broadcast is out of range or not signed; the error names its party.
     """
     parties = me.roster.parties
     meeting = await meet(me, joins, neighbours=len(parties) - 1)

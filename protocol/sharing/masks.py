@@ -1,8 +1,8 @@
 """Masks and additive shares that cancel in a sum.
 
-A mask is a keystream, so two parties that know its seed add and subtract the same (Bonawitz et al.,
+A mask is a keystream. Two parties that know its seed add and subtract the same (Bonawitz et al.,
 Practical Secure Aggregation for Privacy-Preserving Machine Learning, 2017, section 4.0.1). An
-additive share is a draw of its own (Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized
+additive share is a uniform draw (Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized
 Response, section 4.2).
 """
 
@@ -22,25 +22,25 @@ from protocol.messages import PartyId
 from protocol.wire.arrays import smallest_dtype
 
 Bits: TypeAlias = Literal[16, 32]
-"""The size of a cell under masks: sums are modulo 2 to this power."""
+"""The bits of a masked cell: sums are modulo 2 to this power."""
 
 Mask: TypeAlias = NDArray[np.uint16] | NDArray[np.uint32]
 
 _CELLS: Mapping[int, np.dtype[Any]] = {16: np.dtype("<u2"), 32: np.dtype("<u4")}
 
 DIGEST_BYTES = 16
-"""The size of the digest of a seed: SHA-256 is cut to this, for a party sends one per neighbour.
+"""The length of the digest of a seed, a truncated SHA-256: a party sends one per neighbour.
 
-What is asked for is that a party whose seeds are opened opens those that it has given the digests
-of: a second preimage, of which 128 bits are left.
+It holds a party to the seeds that it has committed to. For that, 128 bits against a second preimage
+suffice.
 """
 
 MAX_MODULUS = 2**32
-"""Rows of residues that are added up as 64-bit words do not overflow."""
+"""The largest modulus, so that sums of residues do not overflow 64-bit words."""
 
 
 def modulus_bits(respondents: int) -> Bits:
-    """The smallest cell that holds every count of so many respondents.
+    """The bits of the smallest cell that holds every count of this many respondents.
 
     Raises:
         ValueError: less than one respondent, or more than 2**32 - 1.
@@ -87,7 +87,7 @@ def seed_digest(seed: bytes, context: bytes, neighbours: Iterable[PartyId]) -> b
 
 
 def encrypt_seeds(key: bytes, seeds: Octets) -> Octets:
-    """Seeds under the keystream of a key, which takes it off again.
+    """Encrypt seeds by the keystream of a key. The same call decrypts them.
 
     Args:
         key: 32 bytes that are used for these seeds only.
@@ -114,12 +114,12 @@ def zero_shares(
 ) -> NDArray[np.unsignedinteger]:
     """Split zeros into one uniform additive share per party.
 
-    All rows but the last are uniform draws, and the last is what makes the sum 0 modulo
-    ``modulus``: any ``parties - 1`` of the rows together are uniform.
+    All rows but the last are uniform draws, and the last makes the sum 0 modulo ``modulus``. So any
+    ``parties - 1`` of the rows together are uniform.
 
     Args:
         cells: the length of a row.
-        parties: how many rows.
+        parties: the number of rows.
         modulus: 1 to 2**32; one more than the number of respondents, so that a count fits.
         stream: gives a word per draw, row by row.
 

@@ -1,8 +1,8 @@
 """Meeting of parties before they share: they send nonces, then a public coin draws the graph.
 
-A party learns its neighbours' keys with a proof that they are on the roster, and needs neither the
-roster nor anything else that grows with the number of parties. The coin follows from what all who
-joined have said, so nobody who says it knows the coin. (Bell et al. 2020, section 3; the graph is a
+A party learns its neighbours' keys with a proof that they are on the roster. It needs neither the
+roster nor other data that grows with the number of parties. The coin follows from the nonces of all
+that joined, so nobody knows it when they send theirs. (Bell et al. 2020, section 3; the graph is a
 Harary graph on a permutation.)
 """
 
@@ -25,7 +25,7 @@ from protocol.crypto.merkle import (
     leaf_hash,
     tree_levels,
 )
-from protocol.crypto.octets import Octets, rows_of, stacked
+from protocol.crypto.octets import Octets, row_bytes, stacked
 from protocol.crypto.randomness import Stream
 from protocol.crypto.sealing import Edge, edge_key
 from protocol.errors import RemoteProtocolError
@@ -42,13 +42,13 @@ _MANY = 2**32
 def graph_context(session: bytes, root: bytes, joined: int, respondents: int) -> bytes:
     """The purpose of every key and every signature of a graph.
 
-    Parties that are told different numbers of respondents would reduce by different moduli, and
-    masks that do not cancel show something of what they hide: with this, no box opens between them.
+    With different numbers of respondents, parties would reduce by different moduli, and masks that
+    do not cancel would reveal something. With this context, no box opens between such parties.
 
     Args:
-        root: over all who joined.
-        joined: how many they are.
-        respondents: for how many they speak.
+        root: the root over all that joined.
+        joined: the number of parties that joined.
+        respondents: the number of their respondents.
     """
     return _drawn(session, root) + joined.to_bytes(8, "big") + respondents.to_bytes(8, "big")
 
@@ -59,20 +59,19 @@ def _drawn(session: bytes, root: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class Hood:
-    """A party and its neighbours, one row each. Its keys never show.
+    """A party and its neighbours, one row each.
 
     Attributes:
         me: this party.
-        place: its own, among the parties of the roster, from 0.
+        place: its place among the parties of the roster, from 0.
         names, places: of the neighbours.
-        there: (k,) which of them take part, as far as is known.
-        keys: (k, 32) what this party shares with each of them (``edge_key``).
-        joined: how many parties take part, as far as is known, this one among them.
-        respondents: of all who joined.
-        context: what every key and every signature among these neighbours is for; it holds the
-            root over all who joined, how many they are and for how many respondents they speak.
-        stream: this party's randomness for this graph: what it deals in one graph has nothing in
-            common with what it deals in another.
+        there: (k,) the neighbours that take part, as far as known.
+        keys: (k, 32) the keys that this party shares with each of them (``edge_key``).
+        joined: the number of parties that take part, as far as known, with this one.
+        respondents: of all that joined.
+        context: the purpose of every key and signature among these neighbours. It contains the root
+            over all that joined, their number and that of their respondents.
+        stream: this party's randomness for this graph, independent of that for other graphs.
     """
 
     me: PartyId
@@ -90,27 +89,27 @@ class Hood:
         return f"<Hood: {self.me} and {int(self.there.sum())} of {len(self.names)} neighbours>"
 
     def rows(self) -> list[int]:
-        """The rows of those who take part."""
+        """The rows of the neighbours that take part."""
         found: list[int] = np.flatnonzero(self.there).tolist()
         return found
 
     def edges(self) -> dict[int, Edge]:
-        """Edges that this party shares with each of those who take part, by row."""
-        keys = rows_of(self.keys)
+        """Edges with each neighbour that takes part, by row."""
+        keys = row_bytes(self.keys)
         return {row: Edge(self.me, self.names[row], keys[row]) for row in self.rows()}
 
 
 async def join(me: Me, *, respondents: int, neighbours: int) -> Hood:
-    """A party's side: say a nonce, hear who the neighbours are, check it all.
+    """A party's side: send a nonce, receive the neighbours, check all of it.
 
     Args:
-        respondents: for how many this party speaks.
-        neighbours: how many everybody has.
+        respondents: the number of respondents that this party speaks for.
+        neighbours: the number of neighbours of every party.
 
     Raises:
-        RemoteProtocolError: the neighbours are not those that the coin gives, or not on the roster.
+        RemoteProtocolError: the neighbours are not those that the coin draws, or not on the roster.
     """
-    # Of this session alone, whatever the stream is of: no seed of a mask is ever used twice.
+    # The stream depends on the session, so no seed of a mask is ever used twice.
     nonce = me.stream.derive(f"nonce {me.session.hex()}").bytes(NONCE_BYTES)
     await me.send(AGGREGATOR, Join(respondents, np.frombuffer(nonce, np.uint8)))
     graph = await me.receive(Graph, AGGREGATOR)
@@ -123,20 +122,20 @@ async def join(me: Me, *, respondents: int, neighbours: int) -> Hood:
             f"parties, with at least {least} and at most {_MANY} respondents",
             field="Graph.respondents",
         )
-    leaf, path = _leaf(me.id, nonce, respondents), rows_of(graph.path)
+    leaf, path = _leaf(me.id, nonce, respondents), row_bytes(graph.path)
     if not is_included(leaf, index=graph.index, count=graph.joined, path=path, root=graph.root):
         raise RemoteProtocolError("this party is not among those who joined", field="Graph.path")
     place = me.roster.position[me.id] - 1
     coin = _coin(me, graph.root)
     order = draw_order(coin, parties)
     places = neighbours_at(place, parties=parties, k=neighbours, order=order)
-    keys = rows_of(graph.keys)
+    keys = row_bytes(graph.keys)
     leaves = {
         # The aggregator is the roster's first member.
         other + 1: leaf_hash(roster_leaf(name, key))
         for other, name, key in zip(places.tolist(), graph.names, keys, strict=False)
     }
-    root = joint_root(leaves, count=parties + 1, path=rows_of(graph.proof))
+    root = joint_root(leaves, count=parties + 1, path=row_bytes(graph.proof))
     if len(graph.names) != neighbours or root != me.roster.root:
         raise RemoteProtocolError("the neighbours are not on the roster", field="Graph.proof")
     context = graph_context(me.session, graph.root, graph.joined, graph.respondents)
@@ -169,7 +168,7 @@ class Meeting(NamedTuple):
 
     Args:
         names: the roster's parties.
-        joins: what those who joined have said.
+        joins: the messages of those that joined.
         hoods: everybody's neighbours, by place and row, (parties, k).
         context: as in ``Hood``.
     """
@@ -181,7 +180,7 @@ class Meeting(NamedTuple):
 
 
 async def meet(me: Me, joins: Mapping[PartyId, Join], *, neighbours: int) -> Meeting:
-    """Draw the graph and tell everybody who joined its neighbours."""
+    """Draw the graph and send every party that joined its neighbours."""
     names = me.roster.parties
     places = {name: place for place, name in enumerate(names)}
     tree = tree_levels(

@@ -39,7 +39,7 @@ def _octets(*shape: Size | Bounds) -> ArraySpec:
     return ArraySpec(dtype="u1", shape=shape)
 
 
-# The names are those of ``kinds_of``.
+# The names are those of ``sum_kinds``.
 _Flags: TypeAlias = Annotated[Array, ArraySpec(dtype="u1", shape=("k",), high=2)]
 _Keys: TypeAlias = Annotated[Array, _octets("k", KEY_BYTES)]
 _Boxes: TypeAlias = Annotated[Array, _octets("k", "box")]
@@ -59,7 +59,7 @@ class Join(Message, frozen=True):
     """A party takes part, for so many respondents.
 
     Args:
-        nonce: drawn for this session: no other graph has the context that follows from it.
+        nonce: drawn for this session, so that no other graph has the same context.
     """
 
     scalar_bytes = 64
@@ -72,13 +72,13 @@ class Graph(Message, frozen=True):
     """Neighbours of a party, and what proves it.
 
     Args:
-        respondents: of all who joined.
-        joined: how many parties that are.
-        root: the Merkle root over all who joined; the graph follows from it.
+        respondents: of all that joined.
+        joined: the number of parties that joined.
+        root: the Merkle root over all that joined; the graph follows from it.
         index, path: the recipient's own place under that root, and the proof.
         names, keys: the neighbours and their identity keys, (k, 32).
         proof: that these are on the roster.
-        there: which of them have joined.
+        there: those of them that have joined.
     """
 
     scalar_bytes = "graph bytes"
@@ -99,9 +99,9 @@ class Deal(Message, frozen=True):
 
     Args:
         salt: of these boxes alone.
-        whole: commits to the seed of its own mask.
+        whole: the commitment to the seed of its own mask.
         seeds: of its masks with the neighbours, encrypted with a key that it shares.
-        digests: of these seeds. Both neighbours give the same, or they have no mask.
+        digests: of these seeds. Two neighbours with different digests have no mask.
     """
 
     scalar_bytes = 64
@@ -162,10 +162,10 @@ class Opening(Message, frozen=True):
     Args:
         round: the part of the opening. It has a row for each of the ``OPENED`` parties from place
             ``round * OPENED`` of the roster on; rows without a party are zeros.
-        opened: the parties of which enough shares were valid.
+        opened: the parties with enough valid shares.
         secrets: the seed of the own mask of a party that uploaded, and of any other the key to the
             seeds of its masks with others. All are zeros if the sum cannot be unmasked.
-        accused: the parties whose box or share was invalid, by the aggregator's word.
+        accused: the parties with an invalid box or share, by the aggregator's account.
     """
 
     scalar_bytes = 64
@@ -221,7 +221,7 @@ class Tagged(Message, frozen=True):
     tags: _Tags
 
 
-def kinds_of(
+def sum_kinds(
     *,
     cells: int,
     parties: int,
@@ -234,13 +234,13 @@ def kinds_of(
     """The kinds of message of a sum.
 
     Args:
-        cells: how many counts are summed.
-        parties: how many the roster has.
+        cells: the number of counts that are summed.
+        parties: the number of parties of the roster.
         most: the largest count that there can be.
-        neighbours: of every party.
+        neighbours: the number of neighbours of every party.
         literal: whether it is the literal profile; else it is the sparse one.
-        opening: whether what opens a sparse sum is published.
-        certificate: the most bytes of what certifies its survivors; 0 if nothing does.
+        opening: whether the opening of a sparse sum is published.
+        certificate: the most bytes of the certificate of its survivors; 0 without one.
     """
     counts = most + 1
     dealt = cells * smallest_dtype(counts).itemsize if literal else SHARED
@@ -267,15 +267,15 @@ def kinds_of(
         sparse = (Certificate, *sparse)
     profile = (Partial, Partials) if literal else sparse
     summed = tuple(Kind.of(message, sizes.__getitem__) for message in (Deal, Dealt, *profile))
-    return *meeting_kinds_of(parties=parties, neighbours=neighbours), *summed
+    return *neighbour_kinds(parties=parties, neighbours=neighbours), *summed
 
 
-def meeting_kinds_of(*, parties: int, neighbours: int) -> tuple[Kind, ...]:
+def neighbour_kinds(*, parties: int, neighbours: int) -> tuple[Kind, ...]:
     """The kinds of message with which neighbours meet and compare what they hold.
 
     Args:
-        parties: how many the roster has.
-        neighbours: of every party.
+        parties: the number of parties of the roster.
+        neighbours: the number of neighbours of every party.
     """
     depth = parties.bit_length()
     sizes = {

@@ -1,7 +1,7 @@
 """Opening of a sparse sum: recovered from shares by the aggregator's key, or read from the record.
 
-Whoever has it takes the masks off the total, so the record holds it unless the survey withholds it.
-The aggregator's role checks it in the same way wherever it is from.
+Its holder can remove the masks from the total, so the record has it unless the survey withholds it.
+The aggregator's role checks it in the same way in both cases.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Opened(NamedTuple):
 
 
 async def opened(me: Me, recover: Callable[[], Opened], *, parties: int, published: bool) -> Opened:
-    """Open the sum, for the record too if it is to be published."""
+    """Open the sum, for the record too if the opening is published."""
     if not published:
         return recover()
     known = functools.cache(recover)
@@ -72,7 +72,7 @@ async def opened(me: Me, recover: Callable[[], Opened], *, parties: int, publish
 
 
 def _part(known: Callable[[], Opened], round: int) -> Opening:
-    """One part of an opening, with as many rows as every other."""
+    """One part of an opening; all parts have equally many rows."""
     size = min(len(known().opened), OPENED)
 
     def rows(column: NDArray[np.generic]) -> Octets:
@@ -93,12 +93,12 @@ def recover(
     degree: Degree,
     digest: bytes,
 ) -> Opened:
-    """Open the boxes of those who unmask, and put the shares in them together.
+    """Open the boxes of the parties that unmask, and combine the shares in them.
 
     Args:
         uploaded: (n,) by place.
         unmasks: by place.
-        rejected: (n, k) of which neighbours a party could not open the box, and has no share.
+        rejected: (n, k) the neighbours whose box a party could not open, so that it has no share.
         digest: of the survivor set.
     """
     n, k = meeting.hoods.shape
@@ -131,7 +131,7 @@ def recover(
         if enough[place]:
             chosen[i], shares[i] = valid, given[valid, :SECRET_BYTES]
     secrets = np.zeros((n, SECRET_BYTES), np.uint8)
-    # A sum that cannot be unmasked tells nothing, so no secret of it is told either.
+    # No secret of a sum that cannot be unmasked is published.
     if enough[dealers].all():
         secrets[dealers] = reconstruct(shares, chosen)
     return Opened(enough, secrets, accused)
@@ -140,7 +140,7 @@ def recover(
 def _revealed(
     me: Me, meeting: Meeting, place: int, unmask: Unmask, *, digest: bytes
 ) -> Octets | None:
-    """Secrets that a party reveals, (k, bytes), a row a neighbour; None if its box is invalid."""
+    """Secrets that a party reveals, (k, bytes), a row per neighbour; None if its box is invalid."""
     name, k = meeting.names[place], meeting.hoods.shape[1]
     try:
         secret = me.agree(me.roster.key(name))
@@ -162,15 +162,15 @@ def check(
     degree: Degree,
     accused: Flags,
 ) -> None:
-    """Refuse what does not open the sum; whether the secrets are true shows by what they open.
+    """Refuse an opening that does not open the sum; true secrets show by what they open.
 
     Args:
-        gave: (n,) who has signed that it unmasks.
-        rejected: (n, k) of which neighbours it could not open the box, and has no share.
-        accused: (n,) who is accused of anything, to be named.
+        gave: (n,) the parties that have signed that they unmask.
+        rejected: (n, k) the neighbours whose box a party could not open, so that it has no share.
+        accused: (n,) the parties accused of anything, to be named.
 
     Raises:
-        ProtocolError: says whose secret is missing, or who is named without a reason.
+        ProtocolError: names the party with a missing secret, or named without a reason.
     """
 
     def named(places: Flags) -> str:
@@ -187,7 +187,7 @@ def check(
             raise ProtocolError(f"the opening {says.format(named(places))}")
     back = mirror(np.arange(degree.neighbours), degree.neighbours)
     revealed = gave[meeting.hoods] & ~rejected[meeting.hoods, back]
-    # Of who is accused at least one share was invalid; others may have been valid.
+    # An accused party has at least one invalid share; others may be valid.
     valid = revealed & ~found.accused[meeting.hoods]
     for place in np.flatnonzero(found.opened & (revealed.sum(axis=1) < degree.threshold)).tolist():
         raise ProtocolError(

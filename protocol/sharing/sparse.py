@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.crypto.octets import Octets, rows_of, stacked
+from protocol.crypto.octets import Octets, row_bytes, stacked
 from protocol.crypto.sealing import Edge, edge_key, seal
 from protocol.crypto.shamir import share
 from protocol.errors import PrivacyError, ProtocolError, RemoteProtocolError
@@ -53,13 +53,13 @@ from protocol.transcript.evidence import unmasked_statement
 
 
 class Sum(NamedTuple):
-    """A sum as the aggregator has it.
+    """A sum on the aggregator's side.
 
     Args:
         totals: (cells,), int64.
-        survivors: whose values are in it, in roster order.
-        respondents: for how many they speak.
-        accused: whose shares or words did not hold, by the account of others or by proof.
+        survivors: the parties with values in it, in roster order.
+        respondents: the number of their respondents.
+        accused: the parties with invalid shares or messages, by the account of others or by proof.
         hoods: everybody's neighbours, by place and row.
     """
 
@@ -71,13 +71,13 @@ class Sum(NamedTuple):
 
 
 class Summed(NamedTuple):
-    """A sum as a party has it.
+    """A sum on a party's side.
 
     Args:
         totals: (cells,), int64.
-        respondents: for how many they stand.
+        respondents: the number of respondents in it.
         hood: the neighbours that are in it.
-        digest: of what this party received, to be compared with other parties.
+        digest: the digest of what this party received, to compare with other parties.
     """
 
     totals: NDArray[np.int64]
@@ -86,7 +86,7 @@ class Summed(NamedTuple):
     digest: bytes
 
 
-def digest_of(survivors: Survivors) -> bytes:
+def survivors_digest(survivors: Survivors) -> bytes:
     """Hash of the survivor set, which parties compare, sign and bind their shares to."""
     return hashlib.sha256(b"survivors\0" + survivors.uploaded).digest()
 
@@ -123,14 +123,14 @@ async def contribute(
 
     Args:
         values: (cells,), this party's own counts.
-        respondents: for how many it speaks.
-        degree: how many neighbours everybody has, and how many of them can unmask.
+        respondents: the number of respondents that it speaks for.
+        degree: the number of neighbours of every party, and of those that can unmask.
         bits: of a cell under masks.
         least: with fewer parties, itself included, this party neither uploads nor unmasks.
         witnesses: who have to certify the survivors.
 
     Returns:
-        The neighbours; those are there that have uploaded.
+        The neighbours, with those there that have uploaded.
 
     Raises:
         PrivacyError: more parties are missing than agreed.
@@ -156,34 +156,52 @@ async def contribute(
     received = await receive(me, hood, parts=2)
     _check_dealt(received.dealt, received.good, hood, degree)
     parties = len(me.roster) - 1
-    # Whoever has joined may still come; of the neighbours, only those whose box is good.
+    # All that joined may still come, but only neighbours with a good box.
     lost = int((hood.there & ~received.good).sum())
     _check_missing(parties - hood.joined + lost, parties - least)
-    masked = values.astype(f"<u{bits // 8}")
-    masked += expand_mask(own_seed, len(values), bits=bits)
-    places = hood.places.tolist()
-    for row in np.flatnonzero(received.dealt).tolist():
-        seed = seeds[row].tobytes()
-        masked += pair_mask(seed, len(values), place=hood.place, other=places[row], bits=bits)
+    masked = _mask(values, own_seed, seeds, hood, received, bits=bits)
     del seeds
     rejected = received.dealt & ~received.good
     await me.send(AGGREGATOR, Upload(masked, rejected.astype(np.uint8)))
     hood, digest = await _hear_survivors(
         me, hood, received, degree=degree, least=least, witnesses=witnesses
     )
-    uploaded = hood.there
     # All must unmask one set: by shares for different ones, one party's values could be had.
     await agree(me, hood, digest, round=SURVIVORS, degree=degree)
-    # One kind of share per neighbour, whatever the aggregator says later.
-    kind = np.where(uploaded, OWN, PAIRWISE)
-    rows = np.arange(k)
+    await me.send(AGGREGATOR, _reveal(me, hood, received, digest))
+    return hood
+
+
+def _mask(
+    values: NDArray[np.unsignedinteger],
+    own_seed: bytes,
+    seeds: Octets,
+    hood: Hood,
+    received: Received,
+    *,
+    bits: Bits,
+) -> NDArray[np.unsignedinteger]:
+    """Values under the party's own mask and those with all neighbours that have dealt."""
+    masked = values.astype(f"<u{bits // 8}")
+    masked += expand_mask(own_seed, len(values), bits=bits)
+    places = hood.places.tolist()
+    for row in np.flatnonzero(received.dealt).tolist():
+        seed = seeds[row].tobytes()
+        masked += pair_mask(seed, len(values), place=hood.place, other=places[row], bits=bits)
+    return masked
+
+
+def _reveal(me: Me, hood: Hood, received: Received, digest: bytes) -> Unmask:
+    """Shares for the aggregator, one kind per neighbour, for the survivor set of a digest."""
+    # One kind of share per neighbour, whatever the aggregator sends later.
+    kind = np.where(hood.there, OWN, PAIRWISE)
+    rows = np.arange(len(hood.names))
     revealed = np.concatenate([received.shares[rows, kind], received.salts[rows, kind]], axis=1)
     revealed[~received.good] = 0
     secret_shared = me.agree(me.roster.key(AGGREGATOR))
-    edge = Edge(me.id, AGGREGATOR, edge_key(secret_shared, context=context))
+    edge = Edge(me.id, AGGREGATOR, edge_key(secret_shared, context=hood.context))
     salt, boxes, _ = seal(me.stream, "Unmask", [(edge, revealed.tobytes(), digest)])
-    await me.send(AGGREGATOR, Unmask(me.sign(unmasked_statement(context, digest)), salt, boxes[0]))
-    return hood
+    return Unmask(me.sign(unmasked_statement(hood.context, digest)), salt, boxes[0])
 
 
 async def _hear_survivors(
@@ -195,10 +213,10 @@ async def _hear_survivors(
     least: int,
     witnesses: Witnesses | None,
 ) -> tuple[Hood, bytes]:
-    """Wait for the survivors, and refuse those among whom this party's values are at risk.
+    """Wait for the survivors, and refuse sets that endanger this party's values.
 
     Returns:
-        The neighbours, of whom those are there that have uploaded; and the digest of the set.
+        The neighbours, with those there that have uploaded; and the digest of the set.
 
     Raises:
         PrivacyError, RemoteProtocolError: as ``contribute``.
@@ -216,7 +234,7 @@ async def _hear_survivors(
         raise RemoteProtocolError(
             f"{survived} survivors of {hood.joined} who joined", field="Survivors.uploaded"
         )
-    # Whoever has no mask with this party, or dealt it no valid share, does not count.
+    # Survivors without a mask with this party, or without a valid share, do not count.
     vouched = int((uploaded & received.good).sum())
     lost = int((uploaded & ~received.good).sum())
     _check_missing(parties - survived + lost, parties - least)
@@ -233,13 +251,13 @@ async def _hear_survivors(
             f"{degree.threshold} needed",
             field="Survivors",
         )
-    return replace(hood, there=uploaded, joined=survived), digest_of(survivors)
+    return replace(hood, there=uploaded, joined=survived), survivors_digest(survivors)
 
 
 def _mask_seeds(hood: Hood) -> tuple[Octets, Octets]:
-    """The seeds of a party's masks with its neighbours, (k, 32), and their digests, (k, 16).
+    """Seeds of a party's masks with its neighbours, (k, 32), and their digests, (k, 16).
 
-    Zeros where nobody takes part.
+    Rows of neighbours that do not take part are zeros.
     """
     seeds = np.zeros((len(hood.names), SECRET_BYTES), np.uint8)
     digests = np.zeros((len(hood.names), DIGEST_BYTES), np.uint8)
@@ -255,7 +273,7 @@ def _mask_seeds(hood: Hood) -> tuple[Octets, Octets]:
 
 
 def _check_missing(missing: int, most: int) -> None:
-    """Refuse to be added up with too few others."""
+    """Refuse a sum with too few others."""
     if missing > most:
         raise PrivacyError(
             f"parties that are missing or cannot be checked: {missing}, expected at most {most}"
@@ -265,7 +283,7 @@ def _check_missing(missing: int, most: int) -> None:
 def _check_dealt(
     dealt: NDArray[np.bool_], good: NDArray[np.bool_], hood: Hood, degree: Degree
 ) -> None:
-    """Refuse to upload where too few neighbours dealt what they committed to."""
+    """Refuse to upload if too few neighbours dealt what they committed to."""
     if good.sum() >= degree.threshold:
         return
     bad = [hood.names[row] for row in np.flatnonzero(dealt & ~good).tolist()]
@@ -292,12 +310,12 @@ async def collect(
     """The aggregator's side, from the joins on.
 
     Args:
-        published: whether what opens the sum goes on record.
+        published: whether the opening of the sum goes on record.
         witnesses: who have to certify the survivors.
 
     Raises:
         QuorumError: too few are left.
-        ProtocolError: the sum cannot be unmasked, or does not add up; says who is to blame.
+        ProtocolError: the sum cannot be unmasked, or does not add up; names the party to blame.
     """
     meeting = await meet(me, joins, neighbours=degree.neighbours)
     context = meeting.context
@@ -309,16 +327,12 @@ async def collect(
     places = {name: place for place, name in enumerate(meeting.names)}
     uploaded = np.zeros(len(meeting.names), np.bool_)
     uploaded[[places[name] for name in survivors]] = True
-    told = Survivors(me.roster.bitmap(survivors))
-    digest = digest_of(told)
-    await certify(me, survivors, told, witnesses, number=SURVIVORS)
+    announced = Survivors(me.roster.bitmap(survivors))
+    digest = survivors_digest(announced)
+    await certify(me, survivors, announced, witnesses, number=SURVIVORS)
     agreed = await carry(me, survivors, meeting.hoods, round=SURVIVORS, within=within, quorum=1)
     unmasks = await me.gather(Unmask, agreed, within=within, at_least=1)
-    # Two neighbours that differ about their mask were not handed each other's boxes.
-    rejected = delivered.dealt[:, None] & delivered.dealt[meeting.hoods] & ~delivered.masked
-    for name, upload in uploads.items():
-        place = places[name]
-        rejected[place] |= upload.rejected.astype(np.bool_) & delivered.masked[place]
+    rejected = _rejected({places[name]: each for name, each in uploads.items()}, meeting, delivered)
     signed = {
         places[name]: unmask
         for name, unmask in unmasks.items()
@@ -342,14 +356,7 @@ async def collect(
     total = np.zeros(cells, f"<u{bits // 8}")
     for upload in uploads.values():
         total += upload.values
-    for place in np.flatnonzero(delivered.dealt).tolist():
-        name, secret = meeting.names[place], found.secrets[place].tobytes()
-        if not uploaded[place]:
-            _cancel(total, place, secret, meeting, delivered, uploaded, bits=bits)
-        elif hashlib.sha256(context + secret).digest() == delivered.wholes[name]:
-            total -= expand_mask(secret, cells, bits=bits)
-        else:
-            raise _foreign_secret(name)
+    _unmask(total, found.secrets, meeting, delivered, uploaded, bits=bits)
     return Sum(
         total.astype(np.int64),
         survivors,
@@ -357,6 +364,45 @@ async def collect(
         tuple(meeting.names[place] for place in np.flatnonzero(accused).tolist()),
         meeting.hoods,
     )
+
+
+def _rejected(
+    uploads: Mapping[int, Upload], meeting: Meeting, delivered: Delivered
+) -> NDArray[np.bool_]:
+    """(n, k) the neighbours whose box a party could not open, so that it has no share of theirs.
+
+    Args:
+        uploads: by place.
+    """
+    # Two neighbours that differ about their mask were not handed each other's boxes.
+    rejected = delivered.dealt[:, None] & delivered.dealt[meeting.hoods] & ~delivered.masked
+    for place, upload in uploads.items():
+        rejected[place] |= upload.rejected.astype(np.bool_) & delivered.masked[place]
+    return rejected
+
+
+def _unmask(
+    total: NDArray[np.unsignedinteger],
+    secrets: Octets,
+    meeting: Meeting,
+    delivered: Delivered,
+    uploaded: NDArray[np.bool_],
+    *,
+    bits: Bits,
+) -> None:
+    """Remove all masks from a sum of uploads, by one secret of each party that dealt.
+
+    Raises:
+        ProtocolError: a secret is not the one that its party committed to.
+    """
+    for place in np.flatnonzero(delivered.dealt).tolist():
+        name, secret = meeting.names[place], secrets[place].tobytes()
+        if not uploaded[place]:
+            _cancel(total, place, secret, meeting, delivered, uploaded, bits=bits)
+        elif hashlib.sha256(meeting.context + secret).digest() == delivered.wholes[name]:
+            total -= expand_mask(secret, len(total), bits=bits)
+        else:
+            raise _foreign_secret(name)
 
 
 def _cancel(
@@ -369,10 +415,10 @@ def _cancel(
     *,
     bits: Bits,
 ) -> None:
-    """Take out the masks that survivors share with one who has dealt and not uploaded."""
+    """Remove the masks that survivors share with a party that dealt and did not upload."""
     name, hood = meeting.names[place], meeting.hoods[place].tolist()
-    seeds = rows_of(encrypt_seeds(secret, delivered.seeds[place]))
-    digests = rows_of(delivered.digests[place])
+    seeds = row_bytes(encrypt_seeds(secret, delivered.seeds[place]))
+    digests = row_bytes(delivered.digests[place])
     for row in np.flatnonzero(delivered.masked[place]).tolist():
         other = hood[row]
         ends = (name, meeting.names[other])

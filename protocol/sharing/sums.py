@@ -1,9 +1,9 @@
 """Secure sums: a vector of counts of every party goes in, and only the exact total comes out.
 
-One dialogue for both profiles. Roles await ``contribute`` and ``collect``, and ``agree`` and
-``carry`` where every party is to hold the total. ``join`` and ``meet`` are for parties that sum
-nothing and hold a total of another origin. All messages of the dialogue come once in a session: a
-party contributes to one sum in it.
+One dialogue serves both profiles. Parties await ``contribute`` and the aggregator ``collect``; then
+``agree`` and ``carry``, if every party is to hold the total. Parties that sum nothing but compare a
+total of another origin await ``join``, and the aggregator ``meet``. Every message comes once, so a
+session has one sum.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from protocol.accounting.events import (
     PrivacyEvent,
     Public,
 )
-from protocol.accounting.spending import DELTA, Cost, cost_of, in_words
+from protocol.accounting.spending import DELTA, Cost, event_cost, in_words
 from protocol.errors import PrivacyError, ProtocolError, RemoteProtocolError
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.randomizers.coins import Noise
@@ -53,14 +53,14 @@ from protocol.sharing.messages import (
     Totals,
     Unmask,
     Upload,
-    kinds_of,
-    meeting_kinds_of,
+    neighbour_kinds,
+    sum_kinds,
 )
 from protocol.sharing.sparse import Sum, Summed
 from protocol.transcript.certifying import Certificate, Witnesses
 from protocol.wire.codec import Kind
 
-__all__ = ["Groups", "Profile", "SecureSum", "Sum", "Summed", "digest_of"]
+__all__ = ["Groups", "Profile", "SecureSum", "Sum", "Summed", "totals_digest"]
 
 Profile: TypeAlias = Literal["literal", "sparse"]
 
@@ -129,7 +129,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
         Args:
             tables: the attributes of each table.
-            names: of the survey's attributes.
+            names: all attributes of the survey.
         """
         if self.noise is not None:
             return Coins(self.noise.trials, self.noise.chance, tables)
@@ -137,15 +137,15 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return ExactCounts(tuple(name for name in names if name in counted))
 
     def noised(self, epsilon: float, delta: float, *, tables: int, parties: int) -> Self:
-        """The same sums, with the fewest coins that are enough among those who are honest.
+        """The same sums, with the fewest coins that suffice among ``promised`` honest parties.
 
         Args:
-            epsilon: in nats, of one respondent to whoever knows nothing else of ``promised`` honest
-                parties.
-            delta: the probability for which epsilon need not hold, that of a graph which protects
-                somebody too little included.
-            tables: how many there are; a respondent is in one cell of each.
-            parties: how many the roster is to have.
+            epsilon: a respondent's loss in nats, to an observer that knows nothing else of the
+                honest parties.
+            delta: the probability with which epsilon may fail. It includes the chance that the
+                graph protects somebody too little.
+            tables: the number of tables; a respondent is in one cell of each.
+            parties: the number of parties of the roster.
 
         Raises:
             ValueError: a figure is out of its range, or there are too few parties for the bound.
@@ -158,7 +158,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return msgspec.structs.replace(self, noise=noise)
 
     def coins(self, parties: int) -> int:
-        """Number of coins that so many parties add to a cell."""
+        """Number of coins that this many parties add to a cell."""
         return 0 if self.noise is None else parties * self.noise.trials
 
     @property
@@ -167,7 +167,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return Partial if self.profile == "literal" else Upload
 
     def degree(self, parties: int) -> Degree:
-        """Number of neighbours of each of so many parties, and how many of them can unmask.
+        """Neighbours of each party among this many, and how many of them can unmask.
 
         Raises:
             ValueError: there are too few parties for the bound.
@@ -175,7 +175,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return _degree(self, parties)
 
     def withstands(self, parties: int) -> Withstood:
-        """The number of parties that may conspire with the aggregator among so many.
+        """The colluders with the aggregator that a sum of this many parties withstands.
 
         Raises:
             ValueError: there are too few parties for the bound.
@@ -191,12 +191,12 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         )
 
     def promised(self, parties: int, colluders: int = 0) -> int:
-        """The fewest honest parties in a sum: all but those who may be missing or conspire.
+        """The fewest honest parties in a sum: all but those that may be missing or conspire.
 
-        In a sparse graph this holds of colluders who were chosen before it was drawn.
+        In a sparse graph this holds for colluders that were chosen before it was drawn.
 
         Args:
-            colluders: how many may conspire; the share ``corrupt`` of all, if that is more.
+            colluders: the number that may conspire; the share ``corrupt`` of all, if that is more.
 
         Raises:
             ValueError: there are too few parties for the bound.
@@ -205,28 +205,31 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return parties - self.withstands(parties).missing - corrupt
 
     def cost(self, event: PrivacyEvent, parties: int) -> Cost:
-        """The cost of a contribution if as many are honest as a sum among so many promises.
+        """The cost of a contribution to a sum with its ``promised`` number of honest parties.
 
         Pure epsilon where the contribution has one; else at ``DELTA``, or infinite.
 
         Args:
-            event: what the contribution tells by itself.
+            event: the event of the contribution by itself.
+            parties: the number of parties of the roster.
 
         Raises:
             ValueError: there are too few parties for the bound.
         """
-        return cost_of(Masked(event), honest=self.promised(parties), delta=DELTA)
+        return event_cost(Masked(event), honest=self.promised(parties), delta=DELTA)
 
     def kinds(self, *, cells: int, parties: int, respondents: int) -> tuple[Kind, ...]:
-        """The messages of a sum.
+        """The kinds of message of a sum.
 
         Args:
+            cells: the number of cells of the total.
+            parties: the number of parties of the roster.
             respondents: the most that there can be.
 
         Raises:
             ValueError: there are too few parties for the bound.
         """
-        return kinds_of(
+        return sum_kinds(
             cells=cells,
             parties=parties,
             most=respondents + self.coins(parties),
@@ -237,15 +240,15 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         )
 
     def meeting_kinds(self, parties: int) -> tuple[Kind, ...]:
-        """The messages of ``join``, ``meet``, ``agree`` and ``carry``.
+        """The kinds of message of ``join``, ``meet``, ``agree`` and ``carry``.
 
         Raises:
             ValueError: there are too few parties for the bound.
         """
-        return meeting_kinds_of(parties=parties, neighbours=self.degree(parties).neighbours)
+        return neighbour_kinds(parties=parties, neighbours=self.degree(parties).neighbours)
 
     def needed(self, parties: int, quorum: int) -> int:
-        """The fewest parties that must answer a round: all but those who may be missing.
+        """The fewest parties that must answer a round: all but those that may be missing.
 
         Raises:
             ValueError: there are too few parties for the bound.
@@ -256,9 +259,9 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """A party's side: wait until the sum begins, and consent.
 
         Args:
-            survey: the digest of what was asked.
-            event: what the party will tell. Who cannot afford it declines here, before others
-                count on it.
+            survey: the digest of the survey agreed to.
+            event: the event of the contribution. A party that cannot afford it declines here,
+                before others count on it.
 
         Raises:
             PrivacyError: asked for another survey than agreed to, or for too much.
@@ -274,18 +277,18 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             parties = len(me.roster) - 1
             cost = self.cost(event.event, parties)
             wanted = f": it takes a consent of its own (--honest {self.promised(parties)})"
-            said = wanted if math.isfinite(cost.epsilon) else ""
-            raise PrivacyError(f"{in_words(cost)}{said}") from error
+            hint = wanted if math.isfinite(cost.epsilon) else ""
+            raise PrivacyError(f"{in_words(cost)}{hint}") from error
         return begin
 
     async def join(self, me: Me, *, respondents: int) -> Hood:
         """A party's side: meet the neighbours, with nothing to sum.
 
         Args:
-            respondents: for how many this party speaks.
+            respondents: the number of respondents that this party speaks for.
 
         Raises:
-            RemoteProtocolError: the neighbours are not those that the coin gives.
+            RemoteProtocolError: the neighbours are not those that the public coin draws.
         """
         neighbours = self.degree(len(me.roster) - 1).neighbours
         return await meeting.join(me, respondents=respondents, neighbours=neighbours)
@@ -317,15 +320,15 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     ) -> Summed | None:
         """A party's side.
 
-        A total that has less in a cell than this party has uploaded is noted for its member alone,
-        and all goes on: a refusal would tell whoever chose the total what the values are.
+        If a cell of the total is below this party's own, its member alone gets a notice, and the
+        role goes on. A refusal would reveal the values to the author of the false total.
 
         Args:
             values: (cells,), this party's own counts.
-            groups: the tables that the vector is made of.
-            respondents: for how many this party speaks.
-            most: how many respondents there can be.
-            quorum: the fewest parties that a sum is made of.
+            groups: the tables of the vector.
+            respondents: the number of respondents that this party speaks for.
+            most: the most respondents that there can be.
+            quorum: the fewest parties of a sum.
             everyone: whether every party gets the total; in the literal profile all do.
 
         Returns:
@@ -334,7 +337,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         Raises:
             PrivacyError: more parties are missing than agreed, or the sum protects less than this
                 party demands.
-            RemoteProtocolError: others broke the rules; it says who, where that can be told.
+            RemoteProtocolError: others broke the rules; it names them, if they are known.
         """
         parties = len(me.roster) - 1
         self._meet_demands(me, parties)
@@ -365,15 +368,17 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             totals, published.respondents, groups, hood.joined, least=least, most=hood.respondents
         )
         _compare(me, totals, values)
-        return Summed(totals, published.respondents, hood, digest_of(totals, published.respondents))
+        return Summed(
+            totals, published.respondents, hood, totals_digest(totals, published.respondents)
+        )
 
     def with_coins(
         self, me: Me, values: NDArray[np.unsignedinteger], parties: int = 1
     ) -> NDArray[np.unsignedinteger]:
-        """Counts, and in each cell the coins of a party, or of several that it stands for."""
+        """Counts with the coins of a party in each cell, or of as many as it stands for."""
         if self.noise is None or not parties:
             return values
-        # Of this session alone: equal coins in two sums would lie open in their difference.
+        # The stream depends on the session: equal coins in two sums would cancel in a difference.
         stream = me.stream.derive(f"coins {me.session.hex()}")
         coins = msgspec.structs.replace(self.noise, trials=parties * self.noise.trials)
         return values + coins.draw(stream, len(values))
@@ -385,7 +390,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             also: what else must be the same.
 
         Raises:
-            RemoteProtocolError: a neighbour received other totals; it says who.
+            RemoteProtocolError: a neighbour received other totals; it names the neighbour.
         """
         degree = self.degree(len(me.roster) - 1)
         digest = hashlib.sha256(summed.digest + also).digest()
@@ -453,7 +458,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     async def carry(
         self, me: Me, summed: Sum, *, within: float | None, quorum: int
     ) -> tuple[PartyId, ...]:
-        """The aggregator's side of ``agree``; returns who gave their word."""
+        """The aggregator's side of ``agree``; returns the parties that agreed."""
         needed = self.needed(len(me.roster.parties), quorum)
         return await agreement.carry(
             me, summed.survivors, summed.hoods, round=TOTALS, within=within, quorum=needed
@@ -469,18 +474,18 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         least: int = 1,
         most: int | None = None,
     ) -> None:
-        """Refuse what cannot be counts: every respondent is in one cell of every table.
+        """Refuse totals that are no counts: every respondent is in one cell of every table.
 
-        Of counts with coins it is the number of coins that came up which has to be likely, so a
-        false count passes that is smaller than their spread.
+        Noisy counts only need a likely number of coins, so a false count within their spread
+        passes.
 
         Args:
-            parties: whose contributions are in the totals.
+            parties: the number of parties with contributions in the totals.
             least: the fewest respondents that there can be.
-            most: the most; None if nobody can say.
+            most: the most; None if unknown.
 
         Raises:
-            RemoteProtocolError: says which table.
+            RemoteProtocolError: names the table.
         """
         if respondents < least:
             raise RemoteProtocolError(
@@ -508,11 +513,11 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Event of a message of the dialogue; None for other kinds.
 
         Args:
-            event: what a party's contribution tells by itself.
+            event: the event of a party's contribution by itself.
         """
         match message:
+            # Shares are drawn without a look at the records.
             case Begin() | Join() | Deal():
-                # Shares are drawn without a look at the records.
                 return Public()
             case Graph() | Dealt() | Certificate() | Survivors() | Tagged():
                 return Public()
@@ -526,7 +531,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def _meet_demands(self, me: Me, parties: int) -> None:
         """Refuse a sum that protects less than this party demands.
 
-        Those who unmask its values go by what all have agreed to, so it refuses before it joins.
+        It refuses before it joins: others would unmask its values by the agreed terms.
         """
         found = self.withstands(parties)
         if found.colluders < me.withstand:
@@ -549,11 +554,11 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         within: float | None,
         quorum: int,
     ) -> tuple[dict[PartyId, Join], tuple[PartyId, ...]]:
-        """Begin; who joins as they should, and who otherwise.
+        """Begin the sum: the valid joins, and the parties with invalid ones.
 
         Raises:
             QuorumError: too few answered; it says who is missing.
-            ProtocolError: too few of them joined as they should; it says who did not.
+            ProtocolError: too few joins are valid; it names the parties with invalid ones.
         """
         parties = me.roster.parties
         await me.broadcast(parties, Begin(survey))
@@ -584,7 +589,7 @@ def _degree(sums: SecureSum, parties: int) -> Degree:
     return smallest_degree(parties, _bound(sums), certified=sums.certifying is not None)
 
 
-def sums_of(variant: Variant) -> SecureSum | None:
+def find_secure_sum(variant: Variant) -> SecureSum | None:
     """Secure sum among the parameters of a variant, if there is one."""
     values = (getattr(variant, field.name) for field in msgspec.structs.fields(variant))
     return next((value for value in values if isinstance(value, SecureSum)), None)
@@ -600,12 +605,12 @@ def _bound(sums: SecureSum) -> Bound:
 
 
 def _compare(me: Me, totals: NDArray[np.int64], own: NDArray[np.unsignedinteger]) -> None:
-    """Note that totals hold less than a party's own counts; nothing that others see follows."""
+    """Note for the member alone that totals are below its own counts."""
     if (totals < own).any():
         me.notice(CONTRADICTED)
 
 
-def digest_of(totals: NDArray[np.int64], respondents: int) -> bytes:
-    """The digest of a total."""
+def totals_digest(totals: NDArray[np.int64], respondents: int) -> bytes:
+    """The digest of a total, which parties compare."""
     numbers = totals.astype("<i8").tobytes() + respondents.to_bytes(8, "big")
     return hashlib.sha256(b"totals" + numbers).digest()

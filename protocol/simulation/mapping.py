@@ -1,8 +1,8 @@
-"""The seam through which much work is spread: a kernel is carried out on each of many arguments.
+"""Maps: a kernel is carried out on each of many arguments, here or by workers.
 
-Whoever calls decides where: one after the other by default, by many workers if an engine is handed
-down. A kernel is a function at the top of a module, with its types stated, whose result follows
-from its argument alone, so that nothing depends on where it runs, when, or how often.
+The caller decides where: one after the other by default, by many workers with an engine. A kernel
+is a function at the top of a module with type annotations. Its result depends on its argument
+alone, not on where, when or how often it runs.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class Map(Protocol):
 
 
 def one_by_one(kernel: Callable[[A], R], arguments: Sequence[A], /) -> list[R]:
-    """The map that is done here, without workers."""
+    """The map without workers."""
     return [kernel(argument) for argument in arguments]
 
 
 def chunks(count: int, size: int) -> list[slice]:
-    """Slices of at most this size over so many things, in order: one argument each."""
+    """Consecutive slices of at most ``size`` over ``count`` things."""
     return [slice(start, min(start + size, count)) for start in range(0, count, size)]

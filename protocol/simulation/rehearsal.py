@@ -25,7 +25,7 @@ from protocol.session.exchange import Exchange
 from protocol.session.fates import FateRule
 from protocol.session.local import Outside, run_locally
 from protocol.session.machine import Machine
-from protocol.session.variant import event_of, unjudged
+from protocol.session.variant import message_event, unjudged
 from protocol.simulation.setting import Setting
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.transcript.header import make_header
@@ -41,17 +41,17 @@ class Rehearsal:
     """One recorded run.
 
     Args:
-        setting: who takes part, and with what.
-        fate: what becomes of envelopes.
-        exchange: what decides what passes.
+        setting: members, keys and records.
+        fate: the fate of envelopes.
+        exchange: decides which envelopes pass.
         budget: the most epsilon that each party spends; None for no limit of its own.
         seeded: whether the record names the seed.
         signed: whether the aggregator signs checkpoints.
-        outside: as ``run_locally`` has it.
+        outside: as for ``run_locally``.
 
     Attributes:
         result: what was published; None if the run failed (``published`` raises then).
-        failure: why the aggregator's role failed, or None.
+        failure: the error of the aggregator's role; None without one.
         endings: of each party, as ``Run`` has them.
         digest: the canonical digest.
         content: the transcript.
@@ -122,7 +122,7 @@ class Rehearsal:
 
     @property
     def serving(self) -> Coalition:
-        """All who hold no records, together."""
+        """The aggregator and all services, as a coalition."""
         return serving(self.charter.roster)
 
     @functools.cached_property
@@ -136,7 +136,7 @@ class Rehearsal:
         return tuple(steps(self.charter.codec, self.entries))
 
     def message(self, envelope: Envelope) -> Message:
-        """Decode an envelope, for whoever it is sealed for.
+        """Decode an envelope, also a sealed one.
 
         Raises:
             RemoteProtocolError: it is malformed.
@@ -167,10 +167,11 @@ class Rehearsal:
         )
 
     def heard_alike(self, other: Rehearsal, slot: Slot) -> bool:
-        """Check whether a sender had heard the same in both when it sent this in one of them."""
-        befores = [r.heard_before[slot] for r in (self, other) if slot in r.heard_before]
-        heard, heard_other = (r.heard.get(slot[0], [])[: befores[0]] for r in (self, other))
-        return heard == heard_other and len(set(befores)) == 1
+        """True if the sender of an envelope had received the same in both runs before it."""
+        runs = (self, other)
+        counts = [run.heard_before[slot] for run in runs if slot in run.heard_before]
+        own, others = (run.heard.get(slot[0], [])[: counts[0]] for run in runs)
+        return own == others and len(set(counts)) == 1
 
     @functools.cached_property
     def heard(self) -> dict[PartyId, list[Envelope]]:
@@ -184,7 +185,7 @@ class Rehearsal:
 
     @functools.cached_property
     def events(self) -> dict[Slot, PrivacyEvent]:
-        """Events of all envelopes, given what their senders had seen."""
+        """Events of all envelopes, given what their senders had received."""
         return self._histories[2]
 
     @functools.cached_property
@@ -205,10 +206,10 @@ class Rehearsal:
                 before[slot] = len(heard.get(envelope.sender, ()))
                 message = self.message(envelope) if step.message is None else step.message
                 seen, recipient = hearing.of(*slot), envelope.recipient
-                event = events[slot] = event_of(self.charter.variant, message, seen, recipient)
+                event = events[slot] = message_event(self.charter.variant, message, seen, recipient)
                 if isinstance(message, Boxed):
                     inside = self.message(envelope)
-                    if event != event_of(self.charter.variant, inside, seen, recipient):
+                    if event != message_event(self.charter.variant, inside, seen, recipient):
                         raise unjudged(message)
             hearing.add(step)
         return heard, before, events

@@ -1,4 +1,4 @@
-"""A simulated survey's setting: charter, identities, keystreams and holdings, all from one seed."""
+"""The setting of a simulated survey: charter, identities, streams and records, from one seed."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from protocol.wire.arrays import Array, encode_message
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a simulation is made of.
+    """Setting of a simulation.
 
     Args:
-        seed: what everything below follows from.
+        seed: of everything below.
         charter: session, variant and roster.
         streams: everybody's randomness.
         identities: everybody's keys.
@@ -42,7 +42,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     holdings: Mapping[PartyId, Records]
 
     def message(self, envelope: Envelope) -> Message:
-        """Decode an envelope, for whoever it is sealed for.
+        """Decode an envelope, also a sealed one.
 
         Raises:
             RemoteProtocolError: it is malformed.
@@ -59,11 +59,11 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         """Decode an envelope for some members together, with the boxes in it that they open.
 
         Args:
-            readers: whose keys open what is sealed; None for everybody's.
+            readers: the members that open boxes; None for all.
 
         Returns:
-            By the field of the boxes, and under ``""`` the message itself. What boxes of one field
-            hold is one message, with the rows of all of them.
+            The message itself under ``""``. For each field of boxes one message, with the rows from
+            all of its boxes.
 
         Raises:
             RemoteProtocolError: it is malformed.
@@ -83,7 +83,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
     def legible(self, envelope: Envelope, readers: Container[PartyId]) -> bytes:
-        """Encode an envelope as some members read it: boxes that only others open are blank.
+        """Encode an envelope as some members read it, with boxes for others blank.
 
         Raises:
             RemoteProtocolError: it is malformed.
@@ -116,7 +116,7 @@ PublicKeys = Callable[[int, Sequence[PartyId]], Sequence[bytes]]
 
 
 class _Identities(Mapping[PartyId, Identity]):
-    """Everybody's keys, each derived when it is asked for."""
+    """Everybody's identities, each derived when it is looked up."""
 
     def __init__(self, streams: Streams, names: Sequence[PartyId]) -> None:
         self._streams = streams
@@ -150,13 +150,13 @@ def make_setting(
     Args:
         variant: the protocol; its ``max_records`` is set to the largest holding.
         records: the true answers.
-        seed: a simulation protects nobody: whoever knows the seed can undo every randomization.
-        parties: how many there are; by default one per respondent.
-        keys: what makes the public keys, if not this process. ``identities`` are then derived one
-            by one, each when it is asked for.
-        analysis: what is announced of it.
-        strata: the stratum of each respondent, where the variant has weights. Each party then
-            speaks for respondents of one stratum, with which its name begins.
+        seed: decides everything, and protects nobody: with it every randomization can be undone.
+        parties: the number of parties; by default one per respondent.
+        keys: makes the public keys, if not this process. ``identities`` are then derived one by
+            one, when they are looked up.
+        analysis: the announced analysis.
+        strata: the stratum of each respondent, if the variant has weights. Each party then has
+            respondents of one stratum, and its name begins with it.
 
     Raises:
         SurveyError: the records are of another survey, or fewer than the parties; strata without
@@ -167,7 +167,7 @@ def make_setting(
     if not isinstance(variant, Variant) or not isinstance(records, Records):
         raise TypeError(
             "expected a variant, such as RRJoint.with_keep(survey, p=0.5), and Records, in this "
-            f"order; got {_what(variant)} and {_what(records)}"
+            f"order; got {_described(variant)} and {_described(records)}"
         )
     seed = _integer("seed", seed)
     parties = len(records) if parties is None else _integer("parties", parties)
@@ -175,10 +175,10 @@ def make_setting(
         raise ValueError(f"seed {seed}: expected an integer from 0 to 2**64 - 1")
     if records.survey != variant.survey:
         raise SurveyError("the records are of another survey than the variant's")
-    holdings = _spread(variant, records, parties, strata)
+    holdings = _make_holdings(variant, records, parties, strata)
     names, held = [*holdings], [*holdings.values()]
     streams = Streams.of_seed(seed)
-    members = (AGGREGATOR, *names_of(variant.roles), *names)
+    members = (AGGREGATOR, *service_names(variant.roles), *names)
     identities: Mapping[PartyId, Identity]
     if keys is None:
         agreed: Agreed = {}
@@ -204,10 +204,9 @@ def make_setting(
     )
 
 
-def _spread(
+def _make_holdings(
     variant: Variant, records: Records, parties: int, strata: Sequence[str] | None
 ) -> dict[PartyId, Records]:
-    """Holdings of each party."""
     if strata is None:
         if variant.strata:
             raise SurveyError("weights: expected the stratum of every respondent, too")
@@ -226,7 +225,7 @@ def _spread(
             f"{parties} parties: expected at least {shared.sum()}, one for each stratum"
         )
     for _ in range(parties - int(shared.sum())):
-        # To those whose parties hold most.
+        # The next party goes to the stratum with the largest holdings.
         shared[np.argmax(sizes / shared.clip(min=1))] += 1
     found: dict[PartyId, Records] = {}
     for name, number in zip(variant.strata, shared.tolist(), strict=True):
@@ -237,13 +236,13 @@ def _spread(
 
 
 def _named(word: str, held: Sequence[Records]) -> dict[PartyId, Records]:
-    """Holdings by names that begin with a word and are in order."""
+    """Holdings by names of a word and a number."""
     width = len(str(len(held)))
     return {PartyId(f"{word}-{i:0{width}}"): part for i, part in enumerate(held, 1)}
 
 
-def names_of(roles: Sequence[str]) -> list[PartyId]:
-    """The names of services: their roles, numbered where several have one."""
+def service_names(roles: Sequence[str]) -> list[PartyId]:
+    """The names of services: their roles, numbered where several have the same."""
     names = []
     for place, role in enumerate(roles):
         alone = roles.count(role) == 1
@@ -261,13 +260,13 @@ def simulated_identity(streams: Streams, name: PartyId, agreed: Agreed | None = 
     """A member's identity key, which follows from the seed of the simulation.
 
     Args:
-        agreed: of all members in this process: what two of them agree on is computed once.
+        agreed: the shared secrets of all members in this process, so that each is computed once.
     """
     return Identity(name, streams.stream(name, IDENTITY_STREAM).bytes(32), agreed)
 
 
 def _stacked(messages: Sequence[Message]) -> Message:
-    """Messages of one kind as one, their arrays one after the other."""
+    """Concatenate the arrays of messages of one kind."""
     first = messages[0]
     arrays = {
         field: np.concatenate([getattr(each, field) for each in messages])
@@ -277,7 +276,7 @@ def _stacked(messages: Sequence[Message]) -> Message:
     return msgspec.structs.replace(first, **arrays)
 
 
-def _what(given: object) -> str:
+def _described(given: object) -> str:
     """Describe what was given, for an error message."""
     if isinstance(given, type):
         return f"the class {given.__name__}"

@@ -27,9 +27,9 @@ class Frame(NamedTuple):
     """The columns of a table in memory.
 
     Args:
-        names: of the columns, as the table has them.
-        columns: each can be cut and turned into a list.
-        rows: how many cells each of them has.
+        names: the names of the columns.
+        columns: the columns; each can be sliced and turned into a list.
+        rows: the number of cells of each.
     """
 
     names: tuple[str, ...]
@@ -97,7 +97,7 @@ class Frame(NamedTuple):
         return self.names.index(name)
 
     def blocks(self, places: Sequence[int], rows: int) -> Iterator[list[Sequence[Cell]]]:
-        """The cells of some columns, so many rows at a time.
+        """The cells of some columns, in blocks of rows.
 
         Raises:
             SurveyError: a cell that is neither text, a number, a boolean nor a date, by row.
@@ -105,18 +105,18 @@ class Frame(NamedTuple):
         for start in range(0, self.rows, rows):
             cut = slice(start, start + rows)
             yield [
-                cells_of(self.names[place], _values(self.columns[place], cut), start)
+                column_cells(self.names[place], _values(self.columns[place], cut), start)
                 for place in places
             ]
 
 
-def cells_of(name: str, values: list[Any], before: int = 0) -> Sequence[Cell]:
+def column_cells(name: str, values: list[Any], before: int = 0) -> Sequence[Cell]:
     """Values of a column as cells.
 
     Args:
-        name: of the column, for the error message alone.
+        name: the column, for the error message.
         values: of any types.
-        before: how many rows were before them.
+        before: the number of rows before them.
 
     Raises:
         SurveyError: one that is neither text, a number, a boolean nor a date, by row.
@@ -126,12 +126,12 @@ def cells_of(name: str, values: list[Any], before: int = 0) -> Sequence[Cell]:
     return [_cell(name, value, row) for row, value in enumerate(values, before + 1)]
 
 
-def text_of(cell: Cell, decimal: str = ".") -> str | None:
-    """A cell as a person writes it; None for nothing.
+def cell_text(cell: Cell, decimal: str = ".") -> str | None:
+    """A cell as a person writes it; None for an empty one.
 
     Args:
-        cell: of a table.
-        decimal: what stands before the decimals of a number.
+        cell: a cell of a table.
+        decimal: the decimal separator.
     """
     if cell is None or isinstance(cell, str):
         return cell
@@ -150,7 +150,7 @@ def number_text(number: float) -> str:
 
 
 def is_missing(value: object) -> bool:
-    """Check whether a value stands for nothing: None, NaN, or what pandas has for that."""
+    """Check whether a value is missing: None, NaN, or pandas' missing value."""
     if type(value).__name__ in _MISSING:
         return True
     return isinstance(value, float | Decimal) and math.isnan(value)

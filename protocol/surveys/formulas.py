@@ -1,4 +1,4 @@
-"""Texts in CSV files that a spreadsheet would take for formulas."""
+"""Texts in CSV files that a spreadsheet would read as formulas."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _FORMULA = re.compile(r"'*(?![+-][0-9]+(?:[.,][0-9]+)?\Z)[=+\-@\t\r]")
 
 
 def escape_formula(text: str) -> str:
-    """A text for a CSV file: an apostrophe stands before what a spreadsheet takes for a formula.
+    """A text for a CSV file, with an apostrophe before what a spreadsheet takes for a formula.
 
     Such a text begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return, and is not a
     number; or it is one with apostrophes before it.

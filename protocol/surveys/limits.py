@@ -1,9 +1,9 @@
-"""Caps on reading somebody else's file, which hold before anything is made of it.
+"""Caps on reading a file from anybody, checked before anything is computed from it.
 
 Two kinds of cost do not follow from the length of a file. A header of a few bytes can ask for
-tables of every pair of a thousand attributes; so what a survey takes is reckoned from its sizes,
-and refused, before it is laid out. And what is compressed can be a thousand times as long; so what
-a reader holds is counted, and may grow with the file alone.
+tables of every pair of a thousand attributes. So the workload of a survey is computed from its
+sizes, and refused, before anything is laid out. And compressed data can be a thousand times as
+long. So what a reader holds is counted, and may grow only with the file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_ATTRIBUTES = 2**14
 """The most attributes of a survey."""
 
 MAX_TABLES = 2**17
-"""The most tables that a variant counts its respondents in."""
+"""The most tables in which a variant counts its respondents."""
 
 MAX_STEPS = 2**24
 """The most tables times attributes."""
@@ -44,22 +44,22 @@ FREE_ENTRIES = 2**16
 """The number of entries that any packed file may have, however short it is."""
 
 STORED_PER_ENTRY = 2
-"""The bytes of a packed file that allow one further entry. Entries that are all alike take no room
-in it, but whoever reads them has to count them."""
+"""The bytes of a packed file that allow one further entry. Identical entries take almost no space,
+but whoever reads them has to count them."""
 
 FREE_VALUES = 2**20 + 2**17
-"""The number of values that any header may have, those inside others counted too."""
+"""The number of values, nested ones included, that any header may have."""
 
 STORED_PER_VALUE = 8
 """The bytes of the file that allow one further value; a member of a roster is three of them."""
 
 
 class Workload(NamedTuple):
-    """Sizes that a variant lays out for its survey.
+    """Size of the tables in which a variant counts the answers to its survey.
 
     Args:
-        tables: how many tables of the answers.
-        cells: how many cells these have together.
+        tables: the number of tables.
+        cells: the number of their cells, all tables together.
     """
 
     tables: int = 0
@@ -70,7 +70,7 @@ NOTHING = Workload()
 
 
 def workload_of_groups(sizes: Sequence[int], k: int) -> Workload:
-    """One table for every k of the attributes, reckoned without listing them.
+    """One table for every k of the attributes, computed without listing them.
 
     Args:
         sizes: the number of categories of each attribute.
@@ -85,10 +85,10 @@ def workload_of_groups(sizes: Sequence[int], k: int) -> Workload:
 
 
 def check_workload(attributes: int, workload: Workload) -> None:
-    """Refuse a survey that would take more than a machine should give for it.
+    """Refuse a survey that would take too much time or memory.
 
     Raises:
-        ValueError: says what there is too much of, and how much may be.
+        ValueError: a size is above its cap; the message names both.
     """
     _check("attributes", attributes, MAX_ATTRIBUTES)
     _check("tables", workload.tables, MAX_TABLES)
@@ -100,7 +100,7 @@ def check_respondents(parties: int, max_records: int) -> None:
     """Refuse a survey of more respondents than can be counted.
 
     Raises:
-        ValueError: says how many there may be.
+        ValueError: a number is above its cap; the message names both.
     """
     _check("respondents of one party", max_records, MAX_RECORDS)
     _check("respondents", parties * max_records, MAX_RESPONDENTS)
@@ -112,15 +112,15 @@ def _check(what: str, there: int, most: int) -> None:
 
 
 class TooMuchError(ProtocolError):
-    """A file makes its reader hold more than is given to a file of its length."""
+    """A file makes its reader hold more than a file of its length may."""
 
 
 class Held:
     """Counts what a reader holds of a file's messages.
 
     Args:
-        stored: says how many bytes of the file have been read.
-        free: how much may be held of any file.
+        stored: returns the number of bytes of the file read so far.
+        free: the number of bytes that may be held of any file.
     """
 
     __slots__ = ("_bytes", "_free", "_stored")
@@ -131,11 +131,11 @@ class Held:
         self._bytes = 0
 
     def take(self, size: int, *, overhead: int = OVERHEAD) -> None:
-        """Count something more.
+        """Count more bytes as held.
 
         Args:
-            size: its length in bytes.
-            overhead: the bytes that it takes beside that.
+            size: their number.
+            overhead: further bytes of memory.
 
         Raises:
             TooMuchError: the total is above the cap.
@@ -150,7 +150,7 @@ class Held:
                 )
 
     def drop(self, size: int, *, overhead: int = OVERHEAD) -> None:
-        """Release what was taken."""
+        """Release held bytes."""
         self._bytes -= size + overhead
 
 

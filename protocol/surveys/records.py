@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from protocol.errors import SurveyError
-from protocol.surveys.dataframes import Frame, is_missing, text_of
+from protocol.surveys.dataframes import Frame, cell_text, is_missing
 from protocol.surveys.formulas import escape_formula, unescape_formula
 from protocol.surveys.survey import Attribute, Survey, listed, shown
 from protocol.wire.arrays import MAX_TABLE_CELLS, Array
@@ -41,7 +41,7 @@ class Records:
             ``survey.dtype``. Row i is respondent i, column j is the code of attribute j.
 
     Attributes:
-        weights: design weights, shape (k,); None where all respondents count alike (``weighted``).
+        weights: design weights, shape (k,); None if all respondents count alike (``weighted``).
 
     Raises:
         SurveyError: not an integer array, another shape, no row, or a code without a category,
@@ -136,7 +136,7 @@ class Records:
         table = Frame.of(frame)
         places = [table.place(name) for name in survey.names]
         rows = (
-            (*map(text_of, row),)
+            (*map(cell_text, row),)
             for block in table.blocks(places, _BLOCK)
             for row in zip(*block, strict=True)
         )
@@ -144,8 +144,8 @@ class Records:
 
     @classmethod
     def from_counts(cls, survey: Survey, counts: NDArray[np.integer]) -> Records:
-        """Records of so many respondents of every combination of answers, in the order of the
-        cells.
+        """Records with a given number of respondents for every combination of answers, in cell
+        order.
 
         Args:
             survey: what was asked.
@@ -345,12 +345,12 @@ def _check_survey(survey: object, other: str) -> None:
 
 
 def _may_be_a_path(text: str) -> bool:
-    """Check whether a text of one line names a file rather than columns: it ends as files do."""
+    """Check whether a one-line text names a file, by its ending, rather than columns."""
     return "\n" not in text and _FILE_NAME.search(text) is not None
 
 
 def _trusted(survey: Survey, codes: NDArray[np.unsignedinteger]) -> Records:
-    """Records from codes that are known to be right: no copy, no check, for 10^5 parts at once."""
+    """Records from valid codes, without copying or checking 10^5 parts."""
     codes.flags.writeable = False
     records = object.__new__(Records)
     object.__setattr__(records, "survey", survey)
@@ -360,7 +360,7 @@ def _trusted(survey: Survey, codes: NDArray[np.unsignedinteger]) -> Records:
 
 
 def _encoded(survey: Survey, rows: Iterator[Cells]) -> Records:
-    """Encode rows of m cells each, block by block so that the text of all is never held at once."""
+    """Encode rows of m cells each, block by block, so that not all text is held at once."""
     blocks: list[NDArray[np.unsignedinteger]] = []
     before = 0
     while block := list(islice(rows, _BLOCK)):
@@ -384,7 +384,7 @@ def _encoded_block(survey: Survey, block: list[Cells], before: int) -> NDArray[n
 
 
 def _encoded_column(attribute: Attribute, cells: Cells) -> NDArray[np.int64]:
-    """The codes of one column, ``_UNKNOWN`` for none; each distinct cell is judged once."""
+    """The codes of one column, ``_UNKNOWN`` for none; each distinct cell is looked up once."""
     table: dict[str | None, int] = {}
     for cell in set(cells):
         try:
@@ -429,7 +429,7 @@ def _tuples(survey: Survey, rows: Iterable[object]) -> Iterator[Cells]:
 def _picked(
     names: tuple[str, ...], lines: Iterable[str], delimiter: str
 ) -> Iterator[tuple[str, ...]]:
-    """The columns of these names of a table, row by row; foreign exceptions end here."""
+    """The named columns of a table, row by row; foreign exceptions are converted here."""
     # The number of the row that is being read; the header is row 0.
     number = 0
     try:
@@ -466,7 +466,7 @@ def _text(lines: Iterable[str]) -> Iterator[str]:
     if isinstance(lines, str):
         lines = lines.split("\n") if lines else []
     for line in lines:
-        # Lines of bytes go through, for the reader has a clear message about them.
+        # Lines of bytes pass, since the reader has a clear message about them.
         if isinstance(line, str):
             # The reader lets NUL through, though no table that is meant as text has one.
             if "\0" in line:

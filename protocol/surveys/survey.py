@@ -98,7 +98,7 @@ def _moment(text: object) -> datetime.datetime:
 
 
 def plain_text(text: str) -> str:
-    """A text as the built-in type, which is what travels: numpy's is a type of its own."""
+    """A text as the built-in type, since numpy's own type is not encoded."""
     return str.__str__(text)
 
 
@@ -115,8 +115,8 @@ class Attribute(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unk
     """One question with a finite list of possible answers.
 
     The code of a category is its place in ``categories``. ``ordinal`` says that this order has a
-    meaning. ``missing`` is the category that an empty cell or ``None`` stands for; without it,
-    nothing may be missing.
+    meaning. ``missing`` is the category for an empty cell or ``None``; without it, no answer may be
+    missing.
 
     Raises:
         SurveyError: fewer than 2 or more than 2**32 categories; a name or category that is not
@@ -174,7 +174,7 @@ class Attribute(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unk
 
         Args:
             category: one of ``categories``, exactly as written there.
-            row: where it stands (from 1), for the error message alone.
+            row: its row (from 1), for the error message.
 
         Raises:
             SurveyError: not a category, or missing where nothing may be missing.
@@ -214,8 +214,8 @@ class Survey(
     Args:
         title: of the survey.
         attributes: what is asked.
-        texts: how it is worded, in each language.
-        closes: until when answers are taken, ``YYYY-MM-DDTHH:MM:SSZ``; empty if nothing is agreed.
+        texts: its words in each language.
+        closes: the end of the time for answers, ``YYYY-MM-DDTHH:MM:SSZ``; empty if none is agreed.
 
     Raises:
         SurveyError: no attribute, a repeated name, an unfit title, texts of another survey, or a

@@ -11,7 +11,7 @@ import msgspec
 from protocol.errors import SurveyError
 
 _LANGUAGE = re.compile("[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
-# A text may have several lines; what else does not show does not belong there.
+# A text may have several lines, but no other invisible characters.
 _UNFIT = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _JOINERS = "\u200c\u200d"
 
@@ -25,7 +25,7 @@ class Wording(
         attribute: the name of the attribute.
         ask: the question.
         help: what explains it.
-        labels: of the categories, in their order; without any, their names stand.
+        labels: the labels of the categories, in their order; by default their names.
     """
 
     attribute: str
@@ -39,8 +39,7 @@ class Group(
 ):
     """Attributes that are shown as check boxes under one heading.
 
-    Of the two categories of each, the first stands for a box that is not ticked, the second for one
-    that is.
+    Of the two categories of each, the first stands for an empty box, the second for a ticked one.
 
     Args:
         attributes: their names, at least two that follow each other in the survey.
@@ -61,10 +60,10 @@ class Texts(
     Args:
         language: its tag (BCP 47), such as ``en`` or ``pt-BR``.
         title: of the survey.
-        asks: who asks.
+        asks: the person or organisation that asks.
         consent: what respondents agree to.
-        contact: whom they can turn to.
-        questions: of attributes; where there is none, names stand.
+        contact: the contact for respondents.
+        questions: the questions of attributes; by default their names.
         groups: of attributes that are shown as check boxes.
     """
 
@@ -84,7 +83,7 @@ class Texts(
 
 
 def check_texts(texts: Sequence[Texts], sizes: Mapping[str, int]) -> None:
-    """Refuse words that are not those of a survey.
+    """Refuse words that do not fit a survey.
 
     Args:
         texts: of the survey.
@@ -93,7 +92,7 @@ def check_texts(texts: Sequence[Texts], sizes: Mapping[str, int]) -> None:
     Raises:
         SurveyError: a language that is malformed or occurs twice, words for a question that is not
             asked or for one twice, no question, another number of labels than categories, a label
-            twice, a group that cannot be check boxes, or characters that do not show.
+            twice, a group that cannot be check boxes, or invisible characters.
     """
     languages = set[str]()
     for each in texts:
@@ -119,7 +118,7 @@ def check_texts(texts: Sequence[Texts], sizes: Mapping[str, int]) -> None:
         headed: tuple[Wording | Group, ...] = (*each.questions, *each.groups)
         words = [word for wording in headed for word in (wording.ask, wording.help)]
         labels = [label for wording in each.questions for label in wording.labels]
-        if any(map(_hides, (*each.about.values(), *words, *labels))):
+        if any(map(_has_hidden, (*each.about.values(), *words, *labels))):
             raise SurveyError(f"{where}: a character that does not show")
 
 
@@ -157,7 +156,7 @@ def _check_groups(groups: Sequence[Group], sizes: Mapping[str, int], where: str)
             raise SurveyError(f"{which}: the heading is empty")
 
 
-def _hides(text: str) -> bool:
-    """Check whether a text has a character that does not show, or turns others around."""
+def _has_hidden(text: str) -> bool:
+    """Check whether a text has invisible characters, or characters that reverse others."""
     formats = (c for c in text if unicodedata.category(c) == "Cf" and c not in _JOINERS)
     return bool(_UNFIT.search(text)) or any(formats)

@@ -1,6 +1,6 @@
 """Design weights: the strata of a sampling frame, and the parties in them.
 
-A weight is one over the probability that somebody is drawn, times any constant. It follows from the
+A weight is the inverse of the probability to be drawn, times any constant. It follows from the
 frame, so it is known before anybody answers, and it is public.
 """
 
@@ -41,7 +41,7 @@ def check_weights(weights: Mapping[str, float]) -> None:
             )
 
 
-def stratum_of(party: str, weights: Mapping[str, float]) -> str:
+def find_stratum(party: str, weights: Mapping[str, float]) -> str:
     """The stratum of a party: its name begins with that of the stratum and a hyphen.
 
     Of several such strata it is the longest.

@@ -1,4 +1,4 @@
-"""Attacks as tests: the view of an observer, and what those who serve may send to a party."""
+"""Attacks as tests, by an observer and by hostile members."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def check_attack(
 ) -> None:
     """Attack a variant (``protocol.attack.attack``); the arguments are those of ``attack``.
 
-    With more trials it sees smaller leaks.
+    More trials find smaller leaks.
 
     Raises:
-        AssertionError: the view tells more than the ledger says; it says what tells it.
+        AssertionError: the view reveals more than the ledger charges.
     """
     found = attack(
         variant,
@@ -63,12 +63,12 @@ def check_unmoved(
     trials: int | None = None,
     alpha: float = ALPHA,
 ) -> None:
-    """Attack a party with all who serve, or some; arguments as for ``attack_actively``.
+    """Attack a party with all that serve, or some; arguments as for ``attack_actively``.
 
-    With more scripts it sees more.
+    More scripts find more.
 
     Raises:
-        AssertionError: the party gives away more than is charged; it has the script that shows it.
+        AssertionError: the party gives away more than is charged; with the script that shows it.
     """
     found = attack_actively(
         variant,

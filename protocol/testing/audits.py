@@ -1,4 +1,4 @@
-"""Audits a run in every way there is, and reads what is said: text, JSON and page."""
+"""Audits of a run in every way, with their reports as text, JSON and page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from protocol.simulation.rehearsal import Rehearsal
 from protocol.transcript.verification import verify
 
 Form = Literal["text", "json", "page"]
-"""How an audit is said."""
+"""Form of an audit's report."""
 
 
 class _Arguments(TypedDict, total=False):
@@ -28,7 +28,7 @@ class _Arguments(TypedDict, total=False):
 
 
 class _Asked(NamedTuple):
-    """Request for an audit: in words, as the command line has them, and as arguments."""
+    """Request for an audit: options of the command line, and the same as arguments."""
 
     words: str
     arguments: _Arguments
@@ -36,7 +36,7 @@ class _Asked(NamedTuple):
 
 
 class Audited(Protocol):
-    """A run whose transcript can be audited."""
+    """A run with a transcript that can be audited."""
 
     def audit_reports(
         self,
@@ -63,14 +63,14 @@ def check_record(rehearsal: Rehearsal) -> None:
 
 
 def check_audits(run: Audited, rehearsal: Rehearsal, *, everything: bool) -> None:
-    """Audit a run and compare what is said with its rehearsal.
+    """Audit a run and compare the reports with its rehearsal.
 
     Args:
-        everything: in every way there is, not in one alone.
+        everything: whether to audit in every way, or in one.
 
     Raises:
-        AssertionError: an audit fails, does not find the run sound, or says another epsilon than
-            the ledger of the rehearsal.
+        AssertionError: an audit fails, does not find the run sound, or has another epsilon than the
+            ledger of the rehearsal.
     """
     for words, asked, forms in _asked(rehearsal) if everything else [_Asked("", {}, ("json",))]:
         where = f"audit {words}".strip()

@@ -1,4 +1,4 @@
-"""People by law in tests: a live run of the same people publishes what is counted of cohorts."""
+"""Tests of cohorts: a live run of the same people has the same result."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from protocol.session.roster import Identity, Roster
 from protocol.session.tabulation import Stage
 from protocol.session.variant import Variant
 from protocol.simulation.populations import cohorts
-from protocol.simulation.populations.cohorts import Job, count_cohort, parts_of
+from protocol.simulation.populations.cohorts import Job, cohort_parts, count_cohort
 from protocol.simulation.populations.population import Resampled
 from protocol.simulation.populations.tally import Tally
 from protocol.surveys.records import Records
 
 PEOPLE, COHORT = 250, 60
-"""How many people are asked, and of how many a cohort is."""
+"""The number of people asked, and the people of a cohort."""
 
 
 def check_cohorts(variant: Variant, records: Records, *, seed: int = 1) -> None:
-    """Count people in cohorts, then let each cohort be a live party: the results must be the same.
+    """Compare the counts of cohorts with a live run in which each cohort is a party.
 
-    Nothing is checked of a variant that cannot be tabulated, nor of one that asks other people
-    later: it has blocks of parties in a live run, and blocks of respondents by law.
+    Variants that cannot be tabulated are not checked. Neither are those that ask other people
+    later: they have blocks of parties in a live run, and blocks of respondents in a tabulation.
 
     Args:
         variant: the variant, with its parameters.
-        records: that people are drawn from.
+        records: the records that people are drawn from.
         seed: of both.
 
     Raises:
-        AssertionError: says which field of the result differs.
+        AssertionError: names the field of the result that differs.
     """
     job = Job(variant, Resampled(records), seed)
     try:
@@ -83,7 +83,7 @@ def counted_by_law(job: Job, *, people: int, cohort: int) -> CountedByLaw:
     while True:
         tally = Tally(len(stages) - 1, people=stages[-1].people, cohort=cohort)
         for number in tally.missing():
-            k = tally.size_of(number)
+            k = tally.cohort_size(number)
             # Live every part is a party.
             parts = -(-k // cohorts.PART)
             tally.add(number, count_cohort(job, stages[-1], number, k, parts))
@@ -94,12 +94,12 @@ def counted_by_law(job: Job, *, people: int, cohort: int) -> CountedByLaw:
 
 
 def published_live(job: Job, stages: tuple[Stage, ...], *, cohort: int) -> Message:
-    """Message that the aggregator publishes if every part of every cohort is a live party.
+    """The published message if every part of every cohort is a live party.
 
     Args:
-        job: what was tabulated.
+        job: the tabulation.
         stages: as they were asked.
-        cohort: of how many people a cohort is.
+        cohort: the number of people in a cohort.
 
     Raises:
         ProtocolError: the live run fails.
@@ -109,7 +109,7 @@ def published_live(job: Job, stages: tuple[Stage, ...], *, cohort: int) -> Messa
         part
         for stage in {stage.group: stage for stage in stages}.values()
         for number, start in enumerate(range(0, stage.people, cohort))
-        for part in parts_of(job, stage, number, min(cohort, stage.people - start))
+        for part in cohort_parts(job, stage, number, min(cohort, stage.people - start))
     ]
     streams = _Streams(secret, public_nonce(secret), {part.me.id: part.me.stream for part in parts})
     names = (AGGREGATOR, *(part.me.id for part in parts))
@@ -123,7 +123,7 @@ def published_live(job: Job, stages: tuple[Stage, ...], *, cohort: int) -> Messa
 
 
 class _Charter(Charter, frozen=True):
-    """A survey of the session that cohorts are of: it follows from the seed alone."""
+    """A charter with the session of cohorts, which follows from the seed alone."""
 
     @property
     def session(self) -> bytes:
@@ -131,7 +131,7 @@ class _Charter(Charter, frozen=True):
 
 
 class _Streams(Streams):
-    """The streams of a session, where the roles of parties have those of their parts."""
+    """The streams of a session, in which parties have the streams of their parts."""
 
     def __init__(self, secret: bytes, session: bytes, parts: dict[PartyId, Stream]) -> None:
         super().__init__(secret, session)

@@ -1,4 +1,4 @@
-"""Checks as test functions, for pytest to collect."""
+"""Checks as test functions for pytest, and their complaints."""
 
 from __future__ import annotations
 
@@ -7,6 +7,16 @@ from collections.abc import Callable
 from typing import ParamSpec
 
 P = ParamSpec("P")
+
+
+def require(condition: bool, complaint: str) -> None:
+    """Fail with a complaint unless a condition holds.
+
+    Raises:
+        AssertionError: it does not.
+    """
+    if not condition:
+        raise AssertionError(complaint)
 
 
 def as_test(check: Callable[P, object]) -> Callable[P, Callable[[], None]]:

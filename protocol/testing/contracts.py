@@ -6,25 +6,25 @@
 
 What the contract checks, on one seeded run and on reruns of it:
 
-1. parameters: the variant comes back from its transcript header as it was.
-2. run: everybody comes to the end of its role.
+1. parameters: the variant is the same after a round trip through the transcript's header.
+2. run: every member reaches the end of its role.
 3. codec: every message keeps its bytes; mutilated bytes and foreign kinds are refused.
-4. reveals: every message has an event that the accountant knows; that of a sealed kind follows
-   from what everybody sees of it. A box is in a sealed kind, in a field that says what it holds.
-   What merges is the same, or in another order, where two parties have exchanged what they sent.
-   No member learns by itself what masks are said to hide.
-5. replay: every member says the same again when it hears the same.
-6. non-interference: change one answer of one respondent and keep all randomness; then a message may
-   differ only if its sender's records differ and its event says that it tells about that attribute,
-   or if the sender had heard something different. Lengths and recipients never differ, nor what
-   is outside of something sealed.
+4. reveals: every message has an event that the accountant knows. That of a sealed kind follows
+   from what everybody sees of it. A box is in a sealed kind, in a field that declares its content.
+   A merged message is the same, or in another order, if two parties have exchanged their messages.
+   No member learns by itself what masks are declared to hide.
+5. replay: every member sends the same again when it receives the same.
+6. non-interference: one answer of one respondent is changed and all randomness kept. A message may
+   then differ only if its sender's records differ and its event is about that attribute, or if the
+   sender had received something different. Lengths and recipients never differ, nor what is
+   outside of something sealed.
 7. executors: all give the same result and the same canonical digest.
 8. estimate: the published result is one that the variant can read.
-9. most: no respondent is charged more than ``most`` says, in this run or under faults.
-10. ledger: no two records can have messages whose likelihood ratio exceeds what is charged, purely
-   or at a delta, by the laws of their randomizers, listed; nor do reports that are drawn. What is
+9. most: no respondent is charged more than ``most``, in this run or under faults.
+10. ledger: no two records can have messages with a likelihood ratio beyond the charge, purely or at
+   a delta, by the laws of their randomizers, listed; nor do reports that are drawn. What is
    charged by a law is found in its message.
-11. audit: the transcript is intact; audits accept it and say the same epsilon, as text, JSON and
+11. audit: the transcript is intact; audits accept it and state the same epsilon, as text, JSON and
    page: with all parties replayed, a party's trail, a coalition with a tap and a key, the worst
    coalition, other observers and other deltas.
 12. cohorts: if people can be counted in cohorts, the counts are those of a live run of them.
@@ -41,15 +41,15 @@ from protocol.accounting.accountants import PureAccountant
 from protocol.crypto.randomness import Stream
 from protocol.errors import ProtocolError, RemoteProtocolError
 from protocol.messages import DONE, KERNEL_KINDS, Head, Message
-from protocol.session.variant import Variant, build, parameters_of
+from protocol.session.variant import Variant, build, plain_parameters
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import Setting, make_setting
 from protocol.surveys.records import Records
 from protocol.testing.audits import Audited, check_audits, check_record
 from protocol.testing.cohorts import check_cohorts
-from protocol.testing.collected import as_test
+from protocol.testing.collected import as_test, require
 from protocol.testing.likelihoods import check_frequencies, check_ledger
-from protocol.testing.schedules import check_most, check_under_faults
+from protocol.testing.schedules import check_judged, check_most, check_under_faults
 from protocol.testing.sealed import (
     check_boxes,
     check_events,
@@ -60,7 +60,7 @@ from protocol.testing.sealed import (
 
 MUTILATIONS = 200
 ROWS = 8
-"""The most respondents for whom non-interference is checked: the first ones and the last."""
+"""The most respondents for which non-interference is checked: the first ones and the last."""
 
 
 class Execution(Audited, Protocol):
@@ -94,21 +94,21 @@ def check_variant(
         variant: the variant, with its parameters.
         records: some ten records; more only take longer.
         executors: by name; ``scenarios.EXECUTORS`` are the project's own.
-        parties: over how many the records are spread; by default one each.
+        parties: number of parties that the records are spread over; by default one each.
         rare: kinds that do not occur in a run without faults.
         seed: of the runs.
 
     Returns:
-        What the tenth part could not look at, and why.
+        What the tenth part could not check, and why.
 
     Raises:
-        AssertionError: says which part is broken, and where.
+        AssertionError: names the broken part, and where.
     """
     _check_parameters(variant)
     setting = make_setting(variant, records, seed=seed, parties=parties)
     rehearsal = _rehearsed(setting)
     for party, ending in rehearsal.endings.items():
-        _require(ending == DONE, f"{party} did not end as done: {ending}")
+        require(ending == DONE, f"{party} did not end as done: {ending}")
     _check_codec(rehearsal)
     check_events(rehearsal)
     _check_kinds(rehearsal, rare)
@@ -145,15 +145,15 @@ def _rehearsed(setting: Setting) -> Rehearsal:
 
 
 def _check_parameters(variant: Variant) -> None:
-    _require(bool(variant.name), "the variant has no name")
+    require(bool(variant.name), "the variant has no name")
     survey = msgspec.to_builtins(variant.survey)
     complaint = "the variant rebuilt from its parameters differs"
     try:
-        written = msgspec.msgpack.decode(msgspec.msgpack.encode(parameters_of(variant)))
+        written = msgspec.msgpack.decode(msgspec.msgpack.encode(plain_parameters(variant)))
         again = build(type(variant), parameters=written, survey=survey)
     except (ProtocolError, ValueError, TypeError) as error:
         raise AssertionError(f"{complaint}: {error}") from error
-    _require(again == variant, complaint)
+    require(again == variant, complaint)
 
 
 def _check_executors(
@@ -169,11 +169,11 @@ def _check_executors(
     first, last = [*executors][:1], [*executors][-1:]
     for name, executor in executors.items():
         execution = executor(variant, records, seed=seed, parties=parties)
-        _require(
+        require(
             codec.encode(execution.result) == codec.encode(rehearsal.published),
             f"executor {name!r} gives another result than the local one",
         )
-        _require(
+        require(
             execution.digest == rehearsal.digest,
             f"executor {name!r} gives another canonical digest than the local one",
         )
@@ -187,7 +187,7 @@ def _check_codec(rehearsal: Rehearsal) -> None:
     examples = {envelope.kind: envelope.body for envelope in rehearsal.sent.values()}
     for kind, body in examples.items():
         message = codec.decode(kind, body)
-        _require(
+        require(
             codec.encode(message) == body,
             f"{kind!r} has other bytes when it is decoded and encoded again",
         )
@@ -196,7 +196,7 @@ def _check_codec(rehearsal: Rehearsal) -> None:
                 decoded = codec.decode(kind, mutilated)
             except RemoteProtocolError:
                 continue
-            _require(
+            require(
                 codec.encode(decoded) == mutilated,
                 f"{kind!r} accepts bytes that are not canonical",
             )
@@ -216,12 +216,7 @@ def _mutilated(body: bytes, stream: Stream) -> Iterable[bytes]:
 
 
 def _check_kinds(rehearsal: Rehearsal, rare: Collection[type[Message]]) -> None:
-    accountant = PureAccountant()
-    for (sender, seq), event in rehearsal.events.items():
-        try:
-            accountant.judge(event)
-        except ProtocolError as error:
-            raise AssertionError(f"{sender} #{seq}: {error}") from error
+    check_judged(rehearsal)
     occurred = {
         message.kind()
         for envelope in rehearsal.sent.values()
@@ -229,7 +224,7 @@ def _check_kinds(rehearsal: Rehearsal, rare: Collection[type[Message]]) -> None:
     }
     excused = {kind.kind() for kind in (*rare, *KERNEL_KINDS)}
     for kind in rehearsal.charter.codec.names:
-        _require(
+        require(
             kind in occurred or kind in excused,
             f"{kind!r} is declared and never sent; name it in rare if only a fault causes it",
         )
@@ -248,7 +243,7 @@ def _check_replay(rehearsal: Rehearsal) -> None:
         check_boxes(rehearsal, member, machine.boxes.sealed)
         for envelope in said:
             recorded = rehearsal.sent.get((member, envelope.seq))
-            _require(
+            require(
                 recorded == envelope,
                 f"{member} #{envelope.seq} ({envelope.kind!r}) differs in a second run: a role may "
                 "depend on its records, its stream and what it hears only",
@@ -277,13 +272,13 @@ def _compare(before: Rehearsal, after: Rehearsal, attribute: str) -> None:
             continue
         kinds = {e.kind for e in (envelope, other) if e is not None} - {Head.kind()}
         if not kinds:
-            continue  # A head signs what its sender had said, and that has been compared.
+            continue  # A head signs its sender's earlier messages, which have been compared.
         where = f"{sender} #{seq} ({min(kinds)!r})"
         same_records = before.setting.holdings.get(sender) == after.setting.holdings.get(sender)
-        _require(not same_records, f"{where} changes with somebody else's record")
+        require(not same_records, f"{where} changes with somebody else's record")
         if envelope is None or other is None or envelope.kind != other.kind:
             raise AssertionError(f"{where} is sent or not depending on a record")
-        _require(
+        require(
             envelope.recipient == other.recipient,
             f"{where} goes to another member depending on a record",
         )
@@ -292,22 +287,17 @@ def _compare(before: Rehearsal, after: Rehearsal, attribute: str) -> None:
             for each in (envelope, other)
             if before.message(each).sealed
         ]
-        _require(
+        require(
             len(set(outside)) < 2,
             f"{where} shows another round depending on a record, outside of what is sealed",
         )
         loss = accountant.judge(before.events[slot])
-        _require(
+        require(
             loss.attributes.get(attribute, 0.0) > 0,
             f"{where} changes with its sender's answer to {attribute!r}, "
             "and its event says that it tells nothing about that",
         )
-        _require(
+        require(
             len(other.body) == len(envelope.body),
             f"{where} changes its length with its sender's record",
         )
-
-
-def _require(condition: bool, complaint: str) -> None:
-    if not condition:
-        raise AssertionError(complaint)

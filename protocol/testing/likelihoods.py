@@ -1,7 +1,7 @@
-"""Holds a ledger against likelihood ratios: those of each law, report by report, and sampled ones.
+"""Compares a ledger with likelihood ratios: those of each randomizer's law, and sampled ones.
 
-Nothing here goes by a figure that a randomizer computes of itself: only by its law, input against
-input, and by what it draws.
+Figures that a randomizer states are not used here: only its law, for pairs of inputs, and its
+draws.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from protocol.accounting.events import (
     single_events,
 )
 from protocol.attack.bounds import provable
-from protocol.attack.declared import drawn_in, log_ratios
+from protocol.attack.declared import drawn_in, log_ratios, record_inputs
 from protocol.attack.probes import strongest_probe
 from protocol.attack.row_trials import aligned_fields, rows_of_parties
-from protocol.attack.trials import TARGET, Pair, Study, whole_runs
+from protocol.attack.trials import TARGET, Study, distant_pair, whole_runs
 from protocol.audit.at_delta import worst_respondent
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.ledger import REFUSED, Account, Ledger
@@ -41,7 +41,7 @@ from protocol.crypto.randomness import Stream, secret_of
 from protocol.errors import UnsupportedEventError
 from protocol.messages import AGGREGATOR
 from protocol.randomizers import Randomizer
-from protocol.randomizers.exact import log_of
+from protocol.randomizers.exact import log_fraction
 from protocol.randomizers.randomizer import MOST_INPUTS
 from protocol.randomizers.vetting import (
     check_stated,
@@ -54,18 +54,18 @@ from protocol.randomizers.vetting import (
 from protocol.session.variant import Drawn, Variant, settled
 from protocol.sharing.messages import is_summed
 from protocol.simulation.rehearsal import Rehearsal
-from protocol.simulation.setting import names_of
+from protocol.simulation.setting import service_names
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 
 MOST_RECORDS = 12
-"""Up to so many different records all are compared with each other; of more, some."""
+"""The most different records that are all compared with each other; of more, some are."""
 
 ACCOUNTS = 8
-"""The number of parties whose recorded messages are compared."""
+"""The number of parties with recorded messages that are compared."""
 
 LOSSES = 2_048
-"""Up to so many different losses the messages of a respondent are composed exactly."""
+"""The most different losses of a respondent's messages in an exact composition."""
 
 DELTAS = (1e-6, 0.05)
 """The deltas at which the tighter figure is compared."""
@@ -74,12 +74,12 @@ ROWS = 4_000
 """The number of reports that are drawn of two records."""
 
 RUNS = 100
-"""The number of runs on one of two records each, where that can exceed what the ledger says."""
+"""The number of runs on one of two records each, where they can exceed the ledger's figure."""
 
 LEVEL = 1e-9
 """The chance that the sampled ratio contradicts a ledger that is right."""
 
-# How far a ledger's figure may be below the exact one, relative to it.
+# The most that a ledger's figure may be below the exact one, relative to it.
 _ROUNDING = 1e-9
 
 Codes: TypeAlias = NDArray[np.int64]
@@ -88,42 +88,43 @@ Law: TypeAlias = dict[Fraction, Fraction]
 
 
 def check_ledger(rehearsal: Rehearsal) -> tuple[str, ...]:
-    """Hold a run's ledger against the laws of its messages.
+    """Compare a run's ledger with the laws of its messages.
 
-    1. What each randomizer states of itself agrees with its law.
-    2. Of no two records the messages of a respondent can have a likelihood ratio beyond what she is
-       charged: for the record, and for an attribute in which alone they differ.
-    3. Nor do those on record: the reports of every law are found there, and it can draw them.
+    1. Each randomizer's stated figures agree with its law.
+    2. For no two records can the messages of a respondent have a likelihood ratio beyond the
+       charge: for the record, and for an attribute if the records differ in it alone.
+    3. Neither do the messages on record. They hold the reports of every law, and it can draw them.
     4. At a delta, the exact composition of the laws is within the ledger's figure.
 
     Returns:
-        What could not be looked at, and why: reports under masks, and those of a randomizer without
-        a law, which is charged what it states.
+        What could not be checked, and why: reports under masks, and those of a randomizer without a
+        law, which is charged its stated figure.
 
     Raises:
-        AssertionError: says whose figure is too low, and by what it is exceeded; or which message
-            does not hold what its event says.
+        AssertionError: a figure is too low; names the respondent and the excess. Or a message does
+            not hold what its event says.
     """
     ledger, survey = rehearsal.ledger(rehearsal.serving), rehearsal.charter.variant.survey
     accounts = list(ledger.accounts.values())
     for event in {charge.event for account in accounts for charge in account.trail}:
-        for part in _separate_draws(event):
+        for part in _draws(event):
             try:
                 check_stated(part.randomizer)
             except UnsupportedEventError as error:
                 raise AssertionError(f"the ledger: {error}") from error
-    pairs = list(_pairs_of(survey))
+    pairs = list(_record_pairs(survey))
     different = {tuple(id(charge.loss) for charge in a.trail): a for a in reversed(accounts)}
     for account in different.values():
         for names, first, second in pairs:
-            _check_account(account, survey, names, first, second)
+            ratio = math.fsum(_worst(c.event, survey, first, second) for c in account.trail)
+            _check_charge(account, survey, names, (first, second), ratio, "can have messages")
     unseen: dict[str, None] = {}
     for account in accounts[:ACCOUNTS]:
         unseen.update(dict.fromkeys(_check_drawn(rehearsal, account)))
         for names, first, second in pairs:
             _check_recorded(rehearsal, account, names, first, second)
     if settled(rehearsal.charter.variant):
-        alone = _apart(ledger)
+        alone = _without_others(ledger)
         for delta in DELTAS:
             try:
                 found = worst_respondent(alone, delta, settled=True)
@@ -135,8 +136,8 @@ def check_ledger(rehearsal: Rehearsal) -> tuple[str, ...]:
     return tuple(unseen)
 
 
-def _apart(ledger: Ledger) -> Ledger:
-    """A ledger without the others that messages are merged with: their laws are of one party."""
+def _without_others(ledger: Ledger) -> Ledger:
+    """A ledger in which no message is merged with those of others."""
 
     def bare(part: PrivacyEvent) -> PrivacyEvent:
         return part.event if isinstance(part, Merged) else part
@@ -152,28 +153,24 @@ def _apart(ledger: Ledger) -> Ledger:
 
 
 def check_frequencies(variant: Variant, records: Records, *, seed: int) -> tuple[str, ...]:
-    """Hold a ledger against what is drawn: two records, and how often which report comes of them.
+    """Compare a ledger with the frequencies of drawn reports on two records.
 
-    Where a party sends a row for each of its respondents, a trial is a row. Where it does not, or
-    adds something up, a trial is a run.
+    If a party sends a row for each of its respondents, a trial is a row. If it does not, or adds
+    something up, a trial is a run.
 
     Returns:
-        What so few trials cannot exceed, whatever leaks.
+        Figures that so few trials cannot exceed, whatever leaks.
 
     Raises:
-        AssertionError: reports tell more than the ledger says.
+        AssertionError: reports reveal more than the ledger charges.
     """
-    survey = variant.survey
-    own = records.codes[0].astype(np.int64)
-    sizes = np.array(survey.sizes)
-    other = np.where(own < sizes / 2, sizes - 1, 0)
-    pair = Pair("a respondent's reports", survey.names, (own, other))
+    pair = distant_pair("a respondent's reports", records)
     study = Study(
         variant=variant,
         records=records,
         target=0,
         mate=None,
-        observer=Coalition((AGGREGATOR, *names_of(variant.roles))),
+        observer=Coalition((AGGREGATOR, *service_names(variant.roles))),
         stream=Stream(secret_of(seed)).derive("contract"),
     )
     fields = aligned_fields(study, pair)
@@ -199,7 +196,7 @@ def check_frequencies(variant: Variant, records: Records, *, seed: int) -> tuple
     return tuple(unseen)
 
 
-def _pairs_of(survey: Survey) -> Iterator[tuple[tuple[str, ...], Codes, Codes]]:
+def _record_pairs(survey: Survey) -> Iterator[tuple[tuple[str, ...], Codes, Codes]]:
     """Pairs of records, and the attributes in which they differ."""
     sizes = survey.sizes
     for place, size in enumerate(sizes):
@@ -220,18 +217,11 @@ def _pairs_of(survey: Survey) -> Iterator[tuple[tuple[str, ...], Codes, Codes]]:
             yield tuple(survey.names[place] for place in differ), first, second
 
 
-def _check_account(
-    account: Account, survey: Survey, names: Sequence[str], first: Codes, second: Codes
-) -> None:
-    told = math.fsum(_worst(c.event, survey, first, second) for c in account.trail)
-    _within(account, survey, names, (first, second), told, "can have messages")
-
-
 def _check_drawn(rehearsal: Rehearsal, account: Account) -> Iterator[str]:
-    """Find the reports in a party's messages; yields why those of a kind cannot be looked at."""
+    """Find the reports in a party's messages; yields reasons why some are not checked."""
     variant, records = rehearsal.charter.variant, rehearsal.setting.holdings[account.party]
     for charge in account.trail:
-        draws = list(dict.fromkeys(_separate_draws(charge.event)))
+        draws = list(dict.fromkeys(_draws(charge.event)))
         if not draws or charge.seq == REFUSED or math.isinf(charge.loss.record):
             continue
         if charge.summed:
@@ -267,7 +257,7 @@ def _check_drawn(rehearsal: Rehearsal, account: Account) -> Iterator[str]:
 
 
 def _can_draw(part: Drawn) -> bool:
-    """Check whether each report can come of some input, where there are few."""
+    """True if each report is possible for some input; True too if there are many inputs."""
     randomizer, possible = part.event.randomizer, np.zeros(len(part.reports), np.bool_)
     if not 2 <= randomizer.size <= MOST_INPUTS:
         return True
@@ -291,27 +281,28 @@ def _check_recorded(
             ratios = log_ratios(message, charge.event, variant, (first, second))
             if ratios is not None:
                 total += float(np.abs(ratios).max(initial=0.0))
-    _within(account, variant.survey, names, (first, second), total, "have messages on record")
+    records = (first, second)
+    _check_charge(account, variant.survey, names, records, total, "have messages on record")
 
 
-def _within(
+def _check_charge(
     account: Account,
     survey: Survey,
     names: Sequence[str],
     records: tuple[Codes, Codes],
-    told: float,
+    ratio: float,
     what: str,
 ) -> None:
-    """Refuse a charge for a record, or for the one attribute that differs, that is exceeded."""
+    """Refuse a log likelihood ratio beyond the charge for the record, or for its only attribute."""
     figures = {"the record": account.loss.record}
     if len(names) == 1:
         figures[repr(names[0])] = account.loss.attributes.get(names[0], 0.0)
     for about, charged in figures.items():
-        if told > charged * (1 + _ROUNDING):
+        if ratio > charged * (1 + _ROUNDING):
             first, second = (_shown(survey, record) for record in records)
             raise AssertionError(
                 f"the ledger: {account.party} is charged epsilon {charged:.6g} for {about}, and "
-                f"({first}) and ({second}) {what} whose log likelihood ratio is {told:.6g}"
+                f"({first}) and ({second}) {what} whose log likelihood ratio is {ratio:.6g}"
             )
 
 
@@ -322,7 +313,7 @@ def _check_composed(
     epsilon: float,
     delta: float,
 ) -> None:
-    draws = [draw for charge in account.trail for draw in _separate_draws(charge.event)]
+    draws = [draw for charge in account.trail for draw in _draws(charge.event)]
     if math.isinf(epsilon) or any(_has_choice(charge.event) for charge in account.trail):
         return
     bound = Fraction(math.exp(epsilon)) * (1 + Fraction(1, 10**9))
@@ -344,11 +335,11 @@ def _check_composed(
 def _composed(
     draws: Sequence[Randomized], survey: Survey, first: Codes, second: Codes
 ) -> Law | None:
-    """The law of all these draws together; None if some law or some input is not known."""
+    """The law of all these draws together; None if a law or an input is unknown."""
     found: Law = {Fraction(1): Fraction(1)}
     for draw in draws:
-        cells = _cells(draw, survey, first, second)
-        law = None if cells is None else _law_of(draw.randomizer, *cells)
+        inputs = _inputs(draw, survey, first, second)
+        law = None if inputs is None else _law(draw.randomizer, *inputs)
         if law is None or len(found) * len(law) > LOSSES:
             return None
         after: Law = {}
@@ -358,7 +349,7 @@ def _composed(
     return found
 
 
-def _law_of(randomizer: Randomizer, first: int, second: int) -> Law | None:
+def _law(randomizer: Randomizer, first: int, second: int) -> Law | None:
     if first == second:
         return {Fraction(1): Fraction(1)}
     found: Law = {}
@@ -372,16 +363,16 @@ def _law_of(randomizer: Randomizer, first: int, second: int) -> Law | None:
 
 
 def _worst(event: PrivacyEvent, survey: Survey, first: Codes, second: Codes) -> float:
-    """The largest log likelihood ratio that a message of an event can have, as far as is known."""
+    """The largest known log likelihood ratio of a message with this event."""
     match event:
         case Public() | Derived():
             return 0.0
         case Randomized():
-            cells = _cells(event, survey, first, second)
-            if cells is not None:
-                return _ratio(event.randomizer, *cells)
+            inputs = _inputs(event, survey, first, second)
+            if inputs is not None:
+                return _ratio(event.randomizer, *inputs)
             differ = any(first[axis] != second[axis] for axis in survey.axes(event.attributes))
-            # Which inputs these records are the variant alone knows.
+            # Only the variant knows the inputs of these records.
             return _largest(event.randomizer) if differ else 0.0
         case Composed(events):
             return math.fsum(_worst(part, survey, first, second) for part in events)
@@ -391,18 +382,9 @@ def _worst(event: PrivacyEvent, survey: Survey, first: Codes, second: Codes) -> 
             return 0.0
 
 
-def _cells(draw: Randomized, survey: Survey, first: Codes, second: Codes) -> tuple[int, int] | None:
-    """The inputs that two records are, of a randomizer on the combinations of its attributes."""
-    axes = survey.axes(draw.attributes)
-    sizes = [survey.sizes[axis] for axis in axes]
-    try:
-        with refusing(draw.randomizer):
-            if draw.randomizer.size != math.prod(sizes):
-                return None
-    except UnsupportedEventError:
-        return None
-    cells = [int(np.ravel_multi_index(record[list(axes)], sizes)) for record in (first, second)]
-    return cells[0], cells[1]
+def _inputs(draw: Randomized, survey: Survey, first: Codes, second: Codes) -> list[int] | None:
+    codes = np.stack((first, second)).astype(survey.dtype)
+    return record_inputs(draw, Records(survey, codes))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -412,7 +394,7 @@ def _ratio(randomizer: Randomizer, first: int, second: int) -> float:
     for one, other in listed or ():
         low, high = min(one, other), max(one, other)
         if high:
-            worst = max(worst, log_of(high / low) if low else math.inf)
+            worst = max(worst, log_fraction(high / low) if low else math.inf)
     return worst
 
 
@@ -435,18 +417,18 @@ def _listed(
     if gives(randomizer, "row") and randomizer.size <= MOST_INPUTS:
         with contextlib.suppress(UnsupportedEventError), refusing(randomizer):
             return tuple(zip(randomizer.row(first), randomizer.row(second), strict=True))
-    # A table may be too large to be listed, where classes are few.
+    # A table may be too large to be listed, with few classes.
     with contextlib.suppress(UnsupportedEventError), refusing(randomizer):
         return tuple(part[:2] for part in randomizer.law(first, second))
     return None
 
 
-def _separate_draws(event: PrivacyEvent) -> Iterator[Randomized]:
+def _draws(event: PrivacyEvent) -> Iterator[Randomized]:
     return (part for part in single_events(event) if isinstance(part, Randomized))
 
 
 def _has_choice(event: PrivacyEvent) -> bool:
-    """Check whether which of several events a message tells is not known."""
+    """True if a part is one of several events."""
     if isinstance(event, Composed):
         return any(map(_has_choice, event.events))
     return isinstance(event, OneOf)

@@ -2,16 +2,16 @@
 
     test_my_randomizer = lawful(MyRandomizer(...))
 
-What is checked:
+The checks:
 
-1. value: it is hashable, and comes back from the header's bytes as it was.
-2. law: exact probabilities that sum to 1; of a symmetric one the same for all inputs compared.
-3. epsilon and the dominating pair: neither says less than the law has.
+1. value: it is hashable, and equal after encoding and decoding as in a header.
+2. law: exact probabilities that sum to 1; if symmetric, the same for all inputs compared.
+3. epsilon and the dominating pair: neither is below what follows from the law.
 4. reports: of the declared dtype, shape and range, as many bits as stated, the same again from the
    same stream, and with the law's frequencies. A bias of 5 % in the likeliest class is found, or
-   there are too few samples, and that is said.
-5. whatever fits: anybody may send what has the form of reports; what ``fits`` lets pass is counted
-   and classed, for a party that sends it may not end a survey.
+   there are too few samples, and the check fails saying so.
+5. hostile reports: anybody may send any array of the form of reports. All that ``fits`` accepts can
+   be counted and classed, since no party may end a survey by it.
 6. estimate: unbiased, with the stated variances and covariances; of a randomizer of numbers, the
    scores of an input's reports have its value as their mean.
 7. guesses: likelihood ratios are the law's, and the best guess is neither below what two inputs
@@ -34,7 +34,7 @@ from scipy import stats
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.errors import ProtocolError, UnsupportedEventError
 from protocol.randomizers import Randomizer
-from protocol.randomizers.exact import Floats, log_of
+from protocol.randomizers.exact import Floats, log_fraction
 from protocol.randomizers.vetting import (
     checked_law,
     held_dominating,
@@ -42,23 +42,23 @@ from protocol.randomizers.vetting import (
     known,
     some_pairs,
 )
-from protocol.testing.collected import as_test
+from protocol.testing.collected import as_test, require
 from protocol.wire.arrays import smallest_dtype
 
 SAMPLES = 400_000
 """The number of reports that are drawn of each input."""
 
 LEVEL = 1e-9
-"""The chance that a single comparison fails of a randomizer that is right."""
+"""The probability that a single comparison fails for a correct randomizer."""
 
 BIAS = 0.05
 """The bias in the likeliest class that the samples must be enough to find."""
 
 MOST_TALLIED = 1024
-"""The most inputs for whom estimates are checked."""
+"""The most inputs for which estimates are checked."""
 
 Fact = Literal["law", "epsilon", "dominating", "estimate", "covariance"]
-"""What a randomizer may leave out: figures that need it are refused by name."""
+"""Facts that a randomizer may leave out. Figures that need them are refused."""
 
 _ANY = 1000
 _INPUTS = 4
@@ -78,12 +78,12 @@ def check_randomizer(
 
     Args:
         randomizer: with its parameters; few inputs are compared faster.
-        without: what it does not bring, on purpose.
+        without: facts that it leaves out on purpose.
         samples: the number of reports that are drawn of each input.
         seed: of the draws.
 
     Raises:
-        AssertionError: says what is wrong, and of which inputs.
+        AssertionError: says what is wrong, and for which inputs.
     """
     _check_value(randomizer)
     if "epsilon" not in without:
@@ -113,7 +113,7 @@ lawful = as_test(check_randomizer)
 
 
 def _spread(size: int, number: int) -> list[int]:
-    """Some inputs, the first two and the last among them."""
+    """Some inputs, with the first two and the last."""
     return sorted({0, 1, size - 1, *(size * place // number for place in range(number))})
 
 
@@ -127,7 +127,7 @@ def _check_value(randomizer: Randomizer) -> None:
         again = msgspec.msgpack.decode(encoded, type=type(randomizer))
     except (msgspec.MsgspecError, TypeError, NotImplementedError) as error:
         raise AssertionError(f"does not come back from the header: {error}") from error
-    _require(again == randomizer, f"comes back from the header as {again!r}")
+    require(again == randomizer, f"comes back from the header as {again!r}")
 
 
 def _asked(ask: Callable[[object], object], randomizer: Randomizer) -> None:
@@ -147,19 +147,19 @@ def _check_law(randomizer: Randomizer) -> None:
     for (first, second), law in laws.items():
         back = randomizer.law(second, first)
         forth = sorted((part.first, part.second) for part in law)
-        _require(
+        require(
             forth == sorted((part.second, part.first) for part in back),
             f"the law of inputs {first} and {second} is not that of {second} and {first}",
         )
         shapes.add(tuple(_merged(forth)))
-    _require(
+    require(
         not randomizer.symmetric or len(shapes) == 1,
         "says that it is symmetric, and some pairs of inputs have other laws than others",
     )
 
 
 def _merged(law: list[tuple[Fraction, Fraction]]) -> list[tuple[Fraction, Fraction]]:
-    """The law with the classes of one likelihood ratio added up."""
+    """The law with classes of equal likelihood ratio merged."""
     sums: dict[object, tuple[Fraction, Fraction]] = {}
     for first, second in law:
         if first or second:
@@ -173,7 +173,7 @@ def _check_guess(randomizer: Randomizer) -> None:
     size = randomizer.size
     for code in _spread(size, _INPUTS):
         farthest = randomizer.farthest(code)
-        _require(0 <= farthest < size and farthest != code, f"farthest({code}) is {farthest}")
+        require(0 <= farthest < size and farthest != code, f"farthest({code}) is {farthest}")
     best = randomizer.best_guess()
     if best is None:
         return
@@ -182,7 +182,7 @@ def _check_guess(randomizer: Randomizer) -> None:
         for pair in some_pairs(randomizer)
     )
     most = 1 / (1 + (size - 1) * math.exp(-randomizer.epsilon))
-    _require(
+    require(
         likeliest * (1 - 1e-9) <= best <= most * (1 + 1e-9),
         f"best_guess is {best:.9g}; expected from {likeliest:.9g}, by two inputs alone, to "
         f"{most:.9g}, by epsilon",
@@ -193,10 +193,10 @@ def _check_mean(randomizer: Randomizer) -> None:
     values, scores = randomizer.values, randomizer.scores
     if values is None or scores is None:
         return
-    _require(len(values) == randomizer.size, f"{len(values)} values of {randomizer.size} inputs")
+    require(len(values) == randomizer.size, f"{len(values)} values of {randomizer.size} inputs")
     for code in _spread(randomizer.size, _OTHERS):
         found = float(sum(p * s for p, s in zip(randomizer.row(code), scores, strict=True)))
-        _require(
+        require(
             math.isclose(found, values[code], rel_tol=1e-12, abs_tol=1e-12),
             f"input {code}: the scores of its reports have mean {found:.9g}, expected its value "
             f"{float(values[code]):.9g}",
@@ -206,19 +206,19 @@ def _check_mean(randomizer: Randomizer) -> None:
 def _check_reports(randomizer: Randomizer, code: int, samples: int, stream: Stream) -> NDArray[Any]:
     codes = np.full(samples, code, smallest_dtype(randomizer.size))
     reports: NDArray[Any] = randomizer.randomize(codes, stream.derive("draws"))
-    _require(bool((codes == code).all()), "randomize changes the codes it is given")
+    require(bool((codes == code).all()), "randomize changes the codes it is given")
     try:
         randomizer.reports(samples).check(np.asarray(reports), "reports")
     except ProtocolError as error:
         raise AssertionError(f"input {code}: not as report says: {error}") from error
-    _require(randomizer.fits(reports), f"input {code}: fits refuses its own reports")
-    _require(
+    require(randomizer.fits(reports), f"input {code}: fits refuses its own reports")
+    require(
         8 * reports.nbytes == samples * randomizer.bits,
         f"a report takes {8 * reports.nbytes / samples:g} bits, not {randomizer.bits}",
     )
     few = codes[: min(samples, 1000)]
     once, again = (randomizer.randomize(few, stream.derive("again")) for _ in range(2))
-    _require(
+    require(
         np.array_equal(once, again),
         f"input {code}: the same stream gives other reports the next time",
     )
@@ -226,7 +226,7 @@ def _check_reports(randomizer: Randomizer, code: int, samples: int, stream: Stre
 
 
 def _check_any(randomizer: Randomizer, stream: Stream, *, counted: bool) -> None:
-    """Whatever has the form of reports, and fits, is classed and counted."""
+    """Check that all reports that fit are classified and counted."""
     one = randomizer.report
     if one.dtype[0] != "u":
         return
@@ -244,7 +244,7 @@ def _check_any(randomizer: Randomizer, stream: Stream, *, counted: bool) -> None
     places = len(randomizer.law(first, second))
     with _failing(f"classify fails {about}"):
         classes = np.asarray(randomizer.classify(fitting, first, second)).astype(np.int64)
-    _require(
+    require(
         bool(((classes >= 0) & (classes < places)).all()),
         f"classify {about}, gives places beyond the {places} of its law",
     )
@@ -252,7 +252,7 @@ def _check_any(randomizer: Randomizer, stream: Stream, *, counted: bool) -> None
         return
     with _failing(f"tally fails {about}"):
         tally, none = randomizer.tally(fitting), randomizer.tally(fitting[:0])
-    _require(
+    require(
         tally.shape == none.shape and bool((tally <= len(fitting)).all()),
         f"tally {about}, has {tally.size} counts up to {tally.max(initial=0)}; expected "
         f"{none.size} of at most {len(fitting)}",
@@ -261,7 +261,7 @@ def _check_any(randomizer: Randomizer, stream: Stream, *, counted: bool) -> None
 
 @contextlib.contextmanager
 def _failing(complaint: str) -> Iterator[None]:
-    """Whatever is raised within, as a complaint."""
+    """Raise any error in the block as a complaint."""
     try:
         yield
     except Exception as error:
@@ -274,42 +274,44 @@ def _check_frequencies(
     about = f"input {code}, reports classed by {code} and {other}"
     law = randomizer.law(code, other)
     classes = np.asarray(randomizer.classify(reports, code, other)).astype(np.int64)
-    _require(
+    require(
         classes.shape == (len(reports),) and bool(((classes >= 0) & (classes < len(law))).all()),
         f"{about}: expected one class from 0 to {len(law) - 1} for each",
     )
     counts = np.bincount(classes, minlength=len(law))
     shares = np.array([float(part.first) for part in law])
     impossible = np.flatnonzero((shares == 0) & (counts > 0))
-    _require(not len(impossible), f"{about}: class {impossible[:1]} has probability 0 and occurs")
+    require(not len(impossible), f"{about}: class {impossible[:1]} has probability 0 and occurs")
     if (shares == 1).any():
         return
     p_value = _p_value(counts, shares)
-    _require(
+    require(
         p_value > LEVEL,
         f"{about}: shares {_shown(counts / len(reports))}, expected {_shown(shares)} "
         f"(p = {p_value:.2g})",
     )
-    _require(
+    require(
         _p_value(_biased(shares * len(reports)), shares) < LEVEL,
         f"{about}: {len(reports):,} samples are too few to find a bias of {BIAS:.0%}; give more",
     )
     ratios = randomizer.log_ratios(reports, code, other)
-    wanted = np.nan_to_num([_gain(part.first, part.second) for part in law])[classes]
-    _require(
+    wanted = np.nan_to_num([_log_ratio(part.first, part.second) for part in law])[classes]
+    require(
         bool(np.allclose(ratios, wanted, rtol=1e-12, atol=1e-12)),
         f"{about}: log_ratios is not that of the law",
     )
 
 
-def _gain(first: Fraction, second: Fraction) -> float:
+def _log_ratio(first: Fraction, second: Fraction) -> float:
     if first == second:
         return 0.0
-    return log_of(second / first) if first and second else math.copysign(math.inf, second - first)
+    if not (first and second):
+        return math.copysign(math.inf, second - first)
+    return log_fraction(second / first)
 
 
 def _biased(counts: Floats) -> Floats:
-    """The same with a share of the likeliest class moved to all others alike."""
+    """Counts with a part of the likeliest class moved to all others."""
     place = int(np.argmax(counts))
     moved = BIAS * counts[place]
     biased: Floats = counts * (1 + moved / (counts.sum() - counts[place]))
@@ -318,7 +320,7 @@ def _biased(counts: Floats) -> Floats:
 
 
 def _p_value(counts: NDArray[Any], shares: Floats) -> float:
-    """Pearson's goodness of fit, rare classes added up."""
+    """P-value of Pearson's test of fit, with rare classes merged."""
     expected = shares * counts.sum()
     rare = expected < _LEAST_EXPECTED
     observed, wanted = counts[~rare].astype(np.float64), expected[~rare]
@@ -345,7 +347,7 @@ def _check_estimate(
         raise AssertionError(f"{error}; leave it out by without=('estimate',)") from error
     off = np.abs(found - truth) - float(stats.norm.isf(LEVEL / 2)) * errors
     worst = int(np.argmax(off))
-    _require(
+    require(
         off[worst] <= 1e-9,
         f"{about}: the estimated share of {worst} is {found[worst]:.6g} from {n:,} reports, "
         f"expected {truth[worst]:g} with a standard error of {errors[worst]:.3g}",
@@ -362,7 +364,7 @@ def _check_estimate(
         covariance = randomizer.covariance(truth, each)
     except UnsupportedEventError as error:
         raise AssertionError(f"{error}; leave it out by without=('covariance',)") from error
-    _require(
+    require(
         bool(np.allclose(covariance.diagonal(), variances, rtol=1e-9, atol=1e-15)),
         f"{about}: covariance has another diagonal than variances",
     )
@@ -373,7 +375,7 @@ def _check_estimate(
             wanted = float(weight @ covariance @ weight)
             _compare_spread(estimates @ weight, wanted, f"{about}: the weighted sum {number}")
             sums = randomizer.sum_variances(truth, each, np.zeros(size, np.intp), weight)
-            _require(
+            require(
                 bool(np.allclose(sums, [wanted], rtol=1e-9, atol=1e-15)),
                 f"{about}: sum_variances of the weighted sum {number} is {sums}, and by covariance "
                 f"{wanted:.6g}",
@@ -381,15 +383,15 @@ def _check_estimate(
 
 
 def _compare_spread(values: Floats, variance: float, about: str) -> None:
-    """Refuse a variance that is not that of independent, nearly normal values."""
+    """Refuse a variance that does not fit independent, nearly normal values."""
     spread = float(values.var(ddof=1))
     freedom = len(values) - 1
     if variance <= 1e-15:
-        _require(spread <= 1e-12, f"{about} has variance {spread:.3g}, expected 0")
+        require(spread <= 1e-12, f"{about} has variance {spread:.3g}, expected 0")
         return
     statistic = freedom * spread / variance
     p_value = 2 * min(stats.chi2.sf(statistic, freedom), stats.chi2.cdf(statistic, freedom))
-    _require(
+    require(
         p_value > LEVEL,
         f"{about} has variance {spread:.6g} over {len(values)} batches, expected {variance:.6g} "
         f"(p = {p_value:.2g})",
@@ -397,7 +399,7 @@ def _compare_spread(values: Floats, variance: float, about: str) -> None:
 
 
 def _check_support(randomizer: Randomizer, code: int) -> None:
-    """Check that the law's classes count for what the support states."""
+    """Check that the classes of the law agree with the support."""
     support, size = randomizer.support, randomizer.size
     for other in _spread(size, _OTHERS):
         law = randomizer.law(code, other) if other != code else ()
@@ -408,7 +410,7 @@ def _check_support(randomizer: Randomizer, code: int) -> None:
         beside = sum((share for share, (_, its) in counted if its), Fraction(0))
         both = sum((share for share, (own, its) in counted if own and its), Fraction(0))
         stated = (support.hit, support.other, support.both_hit)
-        _require(
+        require(
             stated in ((hit, beside, both), (hit, beside, None)),
             f"input {code}: the support states {_shown(stated)}, and the law of {code} and {other} "
             f"has {_shown((hit, beside, both))}",
@@ -418,8 +420,3 @@ def _check_support(randomizer: Randomizer, code: int) -> None:
 def _shown(shares: Collection[Any]) -> str:
     said = ["none" if share is None else f"{float(share):.6g}" for share in shares]
     return ", ".join(said[:8]) + (", ..." if len(said) > 8 else "")
-
-
-def _require(condition: bool, complaint: str) -> None:
-    if not condition:
-        raise AssertionError(complaint)

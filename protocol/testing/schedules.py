@@ -1,4 +1,4 @@
-"""Fault schedules for tests: seeded fates of envelopes, and what must hold under all of them."""
+"""Fault schedules for tests: seeded fates of envelopes, and invariants under all of them."""
 
 from __future__ import annotations
 
@@ -32,12 +32,11 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     """Schedule of faults in a run, decided by a seed; it is the same for the same envelopes.
 
     Args:
-        seed: decides.
-        drop, duplicate, delay: the shares of envelopes that are lost, that come twice and that come
-            late.
-        late: how late, at most, in seconds.
-        crash, cut: the shares of parties that end before one of their first envelopes, and whose
-            link is cut at one of them. The aggregator is spared.
+        seed: decides the faults.
+        drop, duplicate, delay: the shares of envelopes that are lost, sent twice and delayed.
+        late: the longest delay, in seconds.
+        crash, cut: the shares of parties that end before one of their first envelopes, and of
+            parties with a link that is cut at one. The aggregator is spared.
     """
 
     seed: int
@@ -65,7 +64,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         return PASS
 
     def _drawn(self, *about: object) -> tuple[float, float]:
-        """Two numbers in [0, 1) that depend on what the decision is about, and on nothing else."""
+        """Two numbers in [0, 1) that depend on the seed and on the subject of the decision."""
         content = repr((self.seed, *about)).encode()
         drawn = hashlib.blake2b(b"sottovoce schedule\0" + content, digest_size=16).digest()
         halves = (drawn[:8], drawn[8:])
@@ -83,8 +82,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 def make_schedules(variant: Variant, count: int, *, seed: int) -> Iterator[Schedule]:
     """Schedules for a variant, each worse than the one of its sort before.
 
-    A variant whose aggregator waits for ever loses no single envelope: parties that are gone are
-    noticed, and lost words are not.
+    If the aggregator waits for ever, no single envelope is lost: it notices that parties are gone,
+    but not that an envelope is lost.
     """
     patient = variant.patience is None
     late = _LATE * (variant.patience or 1.0)
@@ -118,20 +117,20 @@ def check_under_faults(
     seed: int = 1,
     carried: Map = one_by_one,
 ) -> None:
-    """Run a variant under fault schedules and check what must hold whatever happens.
+    """Run a variant under fault schedules and check its invariants.
 
-    1. Everybody comes to an end, and nobody waits for ever.
-    2. There is a result that the variant can read, or a clear error of the protocol: none that
-       comes from a role that had not reckoned with it.
+    1. Every role ends, and none waits for ever.
+    2. There is a result that the variant can read, or a clear error of the protocol, not of a role
+       that was unprepared.
     3. The record is intact, and if there is a result it follows.
     4. The accountant knows the event of every message.
-    5. No respondent is charged more than the variant's ``most`` says.
+    5. No respondent is charged more than the variant's ``most``.
 
     Args:
         variant: the variant, with its parameters.
         records: some ten records.
-        schedules: how many to try.
-        parties: over how many the records are spread; by default one each.
+        schedules: the number of schedules.
+        parties: number of parties that the records are spread over; by default one each.
         seed: of the run and of the schedules.
         carried: carries out the runs, here or by workers; the first failure is the same.
 
@@ -201,12 +200,7 @@ def _check_record(run: Rehearsal) -> None:
     verification = verify(run.content)
     for fault in verification.faults:
         raise AssertionError(f"the record is not intact: {fault}")
-    accountant = PureAccountant()
-    for (sender, seq), event in run.events.items():
-        try:
-            accountant.judge(event)
-        except ProtocolError as error:
-            raise AssertionError(f"{sender} #{seq}: {error}") from error
+    check_judged(run)
     if run.failure is not None:
         return
     try:
@@ -219,11 +213,25 @@ def _check_record(run: Rehearsal) -> None:
         raise AssertionError(f"the audit does not accept the record: {judged.findings[0]}")
 
 
-def check_most(run: Rehearsal) -> None:
-    """Hold what a respondent can be charged at most against what the ledger charged.
+def check_judged(run: Rehearsal) -> None:
+    """Check that the accountant knows the event of every message.
 
     Raises:
-        AssertionError: somebody was charged more.
+        AssertionError: it does not know one; names the envelope.
+    """
+    accountant = PureAccountant()
+    for (sender, seq), event in run.events.items():
+        try:
+            accountant.judge(event)
+        except ProtocolError as error:
+            raise AssertionError(f"{sender} #{seq}: {error}") from error
+
+
+def check_most(run: Rehearsal) -> None:
+    """Compare the ledger's charges with the variant's ``most``.
+
+    Raises:
+        AssertionError: a respondent was charged more.
     """
     most, ledger = run.charter.variant.most(), run.ledger(run.serving)
     for account in ledger.everybody.values():

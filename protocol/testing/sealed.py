@@ -1,15 +1,13 @@
-"""Checks of what is sealed, boxed, hidden and merged: declarations that few can look into."""
+"""Checks of the declarations of sealed, boxed, hidden and merged content."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Sequence
 
-import numpy as np
-
 from protocol.accounting.events import Hidden, Merged, Merging, layers
 from protocol.attack.probes import strongest_probe
-from protocol.attack.trials import Pair, Study, whole_runs
+from protocol.attack.trials import Study, distant_pair, whole_runs
 from protocol.audit.coalition.coalition import parse_coalition
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.errors import LocalProtocolError
@@ -19,18 +17,19 @@ from protocol.session.roles import Boxes, message_topic
 from protocol.session.variant import Variant
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.surveys.records import Records
+from protocol.testing.collected import require
 
 REDRAWN = 40
-"""How often the randomness of a service that merges is drawn anew."""
+"""Number of times that the randomness of a merging service is drawn anew."""
 
 ALONE = 8
-"""How many parties' ledgers are looked at, each by itself."""
+"""The number of parties with ledgers that are checked."""
 
 RUNS = 100
-"""The number of runs in which a member looks on."""
+"""The number of runs that a member observes."""
 
 VIEWED = 4
-"""The number of respondents in these."""
+"""The number of respondents in these runs."""
 
 LEVEL = 1e-9
 """The chance that a member's view contradicts a ledger that is right."""
@@ -39,33 +38,33 @@ _KEY = 32
 
 
 def check_events(rehearsal: Rehearsal) -> None:
-    """Judge what is sealed without its content, and with it.
+    """Check that no event depends on sealed content.
 
     Raises:
-        AssertionError: an event depends on what is sealed; it names the kind.
+        AssertionError: one does; names the kind.
     """
     try:
-        rehearsal.events  # noqa: B018  # they are made when they are asked for
+        rehearsal.events  # noqa: B018  # this makes them
     except LocalProtocolError as error:
         raise AssertionError(str(error)) from error
 
 
 def check_boxes(rehearsal: Rehearsal, member: PartyId, keys: Collection[bytes]) -> None:
-    """Look for a member's boxes in what it has sent.
+    """Check the places of a member's boxes in the messages that it sent.
 
     Args:
         keys: the first octets of each of its boxes (``Boxes.sealed``).
 
     Raises:
-        AssertionError: a box where it can be copied or where nobody looks for it; it names the
-            kind.
+        AssertionError: a box outside a sealed kind, where it can be copied, or outside a declared
+            field; names the kind.
     """
     codec = rehearsal.charter.codec
     for envelope in rehearsal.sent.values() if keys else ():
         if envelope.sender != member:
             continue
         message = rehearsal.message(envelope)
-        _require(
+        require(
             message.sealed or not any(key in envelope.body for key in keys),
             f"{envelope.kind!r} holds boxes and is not sealed: whoever sees a box can hand in a "
             "copy of it, and the copy shows in the result",
@@ -73,7 +72,7 @@ def check_boxes(rehearsal: Rehearsal, member: PartyId, keys: Collection[bytes]) 
         fields = [getattr(message, field) for field in codec.held(message)]
         declared = {box[:_KEY].tobytes() for boxes in fields for box in boxes}
         content = codec.content(message)
-        _require(
+        require(
             all(key in declared for key in keys if key in content),
             f"{envelope.kind!r} holds boxes in a field that does not say so: its ArraySpec says "
             "with holds which kind they hold",
@@ -81,11 +80,10 @@ def check_boxes(rehearsal: Rehearsal, member: PartyId, keys: Collection[bytes]) 
 
 
 def check_merging(rehearsal: Rehearsal) -> None:
-    """Exchange what two parties send a service, and look at what it merges.
+    """Compare a service's merged messages with those after two parties exchanged theirs.
 
     Raises:
-        AssertionError: what merges shows who sent what, in whatever order is drawn; it names the
-            kind.
+        AssertionError: a merged message shows its senders under every randomness; names the kind.
     """
     for service in rehearsal.charter.roster.services:
         heard = rehearsal.heard.get(service, [])
@@ -105,18 +103,18 @@ def check_merging(rehearsal: Rehearsal) -> None:
         ]
         for kind in merges:
             one, other = ([run.get(kind, b"") for run in each] for each in runs)
-            _require(
-                not _told_apart(one, other),
+            require(
+                not _distinguishable(one, other),
                 f"{kind!r} is said to merge, and it shows which party has sent what: with two "
                 f"parties' messages exchanged it is another one in {REDRAWN} runs of {REDRAWN}",
             )
 
 
 def check_hidden(rehearsal: Rehearsal) -> None:
-    """Look for a member who learns by itself what masks are said to hide.
+    """Check that no single member learns a value that masks are declared to hide.
 
     Raises:
-        AssertionError: it names the kind and the member.
+        AssertionError: one does; names the kind and the member.
     """
     hidden = {
         rehearsal.sent[slot].kind
@@ -127,7 +125,7 @@ def check_hidden(rehearsal: Rehearsal) -> None:
     for member, _ in roster.members[: len(roster.services) + ALONE] if hidden else ():
         for account in rehearsal.ledger(member).everybody.values():
             for charge in account.trail:
-                _require(
+                require(
                     charge.kind not in hidden
                     or all(isinstance(part, Merged) for part in layers(charge.event)),
                     f"{charge.kind!r} is said to be hidden by masks, and {member} alone learns "
@@ -136,13 +134,12 @@ def check_hidden(rehearsal: Rehearsal) -> None:
 
 
 def check_views(variant: Variant, records: Records, rehearsal: Rehearsal, *, seed: int) -> None:
-    """Let each member who holds no records look on while two respondents exchange their records.
+    """Attack the view of each member without records while two respondents exchange records.
 
-    Of what is merged or hidden nothing may change then. For variants with services, or with events
-    that say so.
+    Merged and hidden messages may not change then. Only variants with such events are checked.
 
     Raises:
-        AssertionError: it names the member, and the message that tells.
+        AssertionError: a member can tell; names it, and the message.
     """
     roster = rehearsal.charter.roster
     covered = any(
@@ -150,10 +147,7 @@ def check_views(variant: Variant, records: Records, rehearsal: Rehearsal, *, see
         for event in rehearsal.events.values()
         for part in layers(event)
     )
-    own = records.codes[0].astype(np.int64)
-    sizes = np.array(records.survey.sizes)
-    other = np.where(own < sizes / 2, sizes - 1, 0)
-    pair = Pair("two respondents exchange their records", records.survey.names, (own, other), True)
+    pair = distant_pair("two respondents exchange their records", records, exchanged=True)
     for member in (AGGREGATOR, *roster.services) if covered else ():
         study = Study(
             variant=variant,
@@ -164,7 +158,7 @@ def check_views(variant: Variant, records: Records, rehearsal: Rehearsal, *, see
             stream=Stream(secret_of(seed)).derive(f"seen by {member}"),
         )
         found = strongest_probe(pair, [whole_runs(study, pair, RUNS)], level=LEVEL, delta=0.0)
-        _require(
+        require(
             not found.accused,
             f"{pair.words}, and {member} alone can tell by at least epsilon {found.lower:.4f}, "
             f"where its ledger says {found.bound:.4f}: {found.right} of {found.guesses} guesses "
@@ -172,8 +166,8 @@ def check_views(variant: Variant, records: Records, rehearsal: Rehearsal, *, see
         )
 
 
-def _told_apart(one: Sequence[bytes], other: Sequence[bytes]) -> bool:
-    """Check whether an octet always has one value in one list, and another in the other."""
+def _distinguishable(one: Sequence[bytes], other: Sequence[bytes]) -> bool:
+    """True if an octet has one value in all of one list, and another in all of the other."""
     if len({len(each) for each in (*one, *other)}) != 1:
         return one != other
     columns = zip(zip(*one, strict=True), zip(*other, strict=True), strict=True)
@@ -181,29 +175,27 @@ def _told_apart(one: Sequence[bytes], other: Sequence[bytes]) -> bool:
 
 
 def _exchanged(rehearsal: Rehearsal, heard: Sequence[Envelope]) -> list[Envelope] | None:
-    """Envelopes to a service had two parties sent each other's messages; None if all are alike."""
+    """Envelopes to a service with the messages of two parties exchanged; None if all are alike."""
     parties = set(rehearsal.charter.roster.parties)
     codec = rehearsal.charter.codec
-    messages = [
-        (place, envelope, message)
-        for place, envelope in enumerate(heard)
-        if envelope.sender in parties
-        for message in (rehearsal.message(envelope),)
-    ]
-    for one, other in itertools.combinations(messages, 2):
-        alike = message_topic(one[2]) == message_topic(other[2])
-        if alike and one[1].sender != other[1].sender:
-            if codec.content(one[2]) == codec.content(other[2]):
-                continue
+    places = [place for place, envelope in enumerate(heard) if envelope.sender in parties]
+    messages = {place: rehearsal.message(heard[place]) for place in places}
+    for one, other in itertools.combinations(places, 2):
+        first, second = messages[one], messages[other]
+        if heard[one].sender == heard[other].sender:
+            continue
+        if message_topic(first) != message_topic(second):
+            continue
+        if codec.content(first) != codec.content(second):
             found = list(heard)
-            found[one[0]] = _resent(rehearsal, one[1], other[2])
-            found[other[0]] = _resent(rehearsal, other[1], one[2])
+            found[one] = _resent(rehearsal, heard[one], second)
+            found[other] = _resent(rehearsal, heard[other], first)
             return found
     return None
 
 
 def _resent(rehearsal: Rehearsal, envelope: Envelope, message: Message) -> Envelope:
-    """An envelope that says something else."""
+    """An envelope with another message."""
     setting, sender = rehearsal.setting, envelope.sender
     stream = Stream(secret_of(0)).derive(f"exchanged {sender}")
     boxes = Boxes(
@@ -227,7 +219,7 @@ def _said(
     heard: Sequence[Envelope],
     kinds: set[str],
 ) -> dict[str, bytes]:
-    """Messages of some kinds from a service, by kind, with its randomness drawn anew."""
+    """Messages of some kinds from a service, by kind, with fresh randomness."""
     machine = rehearsal.machine(service, Stream(secret_of(seed)).derive("redrawn"))
     found = dict.fromkeys(kinds, b"")
     for envelope in _play(machine, heard):
@@ -238,7 +230,7 @@ def _said(
 
 
 def _play(machine: Machine, heard: Sequence[Envelope]) -> list[Envelope]:
-    """Play a member on what it receives; its waits end at the end."""
+    """Messages of a member that receives these envelopes; open waits are closed at the end."""
     machine.start(0.0)
     said = machine.take()
     for envelope in heard:
@@ -248,8 +240,3 @@ def _play(machine: Machine, heard: Sequence[Envelope]) -> list[Envelope]:
         machine.close_gather(0.0)
         said += machine.take()
     return said
-
-
-def _require(condition: bool, complaint: str) -> None:
-    if not condition:
-        raise AssertionError(complaint)

@@ -1,9 +1,9 @@
-"""Certified messages: what witnesses have cosigned is the one thing that all were told.
+"""Certified messages: the cosignatures of witnesses show that all members get the same one.
 
-An inclusion proof in the log of the record would not show that: one log can hold two messages that
-contradict each other. So every certified message has a log of its own, with this one leaf. Whoever
-cosigns a log cosigns one root of a size, so an honest witness certifies one message and no other in
-its place. The requests are those for any checkpoint (``protocol.transcript.witnessing``).
+An inclusion proof in the log of the record would not show that, since one log can hold two messages
+that contradict each other. So every certified message has a log of its own, with this one leaf. A
+cosigner of a log cosigns one root per size, so an honest witness certifies one message and no other
+in its place. The requests are those for any checkpoint (``protocol.transcript.witnessing``).
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _LINE_BYTES = 1280
 
 
 class Witnesses(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
-    """Named witnesses, of which so many have to cosign what is to be certified.
+    """Named witnesses, a number of which have to cosign a certified message.
 
     Args:
         keys: their verifier keys, ``NAME+ID+KEY``.
         needed: how many have to cosign, more than half of them; by default all.
 
     Raises:
-        ValueError: no key, too many, two of one holder, one that is malformed, or a number that two
+        ValueError: no key, too many, two of one holder, a malformed one, or a number that two
             disjoint groups of them reach.
     """
 
@@ -73,7 +73,7 @@ class Witnesses(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def quorum(self) -> int:
-        """The number of those who have to cosign."""
+        """The number of witnesses that have to cosign."""
         return len(self.keys) if self.needed is None else self.needed
 
     @property
@@ -101,7 +101,7 @@ class Certificate(Message, frozen=True):
     note: str
 
 
-def log_of(session: bytes, number: int) -> bytes:
+def certified_log(session: bytes, number: int) -> bytes:
     """The session's stand-in in the origin of the log of a certified message, 32 bytes.
 
     Args:
@@ -111,7 +111,7 @@ def log_of(session: bytes, number: int) -> bytes:
     return hashlib.sha256(b"sottovoce certified 1\0" + session + bytes([number])).digest()
 
 
-def statement_of(message: Message) -> bytes:
+def certified_leaf(message: Message) -> bytes:
     """The one leaf of the log of a certified message."""
     return message.kind().encode() + b"\0" + encode_message(message)
 
@@ -124,11 +124,11 @@ def to_cosign(
     Args:
         statement: the leaf.
     """
-    log = log_of(session, number)
+    log = certified_log(session, number)
     return sign_checkpoint(signer, session=log, size=1, root=leaf_hash(statement))
 
 
-def fault_of(
+def certificate_fault(
     certificate: Certificate,
     message: Message,
     witnesses: Witnesses,
@@ -147,9 +147,9 @@ def fault_of(
         found = cosigned(certificate.note, witnesses.read, needed=witnesses.quorum)
     except ValueError as error:
         return f"a malformed certificate: {error}"
-    if (signed.session, signed.key) != (log_of(session, certificate.round), key):
+    if (signed.session, signed.key) != (certified_log(session, certificate.round), key):
         return "the certificate is of another log than that of this message"
-    if (signed.size, signed.root) != (1, leaf_hash(statement_of(message))):
+    if (signed.size, signed.root) != (1, leaf_hash(certified_leaf(message))):
         return "the certificate is of another message"
     if not signed.valid:
         return "the certificate is not signed by the aggregator"
@@ -169,11 +169,11 @@ async def certify(
     *,
     number: int,
 ) -> None:
-    """The aggregator's side: have a message certified, and send it to all after its certificate.
+    """The aggregator's side: have a message certified, then send the certificate and the message.
 
     Args:
-        witnesses: who certify it; without them it is sent as it is.
-        number: which of the certified messages of the session it is, below ``MOST_CERTIFIED``.
+        witnesses: the witnesses; without them the message is sent as it is.
+        number: the number of the certified message in the session, below ``MOST_CERTIFIED``.
 
     Raises:
         ProtocolError: too few witnesses have cosigned it.
@@ -182,7 +182,7 @@ async def certify(
         await me.broadcast(recipients, message)
         return
     try:
-        found = await me.obtain(Certificate, statement_of(message), round=number)
+        found = await me.obtain(Certificate, certified_leaf(message), round=number)
     except QuorumError as error:
         raise ProtocolError(
             f"{message.kind()!r} was not certified: expected {witnesses.quorum} of "
@@ -199,11 +199,11 @@ async def certify(
 async def receive_certified(
     me: Me, kind: type[M], witnesses: Witnesses | None, *, number: int
 ) -> M:
-    """A party's side: wait for a message of the aggregator's, and for what certifies it.
+    """A party's side: wait for a message of the aggregator and its certificate.
 
     Args:
-        witnesses: who certify it; without them the message will do.
-        number: which of the certified messages of the session it is.
+        witnesses: the witnesses; without them no certificate is needed.
+        number: the number of the certified message in the session.
 
     Raises:
         RemoteProtocolError: its certificate does not hold.
@@ -220,4 +220,4 @@ async def receive_certified(
 
 def _fault(me: Me, found: Certificate, message: Message, witnesses: Witnesses) -> str | None:
     key = me.roster.key(AGGREGATOR)
-    return fault_of(found, message, witnesses, session=me.session, key=key)
+    return certificate_fault(found, message, witnesses, session=me.session, key=key)

@@ -64,19 +64,19 @@ class SignedCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def note(self) -> str:
         """The note, signed by the aggregator alone."""
-        name = origin_of(self.session, self.key)
+        name = log_origin(self.session, self.key)
         line = signature_line(name, key_id(name, ED25519, self.key) + self.signature)
         return f"{self.signed.decode()}\n{line}"
 
 
-def origin_of(session: bytes, key: bytes) -> str:
+def log_origin(session: bytes, key: bytes) -> str:
     """The name of a session's log, and of the key that signs it."""
     return f"sottovoce/{session.hex()}/{key.hex()}"
 
 
 def checkpoint_text(session: bytes, key: bytes, *, size: int, root: bytes) -> bytes:
-    """The text of a checkpoint: what is signed."""
-    return f"{origin_of(session, key)}\n{size}\n{to_base64(root)}\n".encode()
+    """The text of a checkpoint, which is signed."""
+    return f"{log_origin(session, key)}\n{size}\n{to_base64(root)}\n".encode()
 
 
 def sign_checkpoint(
@@ -119,7 +119,7 @@ def read_note(note: str) -> SignedCheckpoint:
         raise ValueError(f"a note of {len(note):,} characters, at most {NOTE_CHARACTERS:,}")
     text, lines = split_note(note)
     session, key, size, root = read_text(text)
-    name = origin_of(session, key)
+    name = log_origin(session, key)
     number = key_id(name, ED25519, key)
     own = [
         signature.removeprefix(number)

@@ -1,6 +1,6 @@
-"""Consistency proofs as text: that a later checkpoint keeps everything an earlier one has.
+"""Consistency proofs as text: a later checkpoint's log contains that of an earlier one.
 
-The text is what a witness is asked with (C2SP, tlog-witness, ``add-checkpoint``).
+The text is that of a request to a witness (C2SP, tlog-witness, ``add-checkpoint``).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def decode_consistency(content: bytes) -> Consistency:
     return proof
 
 
-def problems_of(proof: Consistency, earlier: SignedCheckpoint) -> tuple[str, ...]:
+def consistency_problems(proof: Consistency, earlier: SignedCheckpoint) -> tuple[str, ...]:
     """Problems of a proof from an earlier checkpoint, in words; empty if it holds."""
     later = proof.later
     checks = (

@@ -55,7 +55,7 @@ class WitnessKey(msgspec.Struct, frozen=True):
 
     @property
     def id(self) -> bytes:
-        """Id of this key in a signature line beside its name, 4 bytes."""
+        """Id of this key in a signature line, after its name, 4 bytes."""
         return key_id(self.name, COSIGNATURE, self.key)
 
     @property
@@ -122,12 +122,12 @@ class Cosigned(msgspec.Struct, frozen=True, kw_only=True):
     """Cosigners of a checkpoint, among some witnesses.
 
     Args:
-        by: name and earliest time, in seconds since 1970, of each that has.
+        by: name and earliest time, in seconds since 1970, of each that has cosigned.
         missing: the names of those that have not.
-        invalid: the names of those in whose name there is a signature that is not theirs.
-        needed: how many are demanded.
-        keys: of those witnesses.
-        holders: how many keys have cosigned; under two names, a key is one.
+        invalid: the names of those with a signature in their name that is not theirs.
+        needed: the number demanded.
+        keys: the keys of those witnesses.
+        holders: the number of keys that have cosigned; a key with two names counts once.
     """
 
     by: tuple[tuple[str, int], ...]
@@ -139,11 +139,11 @@ class Cosigned(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def enough(self) -> bool:
-        """True if so many have cosigned it, and nobody has forged a cosignature."""
+        """True if enough have cosigned it, and no cosignature is forged."""
         return self.holders >= self.needed and not self.invalid
 
     def also(self, note: str | None) -> Cosigned:
-        """Cosigners of another checkpoint, among the same witnesses; without a note, nobody.
+        """Cosigners of another checkpoint, among the same witnesses; none without a note.
 
         Raises:
             ValueError: a malformed note.
@@ -155,12 +155,12 @@ class Cosigned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cosigned(note: str, keys: Sequence[WitnessKey], *, needed: int | None = None) -> Cosigned:
-    """Cosigners of a checkpoint, among these witnesses. Lines of others are passed over.
+    """Cosigners of a checkpoint, among these witnesses. Lines of others are ignored.
 
     Args:
-        note: the checkpoint's note.
-        keys: of the witnesses.
-        needed: how many are demanded; by default all.
+        note: the note of the checkpoint.
+        keys: the keys of the witnesses.
+        needed: the number demanded; by default all.
 
     Raises:
         ValueError: a malformed note, or more demanded than there are.
@@ -192,7 +192,7 @@ def cosigned(note: str, keys: Sequence[WitnessKey], *, needed: int | None = None
     )
 
 
-def line_of(answer: str, note: str, key: WitnessKey) -> str:
+def cosignature_line(answer: str, note: str, key: WitnessKey) -> str:
     """The cosignature of a witness on a checkpoint, from among the lines that it answered with.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Header, entries and canonical digest as bytes."""
+"""The header and entries of a transcript, their encodings, and the canonical digest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from protocol.crypto.merkle import HASH_BYTES, Tree, root_of
+from protocol.crypto.merkle import HASH_BYTES, Tree, merkle_root
 from protocol.errors import TranscriptError
 from protocol.messages import (
     AGGREGATOR,
@@ -28,13 +28,13 @@ from protocol.session.terms import (
     Enrolled,
     Terms,
     is_attempt,
-    session_of,
+    session_id,
 )
 from protocol.wire.canonical import canonical
 from protocol.wire.schemas import KindSchema
 
 MAGIC = b"sottovoce transcript 3\n"
-"""What every transcript begins with: name and version of the format."""
+"""The first bytes of every transcript: name and version of the format."""
 
 EXCERPT_BYTES = 256
 REASON_CHARACTERS = 1024
@@ -66,9 +66,9 @@ class DeclaredKind(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
     """A kind of message that may occur.
 
     Args:
-        name: the kind's.
+        name: the name of the kind.
         max_bytes: the most bytes of a body.
-        fields: what is in one, in plain values (``protocol.wire.schemas``).
+        fields: the fields of a body, as plain values (``protocol.wire.schemas``).
     """
 
     name: str
@@ -92,21 +92,21 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     Args:
         variant: the variant's name.
-        code: the SHA-256 of the file that it is in; None for a built-in one.
+        code: the SHA-256 of the variant's file; None for a built-in one.
         parameters: its public parameters, as plain values.
         survey: the survey, as plain values.
-        analysis: what was announced of the analysis, as plain values; None if nothing was.
-        neighbours: what epsilon is about; ``NEIGHBOURS``.
-        nonce: 16 bytes that set the survey apart from others of the same terms.
-        roles: the services at the first places after the aggregator; None without any.
-        enrolled: how the others came by their keys; None if nothing shows it.
-        attempt: how many times the aggregator has begun the survey, this time included.
+        analysis: the announced analysis, as plain values; None if none was announced.
+        neighbours: the records that epsilon compares; ``NEIGHBOURS``.
+        nonce: 16 bytes that distinguish the survey from others of the same terms.
+        roles: the roles of the services, at the places after the aggregator; None without any.
+        enrolled: how the other members got their keys; None if unknown.
+        attempt: the number of times that the aggregator has begun the survey, with this one.
         session: the session's id, which follows from the above, the roster and the kinds.
         roster: (id, public key of 32 bytes) of each member, the aggregator first.
         kinds: every kind of message that may occur, the kernel's included.
-        seed: the simulation's, below 2**64; a transcript with a seed protects nobody. ``WITHHELD``
-            where it is kept out: whoever has it can undo every randomization.
-        transport: what carried the messages.
+        seed: the simulation's seed, below 2**64; None in a survey. Its holder can undo every
+            randomization, so a transcript with a seed protects nobody. ``WITHHELD`` keeps it out.
+        transport: the transport that carried the messages.
         program: the version of the program that recorded.
     """
 
@@ -129,7 +129,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def terms(self) -> bytes:
-        """The hash of what was agreed, 32 bytes (``protocol.session.terms``)."""
+        """The hash of the agreed terms, 32 bytes (``protocol.session.terms``)."""
         return Terms(*(getattr(self, name) for name in Terms._fields)).digest()
 
     @property
@@ -152,7 +152,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class _Timed(
     msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag=True, forbid_unknown_fields=True
 ):
-    """Something that happened ``at`` so many microseconds after the start."""
+    """An event, ``at`` microseconds after the start."""
 
     at: Count
 
@@ -167,7 +167,7 @@ class Sent(_Timed, frozen=True, kw_only=True):
 
 
 class Delivered(_Timed, frozen=True, kw_only=True):
-    """An envelope was handed to its recipient; ``repeat`` marks the network's own duplicate."""
+    """An envelope was handed to its recipient; ``repeat`` marks a duplicate by the network."""
 
     sender: Name
     recipient: Name
@@ -176,7 +176,7 @@ class Delivered(_Timed, frozen=True, kw_only=True):
 
 
 class Refused(_Timed, frozen=True, kw_only=True):
-    """Bytes from a link were refused; ``excerpt`` is how they began, 256 bytes at most."""
+    """Bytes from a link were refused; ``excerpt`` is their beginning, at most 256 bytes."""
 
     link: Annotated[str, msgspec.Meta(max_length=NAME_CHARACTERS)]
     reason: Reason
@@ -187,7 +187,7 @@ class Refused(_Timed, frozen=True, kw_only=True):
 
 
 class Departed(_Timed, frozen=True, kw_only=True):
-    """A party is gone; nothing comes from it any more."""
+    """A party has left; nothing more comes from it."""
 
     party: Name
     reason: Reason
@@ -202,11 +202,10 @@ class Hindered(_Timed, frozen=True, kw_only=True):
 
 
 class Restored(_Timed, frozen=True, kw_only=True):
-    """The record goes on from an older copy: what is not before this entry may have been lost.
+    """The record goes on from an older copy: entries that followed in the original may be lost.
 
     Args:
-        without: the parties that it goes on without, though they may hold receipts of what was
-            lost.
+        without: the parties that are missing from here on. They may hold receipts of lost entries.
     """
 
     without: tuple[Name, ...]
@@ -215,7 +214,7 @@ class Restored(_Timed, frozen=True, kw_only=True):
 class Ending(
     msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag=True, forbid_unknown_fields=True
 ):
-    """The last entry: what all entries before come to, and how the run ended.
+    """The last entry: the root over all entries before, and how the run ended.
 
     Args:
         log: the root of the log before this entry.
@@ -233,7 +232,7 @@ class Checkpoint(
 ):
     """A signed note over everything before it (``protocol.transcript.checkpoints``).
 
-    It stands among the entries and is not one: it is not in the log.
+    It stands among the entries, but is not in the log.
     """
 
     note: Annotated[str, msgspec.Meta(max_length=NOTE_CHARACTERS)]
@@ -288,7 +287,7 @@ def decode_header(content: bytes) -> Header:
     return header
 
 
-def problems_of(header: Header) -> tuple[str, ...]:
+def header_problems(header: Header) -> tuple[str, ...]:
     """Problems of a header that could be decoded; none if it is sound."""
     names = [name for name, _ in header.roster]
     checks = (
@@ -321,13 +320,13 @@ def problems_of(header: Header) -> tuple[str, ...]:
 
 
 def expected_session(header: Header) -> bytes:
-    """The session's id that follows from the rest of a header, 32 bytes.
+    """The session's id by the rest of a header, 32 bytes.
 
     Raises:
         ValueError: the attempt is out of range.
     """
-    root = root_of(roster_leaf(name, key) for name, key in header.roster)
-    return session_of(
+    root = merkle_root(roster_leaf(name, key) for name, key in header.roster)
+    return session_id(
         terms=header.terms, roster=root, members=len(header.roster), attempt=header.attempt
     )
 
@@ -403,12 +402,12 @@ def decode_item(content: bytes) -> Item:
 
 
 class CanonicalDigest:
-    """The digest of who said what, whatever the order of recording: DESIGN's canonical transcript.
+    """Digest of all envelopes by sender, whatever the order of recording.
 
     It is the RFC 9162 root over the header's leaf and, in roster order, (sender, count, root) of
-    every member, where root is that of the member's own tree of encoded envelopes in order of seq.
-    The header's leaf binds the session, and with it all that was agreed, and the seed (so that a
-    simulation cannot pass for a survey); not the transport or the program.
+    every member, with the root of the member's tree of encoded envelopes in order of seq. The
+    header's leaf binds the session, which binds all agreed terms, and the seed, so that a
+    simulation cannot pass for a survey. Transport and program are not bound.
 
     Attributes:
         trees: each member's tree of its encoded envelopes.
@@ -426,8 +425,8 @@ class CanonicalDigest:
         return self.trees[envelope.sender].append(encoded)
 
     def digest(self) -> bytes:
-        """The digest of what has been appended so far, 32 bytes."""
-        return root_of(self.leaves())
+        """The digest of the envelopes so far, 32 bytes."""
+        return merkle_root(self.leaves())
 
     def leaves(self) -> Iterator[bytes]:
         """The leaves of the main tree: the header's, and of every member in roster order."""

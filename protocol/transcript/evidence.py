@@ -17,12 +17,12 @@ _decode_head = msgspec.msgpack.Decoder(tuple[Hash, PartyId, Count, Hash, Hash]).
 class Equivocation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Two statements that one signer has signed, and that cannot both be true.
 
-    It proves by itself that the holder of ``key`` has signed both; whose key that is, the roster
-    says.
+    It proves by itself that the holder of ``key`` has signed both. The roster names the holder.
 
     Args:
         key: the signer's public key.
-        first, first_signature: what was signed (a head's or a checkpoint's bytes), and how.
+        first, first_signature: a statement (the bytes of a head or a checkpoint), and its
+            signature.
         second, second_signature: the same of the other.
     """
 
@@ -46,8 +46,8 @@ class Equivocation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 def contradiction(first: bytes, second: bytes, *, key: bytes) -> str | None:
     """Contradiction between two statements, in words; None if both may be true.
 
-    A party signs one head over so many envelopes of a session, an aggregator one root of a log of
-    one size.
+    A party signs one head per number of envelopes of a session, an aggregator one root per size of
+    a log.
     """
     if first == second:
         return None
@@ -75,10 +75,10 @@ STATEMENT_BYTES = _CONTEXT_BYTES + len(_UNMASKED) + HASH_BYTES
 
 
 def unmasked_statement(context: bytes, survivors: bytes) -> bytes:
-    """The statement that a party signs when it helps to unmask a sum: over which survivor set.
+    """The statement that a party signs when it helps to unmask a sum: the survivor set.
 
     Args:
-        context: of the sum, which begins with its purpose and the session.
+        context: the context of the sum, which begins with its purpose and the session.
         survivors: their digest, 32 bytes.
     """
     return context + _UNMASKED + survivors

@@ -16,7 +16,7 @@ from protocol.session.variant import Variant, build
 from protocol.transcript.entries import DeclaredKind, Header
 
 
-def charter_of(header: Header, variant: type[Variant]) -> Charter:
+def read_charter(header: Header, variant: type[Variant]) -> Charter:
     """Charter that the members knew before the first message, from a transcript's header.
 
     Raises:
@@ -48,7 +48,7 @@ def charter_of(header: Header, variant: type[Variant]) -> Charter:
             code=header.code,
             enrolled=header.enrolled,
         )
-        # Made here, for hostile parameters may not fit together.
+        # Made here, since hostile parameters may not fit together.
         kinds = declared_kinds(charter)
         charter.variant.claims()
     except SurveyError:
@@ -56,7 +56,7 @@ def charter_of(header: Header, variant: type[Variant]) -> Charter:
     except (ProtocolError, ValueError) as error:
         raise SurveyError(f"invalid header: {error}") from error
     except Exception as error:
-        # A variant of a user's own may not have reckoned with anybody's parameters.
+        # A user's own variant may not be prepared for all parameters.
         why = f"{type(error).__name__}: {error}"
         raise SurveyError(f"invalid header: variant {variant.name!r} fails: {why}") from error
     if kinds != header.kinds:

@@ -33,7 +33,7 @@ def seed_log_secret(seed: int) -> bytes:
 
 
 def salts(secret: bytes, first: int, count: int) -> bytes:
-    """The salts of so many leaves from the first on, one after the other, 16 bytes each.
+    """The salts of several leaves from the first on, concatenated, 16 bytes each.
 
     A leaf's salt is AES-256 of its place as a big-endian number of 128 bits: a part of the
     counter-mode keystream.
@@ -42,7 +42,7 @@ def salts(secret: bytes, first: int, count: int) -> bytes:
     return Cipher(AES256(secret), start).encryptor().update(bytes(SALT_BYTES * count))
 
 
-def salt_of(secret: bytes, leaf: int) -> bytes:
+def leaf_salt(secret: bytes, leaf: int) -> bytes:
     """The salt of one leaf, 16 bytes, as ``salts`` gives it."""
     return Cipher(AES256(secret), ECB()).encryptor().update(leaf.to_bytes(SALT_BYTES, "big"))
 
@@ -50,19 +50,19 @@ def salt_of(secret: bytes, leaf: int) -> bytes:
 def log_leaf(salt: bytes, content: bytes) -> bytes:
     """A leaf of the log: a salt, and a content or, after a zero byte, the SHA-256 of a long one.
 
-    No content begins with a zero byte, for it is a msgpack array or map.
+    No content begins with a zero byte, since it is a msgpack array or map.
     """
-    return salt + _in_leaf(content)
+    return salt + _leaf_content(content)
 
 
-def _in_leaf(content: bytes) -> bytes:
+def _leaf_content(content: bytes) -> bytes:
     return content if len(content) <= LARGEST_LEAF else b"\0" + _sha256(content).digest()
 
 
 class Log:
     """A log that keeps the roots of complete subtrees, and of the last few leaves all but salts.
 
-    Without its secret nobody can test guesses of a leaf's content by its hash.
+    Without its secret, guesses of a leaf's content cannot be tested by its hash.
 
     Args:
         secret: 32 bytes.
@@ -96,7 +96,7 @@ class Log:
     def add(self, content: bytes) -> None:
         """Add the header or an entry, encoded."""
         waiting = self._waiting
-        waiting.append(content if len(content) <= LARGEST_LEAF else _in_leaf(content))
+        waiting.append(content if len(content) <= LARGEST_LEAF else _leaf_content(content))
         if len(waiting) >= _BATCH:
             self._hash()
 
@@ -114,7 +114,7 @@ class Log:
             IndexError: that log has no such leaf.
             TypeError: as ``tree``.
         """
-        return salt_of(self._secret, index), self.tree.inclusion_path(index, size)
+        return leaf_salt(self._secret, index), self.tree.inclusion_path(index, size)
 
     def _hash(self) -> None:
         waiting, first = self._waiting, self._tree.count

@@ -56,8 +56,8 @@ ENTRY_SLACK = 1 << 16
 """Maximum size of an entry beyond its body, in bytes."""
 
 FREE_HEADER, HEADER_RATIO = 1 << 22, 8
-"""How much a packed file may hold before the end of its header, in bytes, whatever its size; and
-how many times its size: keys cannot be compressed, so a roster hardly shrinks."""
+"""Before the end of its header, a packed file may hold this many bytes, or this many times its own,
+if that is more: keys cannot be compressed, so a roster hardly shrinks."""
 
 MAX_HEADER = 1 << 26
 """Maximum size of a header, in bytes."""
@@ -93,10 +93,10 @@ class Fault:
 
 @runtime_checkable
 class Stored(Protocol):
-    """The parts of what a file holds that may be packed.
+    """The unpacked content of a file that may be packed, in parts.
 
     Attributes:
-        stored: how many bytes of the file itself were read.
+        stored: the number of bytes of the file itself read so far.
         torn: whether the file ends inside a frame.
     """
 
@@ -109,8 +109,8 @@ class Stored(Protocol):
 class Records:
     """The records of a file, encoded, in their order: first the header, then what follows it.
 
-    Iteration stops where the file ends or reading cannot go on; then ``torn``, ``unopened`` and
-    ``fault`` say why. Memory holds one record and one part of the file.
+    Iteration stops at the end of the file or where reading cannot go on, for the reason in
+    ``torn``, ``unopened`` and ``fault``. Memory holds one record and one part of the file.
 
     Args:
         chunks: the file's bytes, or its parts in order.
@@ -120,7 +120,7 @@ class Records:
         limit: the longest record allowed, in bytes.
         offset: where in the file the last record begins.
         torn: the file ends inside a record or before the first one.
-        unopened: why what is in the file could not be had.
+        unopened: why the content of the file could not be read.
         fault: the damage at which reading stopped.
     """
 
@@ -213,7 +213,7 @@ class Records:
         self.torn = bool(self._held) or (self._file is not None and self._file.torn)
 
     def _fill(self, size: int) -> None:
-        """Hold at least so many bytes, if there are."""
+        """Read on until this many bytes are held, if there are as many."""
         parts, held = [self._held] if self._held else [], len(self._held)
         while held < size:
             part = next(self._parts, None)
@@ -236,14 +236,14 @@ def longest_entry(header: Header) -> int:
 class TranscriptReader:
     """A transcript's header and entries, as far as they can be read; it reads once, as a stream.
 
-    Iteration stops where the file is damaged or torn, and ``fault`` or ``torn`` say why. What the
-    entries say is not judged (``verification`` does).
+    Iteration stops where the file is damaged or torn, with ``fault`` or ``torn`` set. Entries are
+    not judged here but in ``verification``.
 
     Args:
         chunks: the file's bytes, or its parts in order.
 
     Attributes:
-        header: what the transcript is about.
+        header: the header.
         fault: the damage at which reading stopped.
         ending: the last entry, once all before have been read.
         notes: the checkpoints read so far.
@@ -282,7 +282,7 @@ class TranscriptReader:
 
     @property
     def unopened(self) -> UnopenedError | None:
-        """Reason why the content of the file could not be had, as far as has been read."""
+        """Reason why the content of the file could not be read on, or None."""
         return self._records.unopened
 
     def _read_header(self) -> Header:

@@ -1,4 +1,4 @@
-"""Receipts: proof of what became of a party's reports, or that all it said is on record.
+"""Receipts: proof that a party's reports were counted, or that all it sent is on record.
 
 They are checked with a checkpoint alone.
 """
@@ -33,10 +33,10 @@ from protocol.messages import (
 )
 from protocol.session.charter import Charter
 from protocol.session.closings import counts, leaves_out
-from protocol.session.heads import SaidHead, head_of, head_statement
+from protocol.session.heads import SaidHead, decode_head, head_statement
 from protocol.session.roles import Topic
 from protocol.session.roster import KEY_BYTES, is_signature, roster_leaf
-from protocol.session.terms import is_attempt, session_of
+from protocol.session.terms import is_attempt, session_id
 from protocol.transcript.checkpoints import SIGNATURE_BYTES, SignedCheckpoint
 from protocol.transcript.entries import Hash, Item, Restored, Sent, decode_item, encode_item
 from protocol.transcript.evidence import STATEMENT_BYTES, is_unmasked
@@ -48,7 +48,7 @@ MAGIC = b"sottovoce receipt 4\n"
 """The first line of every receipt: name and version of the format."""
 
 Word: TypeAlias = Literal["counted", "late", "not yet known"]
-"""What a receipt says of its party, in the end."""
+"""The conclusion of a receipt."""
 
 COUNTED: Word = "counted"
 """Closings in the log have counted all reports of the party."""
@@ -57,7 +57,7 @@ LATE: Word = "late"
 """A report came after the wait for it was over, and is not counted."""
 
 NOT_YET_KNOWN: Word = "not yet known"
-"""The log has no closing yet that names the party for one of its reports, or shows no report."""
+"""Some report of the party has no closing in the log yet, or the receipt shows no report."""
 
 _KERNEL = tuple(kind.kind() for kind in KERNEL_KINDS)
 T = TypeVar("T", bound=Item)
@@ -74,8 +74,8 @@ class Shown(
     """An entry, and the proof that it is in the log.
 
     Args:
-        index: which leaf of the log it is.
-        salt: of that leaf.
+        index: its leaf in the log.
+        salt: the salt of the leaf.
         content: the entry, encoded.
         path: its inclusion proof (RFC 9162, section 2.1.3).
     """
@@ -105,7 +105,7 @@ class Shown(
 
     @functools.cached_property
     def envelope(self) -> Envelope | None:
-        """The envelope whose sending it records; None if it records something else."""
+        """The envelope that it records as sent; None if it records something else."""
         try:
             envelope = decode_envelope(self.encoded)
         except RemoteProtocolError:
@@ -119,29 +119,29 @@ class Shown(
 
 
 def is_restored(shown: Shown, later: SignedCheckpoint, earlier: SignedCheckpoint) -> bool:
-    """Return whether a log says that it goes on from a copy older than an earlier checkpoint.
+    """Check whether an entry of the log says that an older copy than a checkpoint was restored.
 
     Args:
-        shown: the entry that says so.
-        later: a checkpoint of the log, whose signature has been checked.
-        earlier: likewise, of what it does not extend.
+        shown: the ``Restored`` entry.
+        later: a checkpoint of the log, with a checked signature.
+        earlier: the checkpoint that it does not extend, with a checked signature.
     """
-    said = isinstance(shown.item, Restored)
-    return said and shown.index < earlier.size and shown.is_in(later)
+    restored = isinstance(shown.item, Restored)
+    return restored and shown.index < earlier.size and shown.is_in(later)
 
 
 ProofPath = Annotated[tuple[Hash, ...], msgspec.Meta(max_length=63)]
-"""A proof in a tree whose leaves can be numbered."""
+"""A Merkle proof; a tree with numbered leaves has at most 63 levels above them."""
 
 Signature = Annotated[bytes, msgspec.Meta(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]
 
 
 class EarlierCheckpoint(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A checkpoint of the log that the receipt's own checkpoint is of, from before a report.
+    """A checkpoint of the receipt's log from before a report.
 
     Args:
         size, root, signature: of the checkpoint.
-        path: the consistency proof from it to the receipt's own (RFC 9162, section 2.1.4).
+        path: the consistency proof to the receipt's own checkpoint (RFC 9162, section 2.1.4).
     """
 
     size: Count
@@ -166,7 +166,8 @@ class Counted(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     Args:
         report: the report.
         closing: the closing that counted its sender.
-        path: with a head, the inclusion path of the report's envelope in the tree that it signs.
+        path: the inclusion path of the report's envelope in the tree that the head signs; empty
+            without a head.
     """
 
     report: Shown
@@ -175,7 +176,7 @@ class Counted(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
     @property
     def topic(self) -> Topic | None:
-        """The kind and round that the closing is of; None if it is not a closing."""
+        """The kind and round that it closes; None if it is not a closing."""
         closed = decode_closed(self.closing.envelope)
         return None if closed is None else (closed.of, closed.round)
 
@@ -193,13 +194,13 @@ class Late(Counted, frozen=True, array_like=True, forbid_unknown_fields=True):
 
 
 class SignedHead(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A party's signature of all it has said and heard.
+    """A party's signature of all it has sent and received.
 
     Args:
-        count: how many envelopes it has said.
+        count: the number of envelopes that it has sent.
         said: the root of their tree.
-        heard: the root of what it has heard.
-        signature: its own (``protocol.session.heads``).
+        heard: the root of the tree of its waits.
+        signature: the signature (``protocol.session.heads``).
     """
 
     count: Count
@@ -213,22 +214,21 @@ class Receipt(
 ):
     """Proof that a party's messages are in the record that a checkpoint is over.
 
-    It shows reports, and the closings that counted them or left them out. If it comes of an
-    acknowledgement, it shows the party's head, which signs all that the party has said.
+    It shows reports, and the closings that counted them or left them out. If it is made from an
+    acknowledgement, it also shows the party's head, which signs all that the party has sent.
 
     Args:
-        party: its id.
+        party: the party's id.
         key: its public key.
-        place: its position in the roster.
-        members: how many the roster has, the aggregator included.
+        place: its place on the roster.
+        members: the number of members of the roster, the aggregator included.
         roster: the inclusion proof of its id and key in the roster's tree.
-        terms: the hash of what was agreed (``protocol.session.terms``).
-        attempt: at the survey.
-        counted: its reports, and where they were counted.
-        late: its reports that came too late, and what shows that.
-        waiting: how many more reports it has made, by the receipt's maker; ``counted`` and
-            ``late`` say nothing of them.
-        head: its signature of all it said; None without one.
+        terms: the hash of the agreed terms (``protocol.session.terms``).
+        attempt: the number of the attempt at the survey.
+        counted: its reports with the closings that counted them.
+        late: its reports that came too late, with the closings that left them out.
+        waiting: the number of its other reports, by the receipt's maker.
+        head: its signature of all it sent; None without one.
         ended: the entry of the head; None in a receipt that shows reports alone.
     """
 
@@ -255,7 +255,7 @@ class Receipt(
 
     @property
     def word(self) -> Word:
-        """Word on its party. It is right only if the receipt holds."""
+        """Conclusion of the receipt. It is right only if the receipt holds."""
         if self.late:
             return LATE
         return COUNTED if self.counted and not self.waiting else NOT_YET_KNOWN
@@ -267,15 +267,15 @@ class Receipt(
         root = joint_root({self.place: leaf}, count=self.members, path=self.roster)
         if root is None or not is_attempt(self.attempt):
             return b""
-        return session_of(terms=self.terms, roster=root, members=self.members, attempt=self.attempt)
+        return session_id(terms=self.terms, roster=root, members=self.members, attempt=self.attempt)
 
 
 class Confirmed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """The party's signature of the survivors of a secure sum that it has helped to unmask.
 
     Args:
-        statement: what is signed (``evidence.unmasked_statement``).
-        signature: by the party's key.
+        statement: the signed statement (``evidence.unmasked_statement``).
+        signature: the signature by the party's key.
     """
 
     statement: Annotated[bytes, msgspec.Meta(max_length=STATEMENT_BYTES)]
@@ -286,7 +286,7 @@ class Confirming(Receipt, frozen=True, kw_only=True, array_like=True, forbid_unk
     """A receipt of a party that has helped to unmask a secure sum.
 
     Args:
-        confirmed: over which survivors.
+        confirmed: its signature of the survivors.
     """
 
     confirmed: Confirmed
@@ -296,15 +296,15 @@ class Confirming(Receipt, frozen=True, kw_only=True, array_like=True, forbid_unk
 
 
 class Named(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
-    """A closing that names a party, and what the party has said about its topic.
+    """A closing that names a party, and the party's envelope that it is about.
 
     Args:
-        seq: which of the party's envelopes it is.
-        index: which leaf that envelope is.
-        at: when it was sent, in microseconds since the start of the run.
-        salt: of the leaf.
-        path: its inclusion proof.
-        closing: the closing; with ``before``, in the log of that.
+        seq: the envelope's number.
+        index: its leaf in the log.
+        at: its time, in microseconds since the start of the run.
+        salt: the salt of the leaf.
+        path: the leaf's inclusion proof.
+        closing: the closing, in the log of ``before`` if that is given.
         before: a checkpoint with the closing and without the envelope. None if the closing came
             after the envelope.
     """
@@ -321,19 +321,19 @@ class Named(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_u
 class Acknowledgement(
     msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True
 ):
-    """Acknowledgement to a party whose messages are all on the aggregator's disk.
+    """Acknowledgement to a party that all its messages are on the aggregator's disk.
 
-    The party has its own words. This proves that its head, which signs them, is in the log of a
-    checkpoint; with them it is a receipt.
+    It proves that the party's head, which signs them, is in the log of a checkpoint. The party
+    makes a receipt of it and of its own messages (``receipt_for``).
 
     Args:
         size, root, signature: of the checkpoint.
-        index: which leaf the head is.
-        at: when it was sent, in microseconds since the start of the run.
-        salt: of the leaf.
-        path: its inclusion proof.
-        roster: that of the party's id and key in the roster's tree.
-        named: the closings in that log that name the party, for what it has said.
+        index: the leaf of the head.
+        at: the time of the head, in microseconds since the start of the run.
+        salt: the salt of the leaf.
+        path: the leaf's inclusion proof.
+        roster: the inclusion proof of the party's id and key in the roster's tree.
+        named: the closings in that log that name the party.
     """
 
     size: Count
@@ -354,7 +354,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decoder = msgspec.msgpack.Decoder(Receipt)
 _confirming = msgspec.msgpack.Decoder(Confirming)
 _LONGER = b"\x9d"
-"""The first byte of an array of one more field than a receipt has without ``confirmed``."""
+"""The first byte of a ``Confirming`` receipt, an array of one more field than others."""
 
 _closings = msgspec.msgpack.Decoder(Closed)
 
@@ -387,59 +387,35 @@ def receipt_for(
     reports: Sequence[int],
     signed: Sequence[tuple[bytes, bytes]] = (),
 ) -> tuple[Receipt, SignedCheckpoint]:
-    """The receipt that a party makes of an acknowledgement, and the checkpoint to check it with.
+    """A party's receipt from an acknowledgement, and the checkpoint to check it with.
 
-    Whether it holds, ``receipts.problems_of`` says: session, key, place and words are the party's
-    own, so it does only if the aggregator has signed a log that has these very words.
+    ``receipt_problems`` checks it. Session, key, place and messages are the party's own, so it
+    holds only if the aggregator has signed a log with these very messages.
 
     Args:
-        charter: the party's.
-        head: the party's own.
+        charter: the party's charter.
+        head: the party's head.
         said: its envelopes before the head, encoded, in order.
-        reports: which of them are its reports (``Machine.reports``). What the aggregator says of
-            others is passed over.
-        signed: what its role has signed by itself (``Machine.signed``), with the signatures.
+        reports: which of them are its reports (``Machine.reports``). Closings that name others are
+            ignored.
+        signed: the statements that its role has signed (``Machine.signed``), with the signatures.
     """
     roster, envelope = charter.roster, head.envelope
-    place = roster.position[envelope.sender]
     own = dict.fromkeys(reports)
-    shown = [
-        (
-            named,
-            Shown(
-                index=named.index,
-                salt=named.salt,
-                content=encode_item(Sent(at=named.at, envelope=said[named.seq])),
-                path=named.path,
-            ),
-        )
-        for named in given.named
-        if named.seq in own
-    ]
-    # Each once: one that is named twice is not a problem less.
-    known = {named.seq for named, _ in shown}
-    levels = tree_levels([*map(leaf_hash, said)]) if known else ()
-    paths = {seq: joint_path(levels, [seq]) for seq in known}
+    named = [each for each in given.named if each.seq in own]
+    counted, late = _place_reports(named, said)
     sent = encode_item(Sent(at=given.at, envelope=encode_envelope(envelope)))
     receipt = Receipt(
         party=envelope.sender,
         key=roster.key(envelope.sender),
-        place=place,
+        place=roster.position[envelope.sender],
         members=len(roster),
         roster=given.roster,
         terms=charter.terms,
         attempt=charter.attempt,
-        counted=tuple(
-            Counted(report, named.closing, paths[named.seq])
-            for named, report in shown
-            if named.before is None
-        ),
-        late=tuple(
-            Late(report, named.closing, paths[named.seq], named.before)
-            for named, report in shown
-            if named.before is not None
-        ),
-        waiting=len(own.keys() - known),
+        counted=counted,
+        late=late,
+        waiting=len(own.keys() - {each.seq for each in named}),
         head=SignedHead(envelope.seq, head.said, head.heard, head.signature),
         ended=Shown(index=given.index, salt=given.salt, content=sent, path=given.path),
     )
@@ -458,8 +434,26 @@ def receipt_for(
     return receipt, checkpoint
 
 
+def _place_reports(
+    named: Sequence[Named], said: Sequence[bytes]
+) -> tuple[tuple[Counted, ...], tuple[Late, ...]]:
+    """Reports that closings name, with proofs from the party's own envelopes: counted, and late."""
+    levels = tree_levels([*map(leaf_hash, said)]) if named else ()
+    counted: list[Counted] = []
+    late: list[Late] = []
+    for each in named:
+        content = encode_item(Sent(at=each.at, envelope=said[each.seq]))
+        report = Shown(index=each.index, salt=each.salt, content=content, path=each.path)
+        path = joint_path(levels, [each.seq])
+        if each.before is None:
+            counted.append(Counted(report, each.closing, path))
+        else:
+            late.append(Late(report, each.closing, path, each.before))
+    return tuple(counted), tuple(late)
+
+
 def decode_closed(envelope: Envelope | None) -> Closed | None:
-    """The closing in an envelope of the aggregator to the record; None if it is something else."""
+    """The closing in an envelope from the aggregator to the record; None for any other envelope."""
     if envelope is None or (envelope.sender, envelope.recipient, envelope.kind) != (
         AGGREGATOR,
         RECORD,
@@ -472,7 +466,7 @@ def decode_closed(envelope: Envelope | None) -> Closed | None:
         return None
 
 
-def problems_of(receipt: Receipt, checkpoint: SignedCheckpoint) -> tuple[str, ...]:
+def receipt_problems(receipt: Receipt, checkpoint: SignedCheckpoint) -> tuple[str, ...]:
     """Problems of a receipt with a checkpoint, in words; empty if it holds."""
     counted, late, ended = receipt.counted, receipt.late, receipt.ended
     shown = [*receipt.reports, *(each.closing for each in counted)]
@@ -517,9 +511,9 @@ def problems_of(receipt: Receipt, checkpoint: SignedCheckpoint) -> tuple[str, ..
 
 
 def split_between(one: Receipt, other: Receipt) -> str | None:
-    """The proof in two receipts about the survivors of one sum, in words; None if there is none.
+    """Contradiction between two receipts about the survivors of one sum, in words; None for none.
 
-    It takes no checkpoint: a receipt shows by itself that its key is on the session's roster.
+    It needs no checkpoint: a receipt shows by itself that its key is on the session's roster.
     """
     if not (isinstance(one, Confirming) and isinstance(other, Confirming)):
         return None
@@ -542,7 +536,7 @@ def _is_confirmed(receipt: Confirming) -> bool:
 
 
 def is_about(receipt: Receipt, encoded: bytes) -> bool:
-    """Check whether an envelope, as it was sent, is one of the reports of the receipt."""
+    """Check whether an encoded envelope is one of the reports of the receipt."""
     return any(report.encoded == encoded for report in receipt.reports)
 
 
@@ -557,7 +551,7 @@ def _is_counted(receipt: Receipt, counted: Counted) -> bool:
 
 
 def _closed_for(receipt: Receipt, shown: Counted) -> Closed | None:
-    """Content of a closing, if it is of the kind of the party's report; else None."""
+    """The closing, if it closes the kind of the party's report; else None."""
     report, closed = shown.report.envelope, decode_closed(shown.closing.envelope)
     if (
         report is None
@@ -571,7 +565,7 @@ def _closed_for(receipt: Receipt, shown: Counted) -> Closed | None:
 
 
 def _late_checks(receipt: Receipt, checkpoint: SignedCheckpoint) -> tuple[tuple[bool, str], ...]:
-    """Conditions on reports that are called late, each with what is wrong if it fails."""
+    """Conditions on late reports, each with the problem if it fails."""
     late, place, members = receipt.late, receipt.place, receipt.members
     return (
         (
@@ -611,7 +605,7 @@ def _late_checks(receipt: Receipt, checkpoint: SignedCheckpoint) -> tuple[tuple[
 
 
 def _head_holds(receipt: Receipt, session: bytes) -> bool:
-    """The party's signature, and that the reports are among what it has signed."""
+    """Check the head's signature, and that it covers the reports."""
     head, shown = receipt.head, (*receipt.counted, *receipt.late)
     if head is None:
         return not any(each.path for each in shown)
@@ -636,11 +630,11 @@ def _head_holds(receipt: Receipt, session: bytes) -> bool:
 
 
 def _is_head(receipt: Receipt, ended: Shown) -> bool:
-    """Check whether an entry is the head that the receipt has, as its party sent it."""
+    """Check whether an entry records the receipt's head as sent by the party."""
     envelope, signed = ended.envelope, receipt.head
     if envelope is None or signed is None:
         return False
-    head = head_of(envelope)
+    head = decode_head(envelope)
     return (
         head is not None
         and (envelope.sender, envelope.kind) == (receipt.party, Head.kind())

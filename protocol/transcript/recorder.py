@@ -1,4 +1,4 @@
-"""Writes a transcript into a sink."""
+"""Recorder: writes the transcript of a run into a sink."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from protocol.transcript.entries import (
     decode_item,
     encode_header,
     encode_item,
-    problems_of,
+    header_problems,
 )
 from protocol.transcript.log import LOG_SECRET_BYTES, Log, seed_log_secret
 from protocol.transcript.receipts import (
@@ -64,11 +64,11 @@ BLOCK_BYTES = 1 << 20
 """The number of bytes of entries after which they are written."""
 
 RESTORED_NAMES = 256
-"""The most parties that one entry names that a restored record goes on without."""
+"""The most parties that one ``Restored`` entry names."""
 
 NAMED_BYTES = 1 << 16
-"""How many bytes of an acknowledgement say which closings name its party, about: it must fit into
-the frames that a party takes. A closing that left the party out comes before others."""
+"""The most bytes of closings in an acknowledgement, about: it must fit into a party's frames.
+Closings that left the party out come first."""
 
 _MICROSECONDS = 1e6
 _U32 = struct.Struct(">I")
@@ -80,31 +80,29 @@ class Recorder:
     """Records a run as it happens.
 
     With a signer it writes checkpoints: of the header alone, after every closing of the aggregator,
-    and at the end.
+    and at the end. It refuses envelopes that a verifier would fault, where the check is cheap: the
+    caller should not have accepted them. Times are seconds since the start.
 
-    It refuses what a verifier would not accept, as far as that is cheap to notice: the caller
-    should not have accepted it. Memory holds 41 bytes for every envelope, which heads are judged
-    by; without judging them it does not grow with the number of messages. Times are seconds since
-    the start.
+    Memory holds 41 bytes for every envelope, to judge heads. Without judging them it does not grow
+    with the number of messages.
 
     Args:
         sink: takes the bytes of the file, in order. If it raises, recording is over.
-        header: what the run is about; it is written at once.
+        header: the header of the run; it is written at once.
         signer: the aggregator's identity, to sign checkpoints with.
-        secret: 32 bytes that only who may read the record knows, for the salts of the log; by
-            default, that of the simulation's seed.
+        secret: 32 bytes for the salts of the log, for readers of the record alone; by default those
+            of the simulation's seed.
         judge_heads: whether ``fault_of_head`` finds faults. It costs 0.1 ms a head, and parties of
-            this very program sign as they should.
-        acknowledging: whether the log's tree is kept for ``acknowledge``: 64 bytes an entry, and
-            what parties have said to the aggregator until they have ended: some 300 bytes each.
-        watch: is told every entry once it is recorded, or recalled.
-        resumed: the sink has the header already, and perhaps more. Nothing is written before all
-            that follows the header has been given to ``recall``, and ``go_on`` has been called.
+            the same program sign correctly.
+        acknowledging: whether ``acknowledge`` works. It takes 64 bytes for every entry, and some
+            300 bytes for every message to the aggregator until its sender ends.
+        watch: called with every entry once it is recorded, or recalled.
+        resumed: the sink has the header already, and perhaps more. Give all that follows the header
+            to ``recall``, then call ``go_on``: nothing is written before that.
 
     Attributes:
         checkpoint: the last one written.
-        restored: the leaf of the last entry that says that the record goes on from an older copy;
-            None without one.
+        restored: the leaf of the last ``Restored`` entry; None without one.
         ended: whether the last entry is written.
 
     Raises:
@@ -124,7 +122,7 @@ class Recorder:
         watch: Callable[[Entry], object] | None = None,
         resumed: bool = False,
     ) -> None:
-        problems = problems_of(header)
+        problems = header_problems(header)
         if problems:
             raise LocalProtocolError(f"invalid header: {'; '.join(problems)}")
         try:
@@ -154,17 +152,17 @@ class Recorder:
         self._encode = msgspec.msgpack.Encoder().encode
         self._log = Log(secret, proving=acknowledging)
         self._acknowledging = acknowledging
-        # Of parties whose heads have come since the last acknowledgement: the leaf, and when.
+        # The leaf and time of every head since the last acknowledgement.
         self._heads: dict[PartyId, tuple[int, int]] = {}
         self._naming: Naming[SignedCheckpoint] = Naming(header.rounds, len(header.roster))
-        # What waits to be written, and its bytes.
+        # Encoded entries that wait to be written, and their length in bytes.
         self._held: list[bytes] = []
         self._bytes = 0
         self._open = not resumed
         self.ended = False
         self.restored: int | None = None
-        self._restoring = b""
-        # Whether what was recorded last is to be followed by a checkpoint: the header is.
+        self._restored_entry = b""
+        # Whether a checkpoint must follow the last entry recorded, as it follows the header.
         self._unsigned = True
         self.checkpoint: SignedCheckpoint | None = None
         self._log.add(encoded)
@@ -173,12 +171,12 @@ class Recorder:
         self._write(MAGIC + secret)
         self._write(_U32.pack(len(encoded)) + encoded)
         if signer is not None:
-            self._check_in(signer)
+            self._write_checkpoint(signer)
             self.flush()
 
     @functools.cached_property
     def _roster(self) -> Roster:
-        """Roster for proofs of membership: not every recorder makes any."""
+        """Roster for proofs of membership, made when the first is needed."""
         return Roster(self._members)
 
     @property
@@ -187,7 +185,7 @@ class Recorder:
         return self._log.size
 
     def sent(self, envelope: Envelope, *, now: float, encoded: bytes | None = None) -> None:
-        """An envelope was accepted from its sender.
+        """Record that an envelope was accepted from its sender.
 
         Args:
             envelope: the envelope.
@@ -195,21 +193,21 @@ class Recorder:
             encoded: its encoding, if the caller has it already.
 
         Raises:
-            LocalProtocolError: what was accepted should have been refused.
+            LocalProtocolError: it should have been refused.
         """
         self._check_sent(envelope)
         if encoded is None:
             encoded = encode_envelope(envelope)
         entry = Sent(at=_microseconds(now), envelope=encoded)
         if self._acknowledging:
-            self._note_words(envelope, entry)
+            self._note_acknowledged(envelope, entry)
         self._append(entry)
         self._note_sent(envelope, encoded)
         if self._signer is not None and _is_closing(envelope):
-            self._check_in(self._signer)
+            self._write_checkpoint(self._signer)
 
     def delivered(self, envelope: Envelope, *, now: float, repeat: bool = False) -> None:
-        """An envelope was handed to its recipient; ``repeat`` says that the network duplicated it.
+        """Record that an envelope was handed to its recipient; ``repeat`` marks a duplicate.
 
         Raises:
             LocalProtocolError: the sender never sent it, or the recipient is not on the roster.
@@ -227,9 +225,9 @@ class Recorder:
             self._words[envelope.sender].deliver(envelope.seq)
 
     def refused(self, link: str, reason: str, excerpt: bytes, *, now: float) -> None:
-        """Bytes from a link were refused; of ``excerpt`` the first 256 bytes are kept.
+        """Record that bytes from a link were refused.
 
-        Of a reason the first 1,024 characters are.
+        The first 256 bytes of the excerpt are kept, and the first 1,024 characters of the reason.
         """
         self._append(
             Refused(
@@ -241,7 +239,7 @@ class Recorder:
         )
 
     def departed(self, party: PartyId, reason: str, *, now: float) -> None:
-        """A party is gone and nothing more will come from it.
+        """Record that a party is gone: nothing more comes from it.
 
         Raises:
             LocalProtocolError: it is not on the roster.
@@ -254,7 +252,7 @@ class Recorder:
         self._departed.add(party)
 
     def hindered(self, envelope: Envelope, *, now: float) -> None:
-        """The network of a simulation loses or delays the envelope that was sent last.
+        """Record that the network of a simulation loses or delays the last envelope sent.
 
         Raises:
             LocalProtocolError: the record is not a simulation's, or another was sent last.
@@ -269,10 +267,10 @@ class Recorder:
         self._append(entry)
 
     def restore(self, without: Sequence[PartyId] = (), *, now: float) -> None:
-        """The record goes on from an older copy; a checkpoint follows.
+        """Record that the record goes on from an older copy; a checkpoint follows.
 
         Args:
-            without: the parties that it goes on without, though they may hold receipts.
+            without: the parties that are missing from here on, though they may hold receipts.
 
         Raises:
             LocalProtocolError: one of them is not on the roster.
@@ -284,16 +282,16 @@ class Recorder:
             self._note_restored(encode_item(entry))
             self._append(entry)
         if self._signer is not None:
-            self._check_in(self._signer)
+            self._write_checkpoint(self._signer)
 
     def recall(self, content: bytes) -> Item:
-        """Take what is on record already, after the header or what was recalled last.
+        """Take the next item that is on record already.
 
         Args:
-            content: an encoded entry or checkpoint.
+            content: an encoded entry or checkpoint, in the order of the record.
 
         Returns:
-            The same, decoded.
+            The item, decoded.
 
         Raises:
             TranscriptError: malformed, or not what a recorder would have written.
@@ -324,19 +322,19 @@ class Recorder:
         return item
 
     def go_on(self) -> None:
-        """All that is on record has been recalled: record what happens from now on.
+        """Begin to record, once all that is on record has been recalled.
 
-        If the program died between an entry and the checkpoint that follows it, that is written.
+        If the program died between an entry and its checkpoint, the checkpoint is written now.
         After the last entry nothing can be recorded.
         """
         self._open = True
         if self._signer is not None and self._unsigned:
-            self._check_in(self._signer)
+            self._write_checkpoint(self._signer)
         self.flush()
         self._open = not self.ended
 
     def flush(self) -> None:
-        """Write what is waiting, so that a crash would not lose it."""
+        """Write all waiting entries to the sink."""
         if self._held:
             framed = [part for held in self._held for part in (_U32.pack(len(held)), held)]
             self._held.clear()
@@ -344,20 +342,20 @@ class Recorder:
             self._write(b"".join(framed))
 
     def acknowledge(self) -> dict[PartyId, Acknowledgement]:
-        """Acknowledge the heads that have come since the last time, under one checkpoint.
+        """Acknowledge the heads since the last call, under one checkpoint.
 
-        The checkpoint is written, so nothing of this may leave before what is recorded by now is
-        durable. The cost is some hashes for each head, and one signature if there is a head.
+        The checkpoint is written. Nothing of this may be sent before the record is durable. It
+        costs some hashes for each head, and one signature if there is a head.
 
         Returns:
-            By party. Empty without a signer, and if the recorder is not ``acknowledging``.
+            Acknowledgements by party; empty without a signer, or if not ``acknowledging``.
         """
         heads, self._heads = self._heads, {}
         made: dict[PartyId, Acknowledgement] = {}
         if heads and self._signer is not None:
             last = self.checkpoint
             if last is None or last.size != self._log.size:
-                last = self._check_in(self._signer)
+                last = self._write_checkpoint(self._signer)
             for party, (leaf, at) in heads.items():
                 salt, path = self._log.shown(leaf)
                 place = self._roster.position[party]
@@ -370,23 +368,23 @@ class Recorder:
                     salt=salt,
                     path=path,
                     roster=self._roster.inclusion_path_at(place),
-                    named=self._named(party, place),
+                    named=self._named_closings(party, place),
                 )
         return made
 
-    def _named(self, party: PartyId, place: int) -> tuple[Named, ...]:
-        """Proofs of the closings so far that name a party for what it has sent."""
+    def _named_closings(self, party: PartyId, place: int) -> tuple[Named, ...]:
+        """The closings so far that name a party for a message of its, with proofs."""
         found: list[Named] = []
         size = 0
         for entered, closing in self._naming.pop(party, place):
-            named = self._shown(entered, closing)
+            named = self._prove_closing(entered, closing)
             size += len(self._encode(named))
             if size > NAMED_BYTES:
                 break
             found.append(named)
         return tuple(found)
 
-    def _shown(self, entered: Entered, closing: Closing[SignedCheckpoint]) -> Named:
+    def _prove_closing(self, entered: Entered, closing: Closing[SignedCheckpoint]) -> Named:
         early = closing.checkpoint
         before: EarlierCheckpoint | None = None
         if early is not None and closing.leaf < entered.leaf:
@@ -406,7 +404,7 @@ class Recorder:
         )
 
     def extends(self, earlier: SignedCheckpoint) -> bool:
-        """Return whether the log begins with all that a checkpoint of this session is of.
+        """Check whether the log begins with the log of a checkpoint of this session.
 
         Raises:
             TypeError: the recorder is not ``acknowledging``.
@@ -415,7 +413,7 @@ class Recorder:
         return size <= self._log.size and self._log.tree.root(size) == earlier.root
 
     def hashes(self) -> tuple[bytes, ...]:
-        """The leaf hashes of the log that the last checkpoint is of.
+        """The leaf hashes of the log of the last checkpoint.
 
         Raises:
             TypeError: as ``extends``.
@@ -424,9 +422,9 @@ class Recorder:
         return self._log.tree.hashes(size)
 
     def shown_restored(self, earlier: SignedCheckpoint) -> Shown | None:
-        """The entry that says why the last checkpoint does not extend an earlier one.
+        """The ``Restored`` entry that explains why the log does not extend an earlier checkpoint.
 
-        None if there is none, or the copy that the record goes on from had all that this is of.
+        None if there is none, or if the older copy had the earlier checkpoint's whole log.
 
         Raises:
             TypeError: as ``extends``.
@@ -435,12 +433,12 @@ class Recorder:
         if leaf is None or leaf >= earlier.size or last is None or last.size <= leaf:
             return None
         salt, path = self._log.shown(leaf, last.size)
-        return Shown(index=leaf, salt=salt, content=self._restoring, path=path)
+        return Shown(index=leaf, salt=salt, content=self._restored_entry, path=path)
 
     def compared(self, earlier: SignedCheckpoint) -> Consistency:
-        """The last checkpoint beside an earlier one of this session.
+        """The last checkpoint, with the proof that its log extends an earlier one of this session.
 
-        It proves that the log keeps what that is of, if it does (``extends``).
+        The proof holds only if it does (``extends``).
 
         Raises:
             LocalProtocolError: no checkpoint is on record.
@@ -450,8 +448,8 @@ class Recorder:
         if last is None:
             raise LocalProtocolError("the record has no checkpoint")
         if self.extends(earlier) and self._signer is not None and last.size < earlier.size:
-            # A crash has left all that it is of, and not the checkpoint itself.
-            last = self._check_in(self._signer)
+            # A crash lost the earlier checkpoint, but nothing of its log.
+            last = self._write_checkpoint(self._signer)
         path: tuple[bytes, ...] = ()
         if 0 < earlier.size < last.size:
             path = self._log.tree.consistency_path(earlier.size, last.size)
@@ -460,7 +458,7 @@ class Recorder:
         return Consistency(old=earlier.size, path=path, later=last)
 
     def cosigned(self, note: str) -> None:
-        """Put the last checkpoint on record once more, with the signatures of others, and flush.
+        """Record the last checkpoint again, with the cosignatures of witnesses, and flush.
 
         Raises:
             LocalProtocolError: it is not the last checkpoint, or something was recorded since.
@@ -473,24 +471,20 @@ class Recorder:
         self.flush()
 
     def fault_of_head(self, envelope: Envelope) -> str | None:
-        """Fault that a verifier would find with a member's head, were it sent now; None if there is
-        none.
+        """Fault that a verifier would find in a member's head if it came next; None for none."""
 
-        Args:
-            envelope: the member's next.
-        """
-        return self._spoken.fault_of(envelope) if self._words else None
+        return self._spoken.head_fault(envelope) if self._words else None
 
     def digest(self) -> bytes:
-        """The canonical digest of what has been sent so far, 32 bytes."""
+        """The canonical digest of the envelopes so far, 32 bytes."""
         return self._canonical.digest()
 
     def close(self, complete: bool = True, reason: str = "") -> bytes:
         """Write the last entry and its checkpoint; nothing can be recorded afterwards.
 
         Args:
-            complete: the run came to its end.
-            reason: if not, why; of it the first 1,024 characters are kept.
+            complete: whether the run came to its end.
+            reason: if not, why; the first 1,024 characters are kept.
 
         Returns:
             The canonical digest, 32 bytes.
@@ -509,7 +503,7 @@ class Recorder:
         self._log.add(encoded)
         self._hold(encoded)
         if self._signer is not None:
-            self._check_in(self._signer)
+            self._write_checkpoint(self._signer)
         self.flush()
         self._open = False
         self.ended = True
@@ -539,8 +533,8 @@ class Recorder:
             recipient = places.get(envelope.recipient, NOBODY)
             self._words[envelope.sender].put(envelope.seq, hashed, recipient, kinds[envelope.kind])
 
-    def _note_words(self, envelope: Envelope, entry: Sent) -> None:
-        """Note what an acknowledgement is about; the entry is the next."""
+    def _note_acknowledged(self, envelope: Envelope, entry: Sent) -> None:
+        """Note the next entry for acknowledgements: a head, a report or a closing."""
         index = self._log.size
         if envelope.kind == _HEAD:
             self._heads[envelope.sender] = index, entry.at
@@ -565,8 +559,8 @@ class Recorder:
                 raise LocalProtocolError("gone on without, but not on the roster", party=name)
 
     def _note_restored(self, content: bytes) -> None:
-        """Note the next entry: it says that the record goes on from an older copy."""
-        self.restored, self._restoring = self._log.size, content
+        """Note that the next entry is a ``Restored``."""
+        self.restored, self._restored_entry = self._log.size, content
 
     def _check_hindered(self, entry: Hindered) -> None:
         tree = self._trees.get(entry.sender)
@@ -582,7 +576,7 @@ class Recorder:
             )
 
     def _recall(self, item: Entry | Ending) -> None:
-        """Note an entry as when it was recorded; only the log is left to the caller."""
+        """Note an entry as when it was recorded. The caller adds it to the log."""
         match item:
             case Sent():
                 try:
@@ -591,7 +585,7 @@ class Recorder:
                     raise TranscriptError(str(error)) from error
                 self._check_sent(envelope)
                 if self._acknowledging:
-                    self._note_words(envelope, item)
+                    self._note_acknowledged(envelope, item)
                 self._note_sent(envelope, item.envelope)
                 self._unsigned = _is_closing(envelope)
                 return
@@ -611,8 +605,7 @@ class Recorder:
                 self.ended = True
         self._unsigned = isinstance(item, Ending | Restored)
 
-    def _check_in(self, signer: Identity) -> SignedCheckpoint:
-        """Write a checkpoint."""
+    def _write_checkpoint(self, signer: Identity) -> SignedCheckpoint:
         log = self._log
         signed = sign_checkpoint(signer, session=self._session, size=log.size, root=log.root())
         self._hold(encode_item(Checkpoint(note=signed.note)))
@@ -643,13 +636,13 @@ class Recorder:
         try:
             self._sink(content)
         except BaseException:
-            # Nobody knows how much of it was written: nothing may follow.
+            # It is unknown how much was written, so nothing may follow.
             self._open = False
             raise
 
 
 def _is_closing(envelope: Envelope) -> bool:
-    """Check whether this is a closing of the aggregator, which a checkpoint follows."""
+    """True for a closing of the aggregator, after which a checkpoint is written."""
     return (envelope.sender, envelope.kind, envelope.recipient) == (AGGREGATOR, _CLOSED, RECORD)
 
 
@@ -661,5 +654,5 @@ def _microseconds(now: float) -> int:
 
 
 def _clean(text: str) -> str:
-    """Text that UTF-8 can carry: what an operating system reports may hold lone surrogates."""
+    """Text that UTF-8 can encode: an operating system's messages may have lone surrogates."""
     return text.encode("utf-8", "replace").decode("utf-8")

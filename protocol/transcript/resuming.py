@@ -1,7 +1,7 @@
-"""Reads the record of a run that was interrupted, and takes its aggregator to where it stood.
+"""Reads the record of an interrupted run, and brings its aggregator back to the same state.
 
-What was recorded is final: it may have left the aggregator. What was said and not recorded never
-left, and may come out otherwise.
+Recorded messages are final, since they may have left the aggregator. Unrecorded ones never left,
+and may differ now.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class Closing(NamedTuple):
     """End of a wait of the aggregator, by the record.
 
     Args:
-        topic: what was awaited.
-        counted: who was counted.
-        missed: who was awaited and not counted.
-        at: when, in seconds.
-        whole: whether all its ranges are on record; those that are not may come out either way.
+        topic: the kind and round awaited.
+        counted: the parties counted.
+        missed: the parties awaited and not counted.
+        at: its time, in seconds.
+        whole: whether all its ranges are on record; missing ones may come out either way.
     """
 
     topic: Topic
@@ -63,12 +63,12 @@ class Closing(NamedTuple):
 
 
 def _is_closing(envelope: Envelope) -> bool:
-    """Tell whether what the aggregator says is a range of a closing."""
+    """Check whether an envelope of the aggregator is a range of a closing."""
     return (envelope.kind, envelope.recipient) == (_CLOSED, RECORD)
 
 
 class Past:
-    """Past of a run by its record, for those who go on with it.
+    """Past of a run by its record, to go on from it.
 
     Args:
         charter: the session, variant and roster.
@@ -76,15 +76,16 @@ class Past:
         exchange: a new one with this recorder; likewise.
 
     Attributes:
-        at: when the last entry was made, in seconds.
-        began: when the aggregator first said or heard something, in seconds; None if it has not.
+        at: the time of the last entry, in seconds.
+        began: the time of the aggregator's first message sent or received, in seconds; None without
+            one.
         ending: the last entry, if the record has one.
-        words: the tree of what the aggregator has said.
-        waiting: what was sent and not delivered, by sender and number, in order.
-        handed: what was delivered to each party, in order.
-        departed: who had left before the aggregator did, and why.
-        heard: what was delivered to the aggregator, and when, in order.
-        obtained: what the aggregator got from outside the session and has said for the record.
+        words: the tree of the aggregator's envelopes.
+        waiting: envelopes sent and not delivered, by sender and number, in order.
+        handed: envelopes delivered to each party, in order.
+        departed: members that had left before the aggregator did, with the reasons.
+        heard: envelopes delivered to the aggregator with their times, in order.
+        obtained: messages that the aggregator got from outside the session and has recorded.
         cosigned: the note of the first checkpoint with cosignatures, if it is on record.
     """
 
@@ -108,7 +109,7 @@ class Past:
         self._awaited = self._counted = b""
 
     def read(self, records: Records) -> None:
-        """Take all that follows the header. The recorder is to be told to go on then.
+        """Take all that follows the header. Call ``go_on`` of the recorder then.
 
         Raises:
             TranscriptError: it is malformed, or not what this program would have recorded.
@@ -141,15 +142,15 @@ class Past:
         return self._closings
 
     def close(self, unsaid: Sequence[Envelope]) -> list[Envelope]:
-        """Record the rest of a closing that is on record in part, before anybody is heard.
+        """Record the rest of a closing that is partly on record, before anything is received.
 
-        Whoever was heard between two ranges would seem to be left out by the second.
+        A message received between two ranges would seem to be left out by the second.
 
         Args:
-            unsaid: what ``catch_up`` has returned; the recorder goes on.
+            unsaid: the envelopes that ``catch_up`` has returned; the recorder goes on.
 
         Returns:
-            What is unsaid then.
+            The envelopes that are still unsent.
         """
         ranges = [*itertools.takewhile(_is_closing, unsaid)]
         taken = 0
@@ -203,7 +204,7 @@ class Past:
             del self.waiting[key]
 
     def _close(self, envelope: Envelope, at: float) -> None:
-        """Take a range of a closing: it replaces what the ranges before it came to."""
+        """Take a range of a closing; it replaces the result of the ranges before it."""
         try:
             closed = self._charter.codec.decode(_CLOSED, envelope.body)
             assert isinstance(closed, Closed)
@@ -232,25 +233,25 @@ class Past:
 
 
 def catch_up(machine: Machine, past: Past, *, start: float) -> list[Envelope]:
-    """Take the aggregator's machine, which has not been started, to where the record ends.
+    """Bring the aggregator's machine, which has not been started, to the end of the record.
 
-    What was delivered to it is delivered again, in order; a wait returns as the record says. Who
-    has left is to be told it by the switch, after what is still on its way.
+    Envelopes delivered to it are delivered again, in order, and waits return as on record. The
+    switch sends it notices of departures later, after envelopes that are still under way.
 
     Args:
-        start: when the run has begun, on the clock that the machine goes on with.
+        start: the start of the run, on the clock that the machine goes on with.
 
     Returns:
-        What it has said beyond the record, to be sent now.
+        Its envelopes beyond the record, to be sent now.
 
     Raises:
-        LocalProtocolError: it does not say what is on record.
+        LocalProtocolError: its messages are not those on record.
     """
     return _Rerun(machine, past, start).run()
 
 
 class _Rerun:
-    """The machine on its way through the record."""
+    """A machine that runs through the record again."""
 
     def __init__(self, machine: Machine, past: Past, start: float) -> None:
         self._machine = machine
@@ -258,7 +259,7 @@ class _Rerun:
         self._start = start
         self._said: list[Envelope] = []
         self._ranges = 0
-        # Who was not counted in which wait: what it said on that is given to the role afterwards.
+        # Members not counted in a wait: their messages for it are given to the role afterwards.
         self._missed = {
             (closing.topic, name): number
             for number, closing in enumerate(past.closings)
@@ -266,7 +267,7 @@ class _Rerun:
         }
         self._held: dict[int, list[Envelope]] = {}
         self._given: dict[Topic, set[PartyId]] = {}
-        # Of the wait that is open: its number, what it is for, and whose answers are to come.
+        # Of the open wait: its number, its topic, and the senders whose answers are to come.
         self._open = -1
         self._awaited: Topic | None = None
         self._missing: set[PartyId] = set()
@@ -293,7 +294,7 @@ class _Rerun:
         return self._ranges // -(-members // CLOSING_MEMBERS)
 
     def _now(self, at: float) -> float:
-        """The machine's time of what happened then."""
+        """The machine's time of an entry."""
         return self._start + at
 
     def _hear(self, at: float, envelope: Envelope) -> None:
@@ -310,7 +311,7 @@ class _Rerun:
         self._settle()
 
     def _settle(self) -> None:
-        """Return from all waits that have ended by the record and have heard what they counted."""
+        """Return from all waits that the record has closed and whose counted messages have come."""
         machine, closings = self._machine, self._past.closings
         while True:
             self._listen()
@@ -349,7 +350,7 @@ class _Rerun:
             return None
 
     def _unsaid(self) -> list[Envelope]:
-        """Envelopes that were sent and are not on record; all before must be."""
+        """Envelopes that were sent and are not on record; those before must be."""
         machine, recorded = self._machine, self._past.words
         said = Tree()
         for envelope in self._said[: recorded.count]:
@@ -357,7 +358,7 @@ class _Rerun:
         if (said.count, said.root()) != (recorded.count, recorded.root()):
             self._fail("it says something else")
         if machine.finished:
-            # Nobody tells it any more.
+            # It is not notified any more.
             for name, reason in self._past.departed.items():
                 machine.gone(name, reason, self._now(self._past.at))
         return self._said[recorded.count :]

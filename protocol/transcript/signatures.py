@@ -26,7 +26,7 @@ class Checks(Protocol):
         """Check these too."""
 
     def found(self) -> list[bool]:
-        """Check whether each of all claims holds, in the order they came; begins anew."""
+        """The results of all claims, in order; the list of claims is emptied."""
 
 
 class ChecksHere:
@@ -51,7 +51,7 @@ class Place(NamedTuple):
 
 
 class _Signing(NamedTuple):
-    """A head whose signature is checked."""
+    """A head with a signature to be checked."""
 
     envelope: Envelope
     place: Place
@@ -61,17 +61,17 @@ class Signatures:
     """Judges heads and checkpoints in the order of the file.
 
     Args:
-        header: what the transcript is about.
+        header: the header of the transcript.
         canonical: the trees of all members.
-        words: what was said and delivered, by sender.
-        log: of what has come so far.
+        words: the envelopes sent and delivered, by sender.
+        log: the log so far.
         published: a checkpoint from outside that the record has to extend.
         checks: checks the signatures of heads.
 
     Attributes:
         spoken: judges heads.
         last: the last sound checkpoint.
-        sound: how many there are.
+        sound: the number of sound checkpoints.
         met: whether the log has the root of the published checkpoint at its size.
         equivocation: the evidence, if a checkpoint on record contradicts the published one.
     """
@@ -94,7 +94,7 @@ class Signatures:
         self._claims: list[Signed] = []
         self._signing: list[_Signing] = []
         self._headed: set[str] = set()
-        # Who has said something after its head.
+        # Members that sent something after their head.
         self._spoilt: set[str] = set()
         self.spoken = Spoken(header, canonical.trees, words)
         self._judged = published is None
@@ -107,7 +107,7 @@ class Signatures:
         """Take a member's envelope into its tree.
 
         Returns:
-            Its leaf hash; what is wrong with it, as far as heads go, beside its signature.
+            Its leaf hash; the problem of a head, apart from its signature, or None.
         """
         sender, complaint = envelope.sender, None
         if sender in self._headed:
@@ -115,7 +115,7 @@ class Signatures:
             complaint = f"seq {envelope.seq} comes after its head"
         elif envelope.kind == _HEAD:
             self._headed.add(sender)
-            claim = self.spoken.claim_of(envelope)
+            claim = self.spoken.head_claim(envelope)
             if isinstance(claim, str):
                 complaint = claim
             else:
@@ -126,7 +126,7 @@ class Signatures:
         return self._canonical.add(envelope, encoded), complaint
 
     def heads(self) -> tuple[dict[PartyId, bytes], list[tuple[PartyId, Place]]]:
-        """The bodies of the sound heads, by party; whose signatures do not hold, and where."""
+        """The bodies of the sound heads, by party; the parties and places of invalid signatures."""
         self._check()
         sound, unsigned = {}, []
         for (envelope, place), holds in zip(self._signing, self._checks.found(), strict=True):
@@ -137,13 +137,13 @@ class Signatures:
         return sound, unsigned
 
     def _check(self) -> None:
-        """Hand over what has not been checked yet."""
+        """Hand over the signatures that were not checked yet."""
         if self._claims:
             self._checks.begin(self._claims)
             self._claims = []
 
     def checkpoint(self, note: str) -> str | None:
-        """Take a checkpoint; what is wrong with it."""
+        """Take a checkpoint; returns its problem, or None."""
         try:
             signed = read_note(note)
         except ValueError as error:
@@ -169,7 +169,7 @@ class Signatures:
         """True if the published checkpoint is of another session."""
         return self._published is not None and self._published.session != self._origin[0]
 
-    def _of_another(self) -> str:
+    def _foreign_session(self) -> str:
         other = b"" if self._published is None else self._published.session
         return (
             f"the checkpoint is of another session, {other.hex()}; this record is of "
@@ -183,7 +183,7 @@ class Signatures:
             return
         self._judged = True
         if self.foreign:
-            yield self._of_another()
+            yield self._foreign_session()
         elif published.key != self._origin[1] or not published.valid:
             yield "the checkpoint is not signed by the roster's aggregator"
         elif published.root != self._log.root():
@@ -197,7 +197,7 @@ class Signatures:
         if published is None:
             return
         if not self._judged and self.foreign:
-            yield self._of_another()
+            yield self._foreign_session()
         elif not self._judged:
             yield f"the checkpoint is over {published.size} leaves, the log has {self._log.size}"
         elif self.met and self.equivocation is not None:

@@ -9,15 +9,15 @@ from typing import NamedTuple
 
 from protocol.crypto.merkle import Tree
 from protocol.messages import Envelope
-from protocol.session.heads import head_of, head_statement, heard_leaf
+from protocol.session.heads import decode_head, head_statement, heard_leaf
 from protocol.session.roster import Signed, are_signatures
 from protocol.transcript.entries import Header
 
 NOBODY = 2**32 - 1
-"""The recipient of what is not sent to a member."""
+"""The recipient's number in an envelope that is not sent to a member."""
 
 UNSIGNED = "its sender has not signed this head over what it has said and heard on record"
-"""What is wrong with a head whose signature does not hold."""
+"""The problem of a head whose signature does not hold."""
 
 _WORD = struct.Struct("<32sIIB")
 _FATE = _WORD.size - 1
@@ -27,12 +27,12 @@ _NONE: tuple[bytes, frozenset[int]] = (b"", frozenset())
 
 
 class Word(NamedTuple):
-    """An envelope, as a head is held against it.
+    """Data on an envelope that heads are checked against.
 
     Args:
         hashed: its leaf hash.
         recipient: the recipient's place on the roster, or ``NOBODY``.
-        kind: the place of its kind among the header's, or ``NOBODY``.
+        kind: the place of its kind in the header, or ``NOBODY``.
         delivered: whether it was handed to its recipient.
     """
 
@@ -49,7 +49,7 @@ class Words:
 
     def __init__(self) -> None:
         self._words = bytearray()
-        # So many came numbered 0, 1, 2, ...; where the others are.
+        # The number of envelopes numbered 0, 1, 2, ...; the places of the others.
         self._dense = 0
         self._odd: dict[int, int] = {}
 
@@ -76,7 +76,7 @@ class Words:
             self._words[start + _FATE] |= _DELIVERED
 
     def hand(self, seq: int) -> Word | None:
-        """Note that an envelope was handed to somebody, rightly or not; as ``get``."""
+        """Note that an envelope was handed to a member, rightly or not; as ``get``."""
         start = self._start(seq)
         if start is None:
             return None
@@ -84,7 +84,7 @@ class Words:
         return self._word(start)
 
     def handed(self) -> tuple[bytes, frozenset[int]]:
-        """Envelopes that were handed on: of the first so many a byte each, and other numbers."""
+        """Envelopes that were handed on: a byte each for the first numbers, and other numbers."""
         fates = self._words[_FATE :: _WORD.size]
         odd = (seq for seq, place in self._odd.items() if fates[place] & _HANDED)
         return bytes(fates[: self._dense]), frozenset(odd)
@@ -103,10 +103,10 @@ class Words:
 class Handed:
     """Envelopes that were handed to anybody, by name of the sender and number.
 
-    Where numbers repeat, it is all or none of those with one number.
+    Repeated numbers are all in it, or none.
 
     Args:
-        by_sender: as ``Words.handed`` says it.
+        by_sender: as of ``Words.handed``.
     """
 
     by_sender: Mapping[str, tuple[bytes, frozenset[int]]] = field(repr=False)
@@ -118,12 +118,12 @@ class Handed:
 
 
 class Spoken:
-    """Judges heads by what was said and delivered before them.
+    """Judges heads by the envelopes sent and delivered before them.
 
     Args:
-        header: what the record is about.
+        header: the header of the record.
         trees: each member's tree of its encoded envelopes.
-        words: of whoever has said something, by name.
+        words: the envelopes of every sender, by name.
 
     Attributes:
         places: each member's place on the roster.
@@ -140,20 +140,20 @@ class Spoken:
         self.places = {str(name): place for place, (name, _) in enumerate(header.roster)}
         self.kinds = {kind: place for place, kind in enumerate(header.longest)}
 
-    def fault_of(self, envelope: Envelope) -> str | None:
+    def head_fault(self, envelope: Envelope) -> str | None:
         """Fault of a member's envelope of the kind of heads; None if there is none."""
-        claim = self.claim_of(envelope)
+        claim = self.head_claim(envelope)
         if isinstance(claim, str):
             return claim
         return None if all(are_signatures([claim])) else UNSIGNED
 
-    def claim_of(self, envelope: Envelope) -> Signed | str:
-        """Claim of a member's head, or what is wrong with it beside its signature.
+    def head_claim(self, envelope: Envelope) -> Signed | str:
+        """Claim of a member's head, or its problem apart from the signature.
 
         Args:
-            envelope: of the kind of heads; the member's next.
+            envelope: the member's next envelope, of the kind of heads.
         """
-        head, sender, count = head_of(envelope), envelope.sender, envelope.seq
+        head, sender, count = decode_head(envelope), envelope.sender, envelope.seq
         if head is None:
             return "malformed head: expected one sent by a party to the record"
         place, heard_tree = self.places[sender], Tree()

@@ -1,10 +1,10 @@
 """Judges a transcript from its bytes alone.
 
-``docs/transcript-format.md``, section 5, has the rules by the names that faults carry (``RULES``).
+``docs/transcript-format.md``, section 5, lists the rules by the names of their faults (``RULES``).
 A file that breaks off, inside a record or without a last entry, breaks none of rules 1 to 18: it is
-incomplete. That a file cannot be unpacked is not a fault of the record either, whose content is
-unknown then. Whoever holds the file can write it afresh so that those rules hold, without the
-signatures; only what was published elsewhere (19, 20) tells it from a consistent forgery.
+incomplete. A file that cannot be unpacked breaks none either, since its content is unknown. The
+file's holder can forge a record that keeps those rules, but for the signatures. Only a digest or a
+checkpoint published elsewhere (rules 19 and 20) shows such a forgery.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from protocol.transcript.entries import (
     Restored,
     Sent,
     decode_item,
-    problems_of,
+    header_problems,
 )
 from protocol.transcript.evidence import Equivocation
 from protocol.transcript.log import Log
@@ -47,10 +47,10 @@ MAX_FAULTS = 10_000
 """Maximum number of faults that are kept: a hostile file may have one for every entry."""
 
 Verdict = Literal["broken", "unfinished", "incomplete", "sound"]
-"""What verifying comes to; the first that holds."""
+"""Verdict on a record: the first that holds."""
 
 Published = Literal["not compared", "fits", "begins", "differs", "another session"]
-"""How a record compares with what was published of it elsewhere."""
+"""Result of the comparison with a digest or checkpoint published elsewhere."""
 
 _SHOWN = 60
 
@@ -61,32 +61,33 @@ class Verification:
 
     Args:
         faults: every rule that is broken, in the order of the file, at most ``MAX_FAULTS``.
-        faults_left_out: how many more there were.
-        complete: there is a last entry, which says that the run came to its end, and if there are
-            checkpoints one of all that is on record.
+        faults_left_out: the number of further faults.
+        complete: there is a last entry, which says that the run came to its end. If there are
+            checkpoints, one is of the whole record.
         torn: the file ends inside a record.
-        unopened: why verifying could not finish: the file cannot be unpacked; None if it can.
+        unopened: why the file cannot be unpacked, so that verifying could not finish; None if it
+            can.
         digest: the canonical digest of the envelopes read, 32 bytes; None without a header.
-        compared: a digest, or a checkpoint of the whole record, was given; without one a consistent
+        compared: a digest, or a checkpoint of the whole record, was given. Without one a consistent
             forgery passes.
-        same_digest: whether the canonical digest is the one given from outside; None if none was.
-        header: what the transcript is about, if that could be read.
+        same_digest: whether the canonical digest is the one given; None if none was.
+        header: the header, if it could be read.
         ending: the last entry, if there is one.
-        entries: how many entries were read, the last one not counted.
-        size: how many leaves the log has: the header, the entries and the last one.
-        messages: how many of them are envelopes sent.
-        undelivered: how many of those, not counting the record's, were never delivered.
+        entries: the number of entries read, without the last one.
+        size: the number of leaves of the log: the header, the entries and the last one.
+        messages: the number of envelopes sent.
+        undelivered: the number of envelopes to members that were never delivered.
         sent_by: (id, envelopes sent) of every member, in roster order.
         heads: the bodies of the sound heads, by party, in the order of the file.
-        handed: which envelopes were handed to anybody.
-        checkpoints: how many sound checkpoints of the aggregator there are.
+        handed: the envelopes that were handed to anybody.
+        checkpoints: the number of sound checkpoints of the aggregator.
         checkpoint: the last of them.
-        extends: whether the record extends the checkpoint given from outside; None if none was.
+        extends: whether the record extends the checkpoint given; None if none was.
         equivocation: evidence that the aggregator signed a contradiction to that checkpoint.
-        cosigned: which witnesses have cosigned that checkpoint; None if none was demanded.
-        first_cosigned: which of them have cosigned the checkpoint of the header alone, on record
+        cosigned: the witnesses that have cosigned that checkpoint; None if none was demanded.
+        first_cosigned: those that have cosigned the checkpoint of the header alone, on record
             before any entry; None if none was demanded.
-        foreign: the checkpoint given from outside is of another session.
+        foreign: the checkpoint given is of another session.
     """
 
     faults: tuple[Fault, ...]
@@ -146,14 +147,15 @@ class Verification:
 
     @property
     def read_whole(self) -> bool:
-        """True if the file could be read to its last entry; what is said of others may be less."""
+        """True if the file could be read to its last entry."""
         return self.unopened is None and self.ending is not None
 
     @property
     def published(self) -> Published:
-        """True if this is the record of which a digest or a checkpoint was published.
+        """Comparison with the digest or checkpoint given.
 
-        It ``begins`` like it where all that was given is a checkpoint from before the end.
+        A record ``begins`` like the published one if all that was given is a checkpoint from before
+        the end.
         """
         if self.foreign and self.same_digest is not False:
             return "another session"
@@ -173,19 +175,19 @@ class Verification:
 
     @property
     def signed_by(self) -> tuple[PartyId, ...]:
-        """The parties whose words are all signed for by themselves, in roster order."""
+        """The parties with a sound head, which signs all that they sent, in roster order."""
         return tuple(name for name, _ in self.sent_by if name in self.heads)
 
     @property
     def signed(self) -> Literal["all", "some", "none"]:
-        """Share of the parties that sent something that have signed for it, in a word."""
+        """Share of the sending parties that signed for all they sent, in a word."""
         if not self.heads:
             return "none"
         return "some" if self.unsigned else "all"
 
     @property
     def unsigned(self) -> tuple[PartyId, ...]:
-        """The parties that said something and did not sign for it, in roster order."""
+        """The parties that sent something and did not sign for it, in roster order."""
         return tuple(
             name
             for name, count in self.sent_by
@@ -201,16 +203,16 @@ def verify(
     cosigned: Cosigned | None = None,
     checks: Checks | None = None,
 ) -> Verification:
-    """Check a transcript against all rules, as a stream, going on after a fault where it can.
+    """Check a transcript against all rules, as a stream, going on after a fault if possible.
 
-    Memory holds one part of the file, the roster, the heads, and 41 bytes for every envelope. Who
-    is not on the roster is a fault, and not remembered.
+    Memory holds one part of the file, the roster, the heads, and 41 bytes for every envelope.
+    Senders that are not on the roster are a fault.
 
     Args:
         chunks: the file's bytes, or its parts in order.
         digest: the canonical digest as signed or published elsewhere.
-        checkpoint: as published elsewhere, at the end of the run or earlier.
-        cosigned: which of the witnesses that were asked for have cosigned that checkpoint.
+        checkpoint: a checkpoint published elsewhere, of the end of the run or earlier.
+        cosigned: the witnesses demanded, and which of them have cosigned that checkpoint.
         checks: checks the signatures of heads; by default they are checked at once.
 
     Raises:
@@ -240,17 +242,17 @@ class _Verifier:
         self._faults: list[Fault] = []
         self._left_out = 0
         self._header: Header | None = None
-        # Whether rules 19 and 20 are.
-        self._judged = False
+        # Whether the record can be compared with what was published (rules 19 and 20).
+        self._comparable = False
         self._senders: dict[str, Sender] = {}
         self._ending: Ending | None = None
-        self._noted = 0
-        self._first: str | None = None
+        self._notes = 0
+        self._first_note: str | None = None
         self._entries = 0
         self._messages = 0
-        # What the entry before has sent, if it has.
-        self._before: Envelope | None = None
-        # Of the record at hand; None at the end.
+        # The envelope of the entry before, if it was sent there.
+        self._last_sent: Envelope | None = None
+        # The place of the current record in the file; None at the end.
         self._offset: int | None = None
 
     def report(self, rule: str, message: str, entry: int | None = None) -> None:
@@ -279,10 +281,10 @@ class _Verifier:
         except TranscriptError as error:
             self.report("header", str(error))
             return False
-        for problem in problems_of(header):
+        for problem in header_problems(header):
             self.report("header", problem)
         self._header = header
-        self._judged = not self._faults
+        self._comparable = not self._faults
         self._canonical = CanonicalDigest(header)
         self._log = Log(self._records.secret)
         self._log.add(content)
@@ -293,7 +295,7 @@ class _Verifier:
         self._kinds = self._signatures.spoken.kinds
         self._longest = header.longest
         self._compare_at = 0 if self._published is None else self._published.size
-        return self._judged
+        return self._comparable
 
     def _take(self, content: bytes) -> None:
         if self._entries + 1 == self._compare_at:
@@ -313,23 +315,23 @@ class _Verifier:
         except ProtocolError as error:
             self.report("entries", str(error), self._entries)
             self._entries += 1
-            self._before = None
+            self._last_sent = None
         self._log.add(content)
 
     def _take_checkpoint(self, note: str) -> None:
-        self._noted += 1
+        self._notes += 1
         complaint = self._signatures.checkpoint(note)
         if complaint is not None:
             self.report("checkpoint", complaint, self._entries)
         elif self._log.size == 1:
-            self._first = note
+            self._first_note = note
 
     def _take_entry(self, entry: Entry) -> None:
-        before, self._before = self._before, None
+        last_sent, self._last_sent = self._last_sent, None
         match entry:
             case Sent():
                 self._messages += 1
-                envelope = self._before = decode_envelope(entry.envelope)
+                envelope = self._last_sent = decode_envelope(entry.envelope)
                 self._take_sent(envelope, entry.envelope)
             case Delivered():
                 self._take_delivered(entry)
@@ -338,13 +340,13 @@ class _Verifier:
             case Refused():
                 pass  # Any sender may be refused, for any reason.
             case Hindered():
-                self._take_hindered(entry, before)
+                self._take_hindered(entry, last_sent)
             case Restored():
                 self._take_restored(entry)
 
     def _take_sent(self, envelope: Envelope, encoded: bytes) -> None:
         def report(rule: str, message: str) -> None:
-            self.report(rule, f"{_shown(name)}: {message}", self._entries)
+            self.report(rule, f"{_quoted(name)}: {message}", self._entries)
 
         name, seq = envelope.sender, envelope.seq
         sender = self._senders.get(name)
@@ -359,10 +361,10 @@ class _Verifier:
         if name not in self._positions:
             report("sender", "the sender is not in the roster")
         if position is None and envelope.recipient != RECORD:
-            report("recipient", f"{_shown(envelope.recipient)} is not in the roster")
+            report("recipient", f"{_quoted(envelope.recipient)} is not in the roster")
         longest = self._longest.get(envelope.kind)
         if longest is None:
-            report("kind", f"kind {_shown(envelope.kind)} is not declared in the header")
+            report("kind", f"kind {_quoted(envelope.kind)} is not declared in the header")
         elif len(envelope.body) > longest:
             report("body-size", f"body of {len(envelope.body)} B, at most {longest} allowed")
         if sender.departed:
@@ -400,12 +402,12 @@ class _Verifier:
             sender.undelivered -= not entry.repeat
             sender.deliver(entry.seq)
             return
-        what = f"seq {entry.seq} of {_shown(entry.sender)} to {_shown(entry.recipient)}"
+        what = f"seq {entry.seq} of {_quoted(entry.sender)} to {_quoted(entry.recipient)}"
         self.report(rule, f"{what} {why}", self._entries)
 
-    def _take_hindered(self, entry: Hindered, before: Envelope | None) -> None:
-        sent = None if before is None else (before.sender, before.recipient, before.seq)
-        what = f"seq {entry.seq} of {_shown(entry.sender)} to {_shown(entry.recipient)}"
+    def _take_hindered(self, entry: Hindered, last: Envelope | None) -> None:
+        sent = None if last is None else (last.sender, last.recipient, last.seq)
+        what = f"seq {entry.seq} of {_quoted(entry.sender)} to {_quoted(entry.recipient)}"
         if sent != (entry.sender, entry.recipient, entry.seq) or (
             entry.recipient not in self._positions
         ):
@@ -417,16 +419,16 @@ class _Verifier:
 
     def _take_departed(self, entry: Departed) -> None:
         if entry.party not in self._positions:
-            message = f"{_shown(entry.party)} is not in the roster"
+            message = f"{_quoted(entry.party)} is not in the roster"
             self.report("departed", message, self._entries)
-            # Who is not on the roster is not remembered: a file may name anybody.
+            # Not remembered, since a file may name anybody.
             return
         self._senders.setdefault(entry.party, Sender()).departed = True
 
     def _take_restored(self, entry: Restored) -> None:
         for name in entry.without:
             if name not in self._positions:
-                message = f"{_shown(name)} is not in the roster"
+                message = f"{_quoted(name)} is not in the roster"
                 self.report("departed", message, self._entries)
 
     def _take_ending(self, ending: Ending) -> None:
@@ -437,10 +439,10 @@ class _Verifier:
             self.report("ending", "the root of the log is not that of the record")
 
     def _take_heads(self) -> Mapping[PartyId, bytes]:
-        """The bodies of the sound heads; of the others the faults, where they belong."""
+        """Take the bodies of the sound heads, and the faults of the others in the file's order."""
         sound, unsigned = self._signatures.heads()
         for name, place in unsigned:
-            fault = Fault("head", f"{_shown(name)}: {UNSIGNED}", place.offset, place.entry)
+            fault = Fault("head", f"{_quoted(name)}: {UNSIGNED}", place.offset, place.entry)
             self._faults.append(fault)
         self._faults.sort(key=_offset)
         self._left_out += len(self._faults[MAX_FAULTS:])
@@ -455,30 +457,19 @@ class _Verifier:
         records, header, ending = self._records, self._header, self._ending
         for name, sender in self._senders.items():
             for first, end, entry in sender.gaps:
-                message = f"{_shown(name)}: seq {first} to {end - 1} are missing"
+                message = f"{_quoted(name)}: seq {first} to {end - 1} are missing"
                 self.report("seq-gap", message, entry)
-        digest, size, met = None, 0, False
+        digest, size = None, 0
         last: SignedCheckpoint | None = None
         heads: Mapping[PartyId, bytes] = {}
         if header is not None:
             heads = self._take_heads()
-            if self._judged:
-                self._compare()
-            signatures, size = self._signatures, self._log.size
-            last = signatures.last
-            if self._judged and records.unopened is None:
-                for complaint in signatures.finish():
-                    self.report("published", complaint)
-            digest, met = self._canonical.digest(), signatures.met
-        judged = self._judged and records.unopened is None
-        if judged and digest is not None and expected not in (None, digest):
-            hint = "" if ending is not None else "; the file breaks off"
-            self.report("digest", f"it is {digest.hex()}, expected {expected.hex()}{hint}")
-        published, cosigned = self._published, self._cosigned
-        if judged and cosigned is not None and not cosigned.enough:
-            self.report("published", _is_short(cosigned))
-        whole = ending is not None and published is not None and published.size == size
-        signed = not self._noted or (last is not None and last.size == size)
+            digest, size, last = self._canonical.digest(), self._log.size, self._signatures.last
+            if self._comparable:
+                self._finish_comparing(digest, expected)
+        published = self._published
+        of_all = ending is not None and published is not None and published.size == size
+        signed = not self._notes or (last is not None and last.size == size)
         return Verification(
             faults=tuple(self._faults),
             faults_left_out=self._left_out,
@@ -486,7 +477,7 @@ class _Verifier:
             torn=records.torn,
             unopened=None if records.unopened is None else str(records.unopened),
             digest=digest,
-            compared=expected is not None or whole,
+            compared=expected is not None or of_all,
             same_digest=digest == expected if expected and digest else None,
             header=header,
             ending=ending,
@@ -499,48 +490,69 @@ class _Verifier:
             else tuple((name, self._canonical.trees[name].count) for name, _ in header.roster),
             heads=heads,
             handed=Handed({name: sender.handed() for name, sender in self._senders.items()}),
-            checkpoints=0 if header is None else signatures.sound,
+            checkpoints=0 if header is None else self._signatures.sound,
             checkpoint=last,
-            extends=None if published is None or header is None else met,
-            equivocation=None if header is None else signatures.equivocation,
-            cosigned=cosigned,
-            first_cosigned=None if cosigned is None else cosigned.also(self._first),
-            foreign=header is not None and signatures.foreign,
+            extends=None if published is None or header is None else self._signatures.met,
+            equivocation=None if header is None else self._signatures.equivocation,
+            cosigned=self._cosigned,
+            first_cosigned=None
+            if self._cosigned is None
+            else self._cosigned.also(self._first_note),
+            foreign=header is not None and self._signatures.foreign,
         )
+
+    def _finish_comparing(self, digest: bytes, expected: bytes | None) -> None:
+        """Report where the record differs from what was published (rules 19 and 20)."""
+        self._compare()
+        if self._records.unopened is not None:
+            return
+        for complaint in self._signatures.finish():
+            self.report("published", complaint)
+        if expected not in (None, digest):
+            hint = "" if self._ending is not None else "; the file breaks off"
+            self.report("digest", f"it is {digest.hex()}, expected {expected.hex()}{hint}")
+        if self._cosigned is not None and not self._cosigned.enough:
+            self.report("published", _shortfall(self._cosigned))
 
 
 def _offset(fault: Fault) -> float:
-    """Place of a fault in the file; what has no place comes last."""
+    """Offset of a fault in the file; a fault without one comes last."""
     return math.inf if fault.offset is None else fault.offset
 
 
-def _is_short(cosigned: Cosigned) -> str:
+def _shortfall(cosigned: Cosigned) -> str:
     found, needed = len(cosigned.by), cosigned.needed
-    wrong = ", ".join(map(_shown, cosigned.invalid))
+    wrong = ", ".join(map(_quoted, cosigned.invalid))
     forged = f"; not a valid cosignature: {wrong}" if wrong else ""
     return f"the checkpoint has valid cosignatures of {found} witnesses, expected {needed}{forged}"
 
 
-def _shown(text: str) -> str:
+def _quoted(text: str) -> str:
     """Text from a file that may be hostile, short and escaped."""
     return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
 
 
 class Sender(Words):
-    """State of one sender that is remembered."""
+    """Memory of one sender.
+
+    Attributes:
+        next: the number of its next envelope.
+        gaps: (first, end, entry where it showed) of every range of numbers that was skipped.
+        undelivered: the number of its envelopes to members that were not delivered so far.
+        departed: whether it has left.
+    """
 
     __slots__ = ("departed", "gaps", "next", "undelivered")
 
     def __init__(self) -> None:
         super().__init__()
         self.next = 0
-        # (first, end, entry at which it showed) of every range of numbers that was passed over.
         self.gaps: list[tuple[int, int, int]] = []
         self.undelivered = 0
         self.departed = False
 
     def fill(self, seq: int) -> bool:
-        """Take a number out of the gaps; whether it was in one."""
+        """Take a number out of the gaps; False if it is in none."""
         i = bisect_right(self.gaps, seq, key=itemgetter(0)) - 1
         if i < 0 or seq >= self.gaps[i][1]:
             return False

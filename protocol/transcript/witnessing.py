@@ -13,7 +13,7 @@ from protocol.transcript.checkpoints import (
     SignedCheckpoint,
     from_base64,
     key_id,
-    origin_of,
+    log_origin,
     read_note,
     read_text,
     split_note,
@@ -34,11 +34,11 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """Answer of a witness.
 
     Args:
-        status: of HTTP; 200 means that the checkpoint may be cosigned once it is kept.
+        status: the HTTP status; 200 means that the checkpoint may be cosigned once it is kept.
         reason: in words.
         size: with 409, the size of the last checkpoint that was cosigned, or 0.
-        checkpoint: what may be cosigned; None otherwise.
-        evidence: that the aggregator has signed a fork of what was cosigned.
+        checkpoint: the checkpoint that may be cosigned; None otherwise.
+        evidence: proof that the aggregator has signed a fork of what was cosigned.
     """
 
     status: int
@@ -61,13 +61,13 @@ def decide(body: bytes, last: Mapping[str, SignedCheckpoint | None]) -> Decision
 
     Args:
         body: of the request.
-        last: of every log that is trusted the last checkpoint cosigned, or None, by origin.
+        last: the last cosigned checkpoint of every trusted log, or None, by origin.
     """
     try:
         old, path, checkpoint = _read(body, last)
     except _RefusedError as refused:
         return Decision(status=refused.status, reason=str(refused))
-    known = last[origin_of(checkpoint.session, checkpoint.key)]
+    known = last[log_origin(checkpoint.session, checkpoint.key)]
     size = 0 if known is None else known.size
     evidence = None if known is None else two_checkpoints(known, checkpoint)
     if old > checkpoint.size:

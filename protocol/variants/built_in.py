@@ -35,7 +35,7 @@ _CLASSES = {
 
 
 class _BuiltIn(Mapping[str, "type[Variant]"]):
-    """The variants' classes by name; to look for a name imports nothing."""
+    """The variants' classes by name; a look-up of a name alone imports nothing."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Numeric arrays inside messages: how they travel, and what a kind of message allows of them."""
+"""Numeric arrays in messages: their encoding, and the bounds that a kind of message sets."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype("<" + name) for name in get_
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 
 Named = int | tuple[int, ...]
-"""What a name in a specification stands for; a tuple counts for its length in a shape."""
+"""The value of a name in a specification; in a shape a tuple counts as its length."""
 
 Size = int | str
-"""A number, or the name of what has it."""
+"""A number, or the name of an attribute with that number."""
 
 
 class Bounds(msgspec.Struct, frozen=True):
@@ -84,10 +84,10 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             raise TypeError(f"{len(self.shape)} axes: expected at most {MAX_AXES}")
 
     def resolved(self, named: Callable[[str], Named]) -> ArraySpec:
-        """The same with numbers in the place of names.
+        """The same with numbers in place of names.
 
         Args:
-            named: what a name stands for.
+            named: the number of a name.
         """
 
         def length(size: Size) -> int:
@@ -98,7 +98,7 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             high = length(self.most) + 1
         largest = max(high) if isinstance(high, tuple) else (high or 0)
         return ArraySpec(
-            dtype=self.dtype or name_of(smallest_dtype(largest)),
+            dtype=self.dtype or dtype_name(smallest_dtype(largest)),
             shape=tuple(
                 Bounds(length(axis.low), length(axis.high))
                 if isinstance(axis, Bounds)
@@ -125,7 +125,7 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @functools.cached_property
     def last(self) -> int | float | tuple[int | float, ...] | None:
-        """The largest value, as ``high`` says it but included, and of the array's own type."""
+        """The largest allowed value, of the array's own type."""
         if self.high is None:
             return None
         if isinstance(self.high, tuple):
@@ -225,7 +225,7 @@ def smallest_dtype(size: int) -> np.dtype[np.unsignedinteger]:
     raise ValueError(f"{size} values do not fit in 64 bits")
 
 
-def name_of(dtype: np.dtype[Any]) -> str:
+def dtype_name(dtype: np.dtype[Any]) -> str:
     """A dtype's name in an ``ArraySpec`` and on the wire, without its byte order."""
     return f"{dtype.kind}{dtype.itemsize}"
 
@@ -236,7 +236,7 @@ def pack(value: Any) -> Any:
         raise NotImplementedError(f"messages cannot carry {type(value).__name__}")
     name = _NAMES.get(value.dtype)
     if name is None:
-        name = name_of(value.dtype)
+        name = dtype_name(value.dtype)
         if name not in _DTYPES:
             raise NotImplementedError(f"messages cannot carry arrays of {value.dtype}")
         value = value.astype(_DTYPES[name])

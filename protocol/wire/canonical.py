@@ -1,4 +1,4 @@
-"""Reads what is stored on its own and has one encoding alone: entries, heads, receipts."""
+"""Reads stored data with exactly one encoding: entries, heads, receipts."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import msgspec
 T = TypeVar("T")
 
 MALFORMED = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
-"""What a decoder, or encoding again what it has decoded, may raise."""
+"""Errors that decoding a value, or encoding it again, may raise."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
 def canonical(content: bytes, decoder: msgspec.msgpack.Decoder[T], *, what: str) -> T:
-    """Decode bytes that are the one encoding of their content.
+    """Decode bytes that are the only encoding of their content.
 
     Args:
         content: as stored.
@@ -23,7 +23,7 @@ def canonical(content: bytes, decoder: msgspec.msgpack.Decoder[T], *, what: str)
         what: the name of the content, for the error message.
 
     Raises:
-        ValueError: malformed, or another encoding of what they say.
+        ValueError: malformed, or not canonical.
     """
     try:
         value = decoder.decode(content)

@@ -39,7 +39,7 @@ _AS_OBJECTS = 8
 _WORTH_REMEMBERING = 64
 # A round, and the lengths of a body and a box.
 _BESIDE_BOX = 16
-# Beside an envelope's fields, never on the wire: the codec that made it, and what it says.
+# Kept with an envelope, never on the wire: the codec that made it, and its message.
 _ENCLOSED = "enclosed"
 _UNKNOWN = (None, None)
 _UNENCODABLE = (
@@ -66,13 +66,13 @@ def _unknown(name: str) -> NoReturn:
 
 
 class Kind:
-    """A kind of message that a variant speaks: its class and what its array fields may hold.
+    """A kind of message of a variant: its class and the bounds of its fields.
 
     Args:
         message: the class.
         arrays: for every field that is an array, its ``ArraySpec``.
         scalar_bytes: the most bytes of all other fields together.
-        named: what the names in these stand for; none are known by default.
+        named: the numbers of the names in these; none by default.
     """
 
     __slots__ = ("_floats", "_path", "arrays", "decoder", "max_bytes", "message", "name", "schema")
@@ -110,7 +110,7 @@ class Kind:
 
         Args:
             message: the class; each array field is annotated with an ``ArraySpec``.
-            named: what the names in it stand for.
+            named: the numbers of the names in it.
 
         Raises:
             LocalProtocolError: an array field without an ``ArraySpec``.
@@ -127,7 +127,7 @@ class Kind:
         return cls(message, scalar_bytes=scalar_bytes, named=named, **arrays)
 
     def check(self, message: Message) -> None:
-        """Refuse arrays that do not fit and numbers that are not finite; says in which field."""
+        """Refuse arrays that do not fit and numbers that are not finite; names the field."""
         for field in self._floats:
             if not _is_finite(getattr(message, field)):
                 raise RemoteProtocolError("expected a finite number", field=f"{self.name}.{field}")
@@ -192,10 +192,9 @@ class Codec:
         return tuple(self._kinds)
 
     def about(self, name: str) -> str:
-        """Description of a kind of message: how its class's docstring begins, without its full
-        stop.
+        """Description of a kind of message: the first paragraph of its class's docstring.
 
-        Empty of an unknown kind, and of one whose class has no docstring.
+        Empty for an unknown kind, or a class without a docstring.
         """
         kind = self._kinds.get(name)
         first = ((kind and kind.message.__doc__) or "").strip().partition("\n\n")[0]
@@ -225,7 +224,7 @@ class Codec:
         return self._encoded(message, self._kinds)[0]
 
     def content(self, message: Message) -> bytes:
-        """Encode what a box holds: a message of any kind of the variant.
+        """Encode the content of a box: a message of any kind of the variant.
 
         Raises:
             LocalProtocolError: as ``encode``.
@@ -233,7 +232,7 @@ class Codec:
         return self._encoded(message, self._said)[0]
 
     def read(self, name: str, content: bytes) -> Message:
-        """Decode what a box held, a message of kind ``name``.
+        """Decode the content of a box, a message of kind ``name``.
 
         Raises:
             RemoteProtocolError: as ``decode``.
@@ -249,12 +248,11 @@ class Codec:
         """Decode a message of a sealed kind for its reader.
 
         Args:
-            boxed: what the envelope's body says to all others.
-            opener: opens what is sealed for its recipient.
+            boxed: the envelope's body as all others read it.
+            opener: opens boxes for its recipient.
 
         Raises:
-            RemoteProtocolError: it does not open, says something else outside than inside, or as
-                ``decode``.
+            RemoteProtocolError: it does not open, differs outside and inside, or as ``decode``.
         """
         bound = _bound(envelope.sender, envelope.recipient, boxed)
         message = self.read(envelope.kind, opener(boxed.box, bound))
@@ -293,7 +291,7 @@ class Codec:
             seal: seals a message of a sealed kind for each of them.
 
         Raises:
-            LocalProtocolError: as ``encode``, or nobody seals a message of a sealed kind.
+            LocalProtocolError: as ``encode``, or there is no ``seal`` for a sealed kind.
         """
         kind = message.kind()
         if message.sealed:
@@ -311,7 +309,7 @@ class Codec:
             for number, recipient in enumerate(recipients, seq)
         ]
         if len(envelopes) == 1:
-            # What goes to many is remembered by its body.
+            # A broadcast message is remembered by its body.
             envelopes[0].__dict__[_ENCLOSED] = self, decoded
         return envelopes
 
@@ -328,7 +326,7 @@ class Codec:
         """Refuse a kind that is not declared, or a body too large for it, without decoding.
 
         Raises:
-            RemoteProtocolError: says which.
+            RemoteProtocolError: names the kind.
         """
         kind = self._kinds.get(name)
         if kind is None:
@@ -365,18 +363,18 @@ class Codec:
         return message
 
     def held_bytes(self, message: Message, body: bytes) -> int:
-        """Estimated bytes of a decoded message, whose arrays are views of its body."""
+        """Estimated bytes of a decoded message, with arrays that are views of its body."""
         kind = self._kinds[message.kind()]
         return len(body) if kind.arrays else _AS_OBJECTS * len(body)
 
     def _encoded(self, message: Message, kinds: Mapping[str, Kind]) -> tuple[bytes, Message]:
-        """A message's encoding, and what its recipient decodes from that."""
+        """A message's encoding, and the message that its recipient decodes."""
         kind = kinds.get(message.kind())
         if kind is None or type(message) is not kind.message:
             raise LocalProtocolError(f"{message.kind()!r} is not a kind of this variant")
         try:
             body = encode_message(message)
-            # What a recipient would refuse is refused here, where it can be put right.
+            # A message that a recipient would refuse is refused here, where it can be fixed.
             decoded = self._decode(kind, body)
         except (RemoteProtocolError, *_UNENCODABLE) as error:
             raise LocalProtocolError(f"cannot send {kind.name!r}: {error}") from error
@@ -422,14 +420,14 @@ def _bound(sender: PartyId, recipient: PartyId, boxed: Boxed) -> bytes:
 
 
 def encode_envelope(envelope: Envelope) -> bytes:
-    """The one encoding of an envelope: what travels in a frame and what a digest is taken of."""
+    """The only encoding of an envelope, in frames and for digests."""
     return _encode_envelope(envelope)
 
 
 def decode_envelopes(
     encoded: list[bytes],
 ) -> tuple[list[Envelope], RemoteProtocolError | None]:
-    """Decode envelopes up to the first that ``decode_envelope`` refuses; with what it raises."""
+    """Decode envelopes up to the first malformed one; returns its error too."""
     try:
         envelopes = [*map(_envelopes.decode, encoded)]
         if [*map(_encode_envelope, envelopes)] == encoded:

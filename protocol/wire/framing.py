@@ -21,9 +21,9 @@ def frames(payloads: Iterable[bytes]) -> bytes:
 
 
 class FrameReader:
-    """Cuts what a stream brings into frames.
+    """Cuts a stream into frames.
 
-    It holds at most one unfinished frame and what the last ``feed`` brought.
+    It holds at most one unfinished frame and the input of the last ``feed``.
 
     Args:
         cap: the largest payload allowed, in bytes; it may be changed between frames.
@@ -39,10 +39,10 @@ class FrameReader:
         return bool(self._buffer)
 
     def feed(self, received: bytes | bytearray | memoryview) -> list[bytes]:
-        """Take what came; return the payloads that are whole now.
+        """Take input; return the payloads that are whole now.
 
-        How the stream was cut makes no difference: frames before one that is too large are
-        returned first, and the next call raises.
+        The result does not depend on how the stream was cut: frames before one that is too large
+        are returned first, and the next call raises.
 
         Raises:
             RemoteProtocolError: a frame announces more bytes than the cap.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 
 def _forms() -> tuple[list[int], list[int]]:
-    """Least length of a value, and the bytes of that which are its length, by first byte.
+    """Least length of a value, and the number of its length bytes, by first byte.
 
-    The values in an array or a map follow it, and count by themselves.
+    The values in an array or a map follow it and count by themselves.
     """
     whole, length = [1] * 256, [0] * 256
     for form in range(0xA0, 0xC0):
@@ -30,10 +30,10 @@ _WHOLE, _LENGTH = _forms()
 
 
 def has_more_values(content: bytes, most: int) -> bool:
-    """Check whether msgpack has more than so many values, those inside others and keys counted too.
+    """Check whether msgpack has more values than allowed, with nested ones and keys.
 
-    A byte may be an empty list, which takes fifty in memory. What is malformed is counted as far
-    as it goes.
+    A byte may be an empty list, which takes fifty in memory. Malformed input is counted up to the
+    error.
     """
     end, at, count = len(content), 0, 0
     if end <= most:

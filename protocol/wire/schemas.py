@@ -1,7 +1,7 @@
 """Schemas of the bodies of messages, as plain values: a transcript's header holds them.
 
-``docs/transcript-format.md`` describes the language. What a type cannot say of a message (that a
-proof is right, say) its class or its role checks.
+``docs/transcript-format.md`` describes the language. Its class or its role checks conditions that a
+type cannot express, such as a valid proof.
 """
 
 from __future__ import annotations
@@ -141,19 +141,19 @@ class KindSchema(_Part, frozen=True):
 def make_schema(
     message: type[Message], arrays: Mapping[str, ArraySpec], *, max_bytes: int
 ) -> KindSchema:
-    """Schema of a kind, from what its class declares and its arrays may hold.
+    """Schema of a kind, from its class and the bounds of its arrays.
 
     Args:
         message: the class.
-        arrays: for every field that is an array, what it may hold, with numbers alone.
+        arrays: the bounds of every array field, as numbers.
         max_bytes: the most bytes of a body.
 
     Raises:
-        LocalProtocolError: a field of a type that has no description; says which.
+        LocalProtocolError: a field of a type without a description; names it.
     """
     try:
         fields = tuple(
-            Field(field, kind or numbers_of(arrays[field])) for field, kind in _declared(message)
+            Field(field, kind or number_type(arrays[field])) for field, kind in _declared(message)
         )
     except TypeError as error:
         raise LocalProtocolError(f"kind {message.kind()!r} cannot be described: {error}") from error
@@ -176,7 +176,7 @@ def _declared(message: type[Message]) -> tuple[tuple[str, Type | None], ...]:
     return tuple(fields)
 
 
-def numbers_of(spec: ArraySpec) -> Numbers:
+def number_type(spec: ArraySpec) -> Numbers:
     """An array's type.
 
     Raises:

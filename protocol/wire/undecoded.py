@@ -35,15 +35,15 @@ _DECODED = (
     (r"JSON is malformed: .* \(byte (\d+)\)", r"not JSON, from byte \1 on"),
     (r"Expecting value: line 1 column 1 .*", "not JSON"),
 )
-"""What decoders find wrong, and how it is said to a person."""
+"""Patterns of decoders' error messages, and the words for a person."""
 
 
 class Undecoded(NamedTuple):
     """Reason why a value or a file could not be decoded, for a person.
 
     Args:
-        why: what is wrong, in words.
-        place: of the field that it is about, such as ``attributes[0].name``; empty for all of it.
+        why: the problem, in words.
+        place: the field that it is about, such as ``attributes[0].name``; empty for all of it.
     """
 
     why: str

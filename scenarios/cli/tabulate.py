@@ -15,7 +15,7 @@ from parties.keeping.writing import make_folder
 from protocol.errors import CannotTabulateError, UsageError
 from protocol.estimators.inference.intervals import Intervals
 from protocol.estimators.projection import Projection
-from protocol.sharing.sums import sums_of
+from protocol.sharing.sums import find_secure_sum
 from scenarios.cli.engines import EngineChoice, going_on_from
 from scenarios.cli.estimates import calibration_options, interval_options
 from scenarios.cli.numbers import Count
@@ -139,7 +139,7 @@ def tabulate_(options: TabulateOptions) -> None:
                 cohort=options.cohort,
                 seed=seed,
                 engine=opened,
-                parties=asked.parties if sums_of(asked.variant) else None,
+                parties=asked.parties if find_secure_sum(asked.variant) else None,
                 path=options.unfinished,
                 keep=True,
                 progress=progress,

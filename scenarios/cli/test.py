@@ -74,7 +74,7 @@ def test(
     this process, and under_faults, whose runs are spread over the engine. Exit 1 if something does
     not hold: the first failure is printed, and the same command finds it again.
     """
-    from protocol.session.variant import parameters_of
+    from protocol.session.variant import plain_parameters
     from protocol.testing import check_under_faults, check_variant
     from scenarios.report.audited import EXECUTORS
     from scenarios.running.engines.sweep import sweep_description
@@ -87,7 +87,7 @@ def test(
             raise UsageError(f"--rare {name}: expected one of {', '.join(kinds)}")
     values = {
         "variant": made.name,
-        "parameters": parameters_of(made),
+        "parameters": plain_parameters(made),
         "respondents": len(records),
         "parties": parties or len(records),
         "schedules": schedules,

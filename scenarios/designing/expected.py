@@ -114,7 +114,7 @@ def expected_counts(
     noise, alike = variant.sums.noise, Alike(variant.survey)
     coins = 0 if noise is None else round(parties * noise.mean)
     tables = {names: rounded(alike.margin(names), respondents) + coins for names in variant.tables}
-    return variant.estimate_of(tables, respondents, parties)
+    return variant.table_estimate(tables, respondents, parties)
 
 
 def _inherits(variant: Variant, base: type[Variant], *methods: str) -> bool:

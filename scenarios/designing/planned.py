@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from protocol.session.variant import Variant, parameters_of
+from protocol.session.variant import Variant, plain_parameters
 from protocol.variants import BUILT_IN
 from protocol.variants.sums.tallies import Counted
 from scenarios.data.own_tables.plan_text import toml_text
@@ -49,7 +49,7 @@ def _shortest(variant: Variant, epsilon: float, among: AmongHonest | None) -> Wo
         for info in msgspec.structs.fields(type(variant))
         if not info.required and info.name not in _CHOSEN and info.default is not msgspec.UNSET
     }
-    words = _unusual(parameters_of(variant), usual)
+    words = _unusual(plain_parameters(variant), usual)
     rest = {name: value for name, value in words.items() if not name.startswith("randomizer")}
     if isinstance(variant, Counted):
         return _count_parameters(rest, epsilon, among)

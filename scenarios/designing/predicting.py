@@ -13,7 +13,7 @@ from protocol.errors import NoLikelihoodError, ProtocolError, UnsupportedEventEr
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.laws import LEVEL, About, critical
 from protocol.estimators.inference.scores import MOST_COVARIANCE_CELLS
-from protocol.estimators.usefulness import MarginOfError, level_of_each, margins_of
+from protocol.estimators.usefulness import MarginOfError, level_of_each, margins_of_error
 from protocol.randomizers.exact import Floats
 from protocol.session.variant import Variant
 from protocol.surveys.survey import Survey
@@ -176,7 +176,7 @@ def _of_numbers(estimate: Estimate, about: About, factor: float) -> Iterator[Mar
         factor: factor by which errors are larger than with ``REPORTS`` respondents.
     """
     if not isinstance(estimate, KeyValueTables):
-        for one in margins_of(estimate, about):
+        for one in margins_of_error(estimate, about):
             yield one._replace(margin=factor * one.margin)
         return
     # The intervals of all estimators are around the unbiased estimates.

@@ -18,7 +18,7 @@ from protocol.randomizers.exact import Floats
 from protocol.session.exchange import Exchange
 from protocol.session.local import run_locally
 from protocol.session.variant import Variant
-from protocol.sharing.sums import sums_of
+from protocol.sharing.sums import find_secure_sum
 from protocol.simulation.populations.cohorts import PART
 from protocol.simulation.populations.everybody import ask_everybody
 from protocol.simulation.setting import make_setting
@@ -213,7 +213,7 @@ def _run_once(piece: Piece, seed: int) -> tuple[Records, Message]:
         held = dealt.split(setup.parties)
         stays = stream.words(setup.parties) >= np.uint64(setup.dropout * WORDS)
         parts = [part for part, stay in zip(held, stays.tolist(), strict=True) if stay]
-        quorum, sums = variant.quorum_of(setup.parties), sums_of(variant)
+        quorum, sums = variant.quorum_of(setup.parties), find_secure_sum(variant)
         if sums is not None:
             quorum = sums.needed(setup.parties, quorum)
         if len(parts) < quorum:

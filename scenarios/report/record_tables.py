@@ -15,7 +15,7 @@ from protocol.session.roster import Roster
 from protocol.session.variant import Variant
 from protocol.surveys.limits import Held
 from protocol.transcript.entries import Delivered, Departed, Hindered, Refused, Restored, Sent
-from protocol.transcript.header import charter_of
+from protocol.transcript.header import read_charter
 from protocol.transcript.reader import TranscriptReader
 from protocol.wire.codec import Codec
 from scenarios.files.transcripts import Transcript
@@ -208,7 +208,7 @@ def record_rows(
         writer = _Rows(roster, None, ())
         walked = steps(Codec((), members=len(roster)), reader, bodies=False)
     else:
-        charter = charter_of(header, variant)
+        charter = read_charter(header, variant)
         verification = transcript.verify()
         held = Held(lambda: reader.stored)
         charging = Charging(charter, held)

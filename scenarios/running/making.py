@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from protocol.errors import SurveyError, UsageError
-from protocol.session.variant import Variant, parameters_of
+from protocol.session.variant import Variant, plain_parameters
 from protocol.surveys.survey import Survey
 from protocol.wire.undecoded import Undecoded
 from scenarios.running.parameters import choices, parameters_checked
@@ -69,7 +69,7 @@ def make_variant(
             }
             _check_epsilon(short, converted[short])
             try:
-                values = {**parameters_of(maker(survey, **converted)), **values}
+                values = {**plain_parameters(maker(survey, **converted)), **values}
             except ValueError as error:
                 if isinstance(error, SurveyError):
                     raise

@@ -25,8 +25,8 @@ from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.intervals import Intervals
 from protocol.messages import Message
 from protocol.session.tabulation import Stage, Totals
-from protocol.session.variant import V, Variant, parameters_of
-from protocol.sharing.sums import sums_of
+from protocol.session.variant import V, Variant, plain_parameters
+from protocol.sharing.sums import find_secure_sum
 from protocol.simulation.populations.cohorts import (
     Counted,
     Job,
@@ -331,7 +331,7 @@ class _Driver:
 
     def _check_sums(self) -> None:
         """Refuse impossible parameters of a sum before any people are drawn."""
-        sums = sums_of(self._job.variant)
+        sums = find_secure_sum(self._job.variant)
         if sums is not None:
             with parameters_checked():
                 sums.degree(self._n if self._parties is None else self._parties)
@@ -364,7 +364,7 @@ class _Driver:
 
     def _tasks(self, stage: Stage, tally: Tally) -> Iterator[tuple[int, _Task]]:
         for cohort in tally.missing():
-            start, k = cohort * self._cohort, tally.size_of(cohort)
+            start, k = cohort * self._cohort, tally.cohort_size(cohort)
             parties = count_parties(self._parties, start, start + k, stage.people)
             yield cohort, _Task(self._shared, stage, cohort, k, parties)
 
@@ -409,7 +409,7 @@ def about(job: Job, *, n: int, cohort: int, parties: int | None = None) -> dict[
     """Description of a tabulation, for a file of finished cohorts."""
     return {
         "variant": job.variant.name,
-        "parameters": parameters_of(job.variant),
+        "parameters": plain_parameters(job.variant),
         "survey": job.variant.survey.digest,
         "population": [job.population.says, job.population.digest],
         "seed": job.seed,

@@ -216,7 +216,9 @@ def _announced_sections(outcome: Outcome[Variant]) -> Iterator[Section]:
     analysis = outcome.charter.analysis
     if analysis is not None:
         yield announced(
-            analysis, analysis.tables_of(outcome.estimate), f"Announced: {described(analysis)}."
+            analysis,
+            analysis.announced_tables(outcome.estimate),
+            f"Announced: {described(analysis)}.",
         )
 
 
@@ -288,5 +290,5 @@ def _announced_values(outcome: Outcome[Variant]) -> dict[str, Any]:
     analysis = outcome.charter.analysis
     if analysis is None:
         return {}
-    tables = analysis.tables_of(outcome.estimate)
+    tables = analysis.announced_tables(outcome.estimate)
     return {"analysis": announced_values(analysis, tables, outcome.estimate)}

@@ -24,7 +24,7 @@ from protocol.accounting.spending import Cost, assumed
 from protocol.errors import PrivacyError, UsageError
 from protocol.estimators.analysis import Analysis
 from protocol.messages import AGGREGATOR
-from protocol.session.variant import Variant, parameters_of
+from protocol.session.variant import Variant, plain_parameters
 from protocol.surveys.records import Records
 from scenarios.surveys.members import CERTIFICATE, read_member, tls_context
 from scenarios.surveys.respondents import Respondents, coding_for, read_respondents
@@ -192,7 +192,7 @@ def survey_facts(
         yield Known("closes", f"answers are taken until {moment(int(survey.closing.timestamp()))}.")
     scalars = [
         f"{name} {value}"
-        for name, value in parameters_of(variant).items()
+        for name, value in plain_parameters(variant).items()
         if isinstance(value, str | int | float) and not isinstance(value, bool)
     ]
     yield Known("variant", f"{', '.join([variant.name, *scalars])}.")

@@ -190,9 +190,9 @@ def _make_members(plan: Plan, held: Mapping[str, Records], out: Path) -> tuple[P
 
 
 def _check_unwitnessed(plan: Plan) -> None:
-    from protocol.sharing.sums import sums_of  # Few plans sum.
+    from protocol.sharing.sums import find_secure_sum  # Few plans sum.
 
-    sums = sums_of(plan.variant)
+    sums = find_secure_sum(plan.variant)
     if sums is not None and sums.certifying is not None:
         raise UsageError(
             "the survey's sums are certified by witnesses, which a rehearsal has none of: rehearse "

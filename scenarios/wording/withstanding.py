@@ -92,9 +92,9 @@ def _sum_figure(variant: Variant, parties: int, ask: Callable[[SecureSum], T]) -
     if not is_summed(variant, parties):
         return None
     # Imported late: most variants sum nothing.
-    from protocol.sharing.sums import sums_of
+    from protocol.sharing.sums import find_secure_sum
 
-    sums = sums_of(variant)
+    sums = find_secure_sum(variant)
     if sums is None:
         return None
     with suppress(ValueError):  # What a variant of somebody's own does may not fit what it names.
@@ -128,9 +128,9 @@ def coins_sentence(variant: Variant, parties: int | None) -> str:
     summed = is_summed(variant, parties) if parties else _is_summed_among_some(variant)[0]
     if not summed or math.isfinite(variant.most()):
         return ""
-    from protocol.sharing.sums import sums_of
+    from protocol.sharing.sums import find_secure_sum
 
-    sums = sums_of(variant)
+    sums = find_secure_sum(variant)
     if sums is None or sums.noise is None:
         return ""
     if parties is not None:
@@ -157,9 +157,9 @@ def sums_sentences_by_size(variant: Variant) -> tuple[str, ...]:
     if not summed:
         return (f"{upper(why)}.",) if why else ()
     from protocol.sharing.graph import COMPLETE
-    from protocol.sharing.sums import sums_of
+    from protocol.sharing.sums import find_secure_sum
 
-    sums = sums_of(variant)
+    sums = find_secure_sum(variant)
     if sums is None:
         return (NOT_KNOWN,)
     known: dict[int, Withstood] = {}

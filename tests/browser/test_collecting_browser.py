@@ -12,7 +12,7 @@ import pytest
 
 from protocol import Attribute, Survey, Variant
 from protocol.transcript.checkpoints import read_note
-from protocol.transcript.receipts import decode_receipt, problems_of
+from protocol.transcript.receipts import decode_receipt, receipt_problems
 from protocol.transcript.verification import verify
 from protocol.variants import RRIndependent, RRJoint
 from tests.browser.held import ARABIC, VARIANT, Held, without_words
@@ -247,12 +247,12 @@ def test_one_report_and_a_receipt_that_holds(held: Held, visitor: Visitor) -> No
         in page.inner_text("main")
     )
     receipt, note = saved(page, "Save the receipt"), saved(page, "Save the checkpoint")
-    assert problems_of(decode_receipt(receipt), read_note(note.decode())) == ()
+    assert receipt_problems(decode_receipt(receipt), read_note(note.decode())) == ()
     held.close()
     page.reload()
     page.wait_for_selector("[role=status]:has-text('Counted: yes')")
     receipt, note = saved(page, "Save the receipt"), saved(page, "Save the checkpoint")
-    assert problems_of(decode_receipt(receipt), read_note(note.decode())) == ()
+    assert receipt_problems(decode_receipt(receipt), read_note(note.decode())) == ()
     assert len(decode_receipt(receipt).counted) == 1
     assert len(visitor.answers) == 1
     assert verify(held.record()).verdict == "sound"
@@ -478,7 +478,7 @@ def test_a_receipt_that_does_not_hold_is_evidence(held: Held, visitor: Visitor) 
     page.wait_for_selector("h1:has-text('The receipt does not hold')")
     assert page.locator("#page li").count() > 0
     receipt, note = saved(page, "Save the receipt"), saved(page, "Save the checkpoint")
-    assert problems_of(decode_receipt(receipt), read_note(note.decode()))
+    assert receipt_problems(decode_receipt(receipt), read_note(note.decode()))
     page.reload()
     page.wait_for_selector("h1:has-text('The receipt does not hold')")
     assert len(visitor.answers) == 1

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from protocol.transcript.checkpoints import SignedCheckpoint
-from protocol.transcript.receipts import Receipt, encode_receipt, problems_of
+from protocol.transcript.receipts import Receipt, encode_receipt, receipt_problems
 from scenarios.report.page.respondent import respondent_page
 from tests.browser.opened import DESK, PHONE, Opened, needs_chromium
 from tests.protocol.transcript.test_acknowledgements import acknowledged, made_of
@@ -103,7 +103,7 @@ def test_an_acknowledgement_says_what_it_shows_and_what_not(opened: Opened) -> N
     assert made.head is not None
     head = msgspec.structs.replace(made.head, said=bytes(32))
     other = msgspec.structs.replace(made, head=head)
-    assert judged(opened, other, checkpoint) == list(problems_of(other, checkpoint)) != []
+    assert judged(opened, other, checkpoint) == list(receipt_problems(other, checkpoint)) != []
 
 
 def test_a_late_note_says_that_the_report_was_not_counted(opened: Opened) -> None:
@@ -115,7 +115,7 @@ def test_a_late_note_says_that_the_report_was_not_counted(opened: Opened) -> Non
     assert "When your message left your device" in said
     # All of them are tested without a browser, by the page's script.
     for lie, _ in [*LATE_LIES.values()][::4]:
-        assert judged(opened, *late(lie)) == list(problems_of(*late(lie))) != []
+        assert judged(opened, *late(lie)) == list(receipt_problems(*late(lie))) != []
 
 
 def test_a_receipt_without_a_signature_says_so(opened: Opened) -> None:
@@ -130,7 +130,7 @@ def test_forged_receipts_do_not_hold(opened: Opened) -> None:
     cases = [(other, run.checkpoint) for other in forged(receipt_of(run))]
     cases.append((receipt_of(run), rewritten(run, changed_report(TWO, head=False)).checkpoint))
     for receipt, checkpoint in cases:
-        expected = list(problems_of(receipt, checkpoint))
+        expected = list(receipt_problems(receipt, checkpoint))
         assert expected
         assert judged(opened, receipt, checkpoint) == expected
 

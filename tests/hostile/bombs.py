@@ -16,7 +16,7 @@ from protocol.messages import MAX_NUMBER, Envelope
 from protocol.session.charter import Charter
 from protocol.session.heads import head_statement
 from protocol.session.roster import Identity, Roster
-from protocol.session.variant import build, parameters_of
+from protocol.session.variant import build, plain_parameters
 from protocol.surveys.limits import MAX_RECORDS
 from protocol.transcript.entries import (
     Checkpoint,
@@ -166,7 +166,7 @@ def _header_with(field: str, value: bytes) -> bytes:
 def _terms(variant: str, survey: dict[str, Any], **parameters: Any) -> bytes:
     """A file of a header that a variant has for these terms, if it has one."""
     example = next(e for e in examples() if e.variant.name == variant)
-    values = {**parameters_of(example.variant), **parameters}
+    values = {**plain_parameters(example.variant), **parameters}
     try:
         made = build(BUILT_IN[variant], parameters=values, survey=survey)
         others = tuple((PartyId(f"party-{i}"), i.to_bytes(32)) for i in range(1, 4))
@@ -377,9 +377,9 @@ _HEADERS: dict[str, Callable[[], bytes]] = {
             lambda v=variant.name, n=name, w=value: _terms(v, asked(3, 4), **{n: w})
         )
         for variant in {e.variant.name: e.variant for e in examples()}.values()
-        for name in parameters_of(variant)
+        for name in plain_parameters(variant)
         for value in (2**20, 2**63 - 1, 1e-300, 1e300)
-        if isinstance(parameters_of(variant)[name], int | float)
+        if isinstance(plain_parameters(variant)[name], int | float)
     },
 }
 _TRANSCRIPTS: dict[str, Callable[[], bytes]] = {

@@ -9,7 +9,7 @@ import msgspec
 import zstandard
 
 from protocol import AGGREGATOR, RECORD, PartyId, TranscriptError
-from protocol.crypto.merkle import Tree, leaf_hash, root_of
+from protocol.crypto.merkle import Tree, leaf_hash, merkle_root
 from protocol.messages import Closed, Head
 from protocol.session.heads import head_statement, heard_leaf
 from protocol.session.roster import Identity
@@ -189,7 +189,7 @@ class _Said:
                 sender=PartyId(sender),
                 count=tree.count,
                 said=tree.root(),
-                heard=root_of(heard),
+                heard=merkle_root(heard),
             )
             return pack([waits, self._draft.identities[sender].sign(statement)])
         except (*_FAILS, IndexError):
@@ -201,7 +201,7 @@ class _Said:
         for name in self._names:
             tree = self._trees[name]
             leaves.append(pack([name, tree.count, tree.root()]))
-        return root_of(leaves)
+        return merkle_root(leaves)
 
 
 def _is_sent(item: Value) -> bool:

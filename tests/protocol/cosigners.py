@@ -8,8 +8,8 @@ from protocol import PartyId, Witnesses
 from protocol.session.charter import Charter
 from protocol.session.roles import Gather
 from protocol.session.roster import Identity
-from protocol.transcript.certifying import Certificate, log_of, to_cosign
-from protocol.transcript.checkpoints import SignedCheckpoint, origin_of
+from protocol.transcript.certifying import Certificate, certified_log, to_cosign
+from protocol.transcript.checkpoints import SignedCheckpoint, log_origin
 from protocol.transcript.cosignatures import WitnessKey, cosign, with_lines
 from protocol.transcript.witnessing import decide
 
@@ -33,7 +33,7 @@ class Cosigner:
     def line(self, checkpoint: SignedCheckpoint) -> str | None:
         """Its cosignature, if it gives one."""
         self.asked += 1
-        origin = origin_of(checkpoint.session, checkpoint.key)
+        origin = log_origin(checkpoint.session, checkpoint.key)
         known = self.last.setdefault(origin, None) if self.honest else None
         old = 0 if known is None else known.size
         request = f"old {old}\n\n{checkpoint.note}".encode()
@@ -59,7 +59,7 @@ def certificate(
 ) -> Certificate:
     """What an aggregator gets from those that cosign."""
     checkpoint = to_cosign(signer, session=session, number=number, statement=statement)
-    assert checkpoint.session == log_of(session, number)
+    assert checkpoint.session == certified_log(session, number)
     lines = [line for each in cosigners if (line := each.line(checkpoint)) is not None]
     return Certificate(number, with_lines(checkpoint.note, lines))
 

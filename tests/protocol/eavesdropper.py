@@ -34,7 +34,7 @@ from protocol.sharing.messages import (
     Unmask,
     Upload,
 )
-from protocol.sharing.sparse import digest_of
+from protocol.sharing.sparse import survivors_digest
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.wire.arrays import smallest_dtype
 from protocol.wire.codec import decode_envelope
@@ -162,7 +162,7 @@ class Eavesdropper:
             shares.setdefault((dealer, PAIRWISE), {})[row] = content[SECRET_BYTES:]
         for (party, kind), message in self.seen.items():
             if kind is Unmask and AGGREGATOR in self.keys:
-                digest = digest_of(self.public[party, Survivors])
+                digest = survivors_digest(self.public[party, Survivors])
                 secret = self.keys[AGGREGATOR].agree(self.charter.roster.key(party))
                 edge = Edge(AGGREGATOR, party, edge_key(secret, context=self.context))
                 content, _ = edge.open("Unmask", message.box, salt=message.salt, bound=digest)

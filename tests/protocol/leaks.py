@@ -37,7 +37,7 @@ from protocol import (
 from protocol.crypto.randomness import WORDS, expand
 from protocol.sharing.masks import expand_mask
 from protocol.variants import RRIndependent
-from protocol.variants.reports.reports import Ask, Pooled, Report, consent, event_of, randomized
+from protocol.variants.reports.reports import Ask, Pooled, Report, blocks_event, consent, randomized
 
 THREE = Survey("three", (Attribute(name="mood", categories=("low", "even", "high")),))
 MATRIX = MatrixRandomizer.from_probabilities([[0.7, 0.2, 0.1], [0.3, 0.4, 0.3], [0.05, 0.15, 0.8]])
@@ -153,7 +153,7 @@ class AskedTwice(RRIndependent, frozen=True):
             case Again():
                 return Public()
             case Repeated():
-                return event_of(self.blocks)
+                return blocks_event(self.blocks)
             case _:
                 return super().reveals(message, seen)
 

@@ -12,7 +12,7 @@ from protocol import AGGREGATOR, Attribute, Message, PartyId, Records, Survey, V
 from protocol.audit.disclosure import Disclosure
 from protocol.audit.replay import Replay, ReplayWriter
 from protocol.audit.walk import steps
-from protocol.crypto.merkle import leaf_hash, root_of
+from protocol.crypto.merkle import leaf_hash, merkle_root
 from protocol.estimators.analysis import Analysis
 from protocol.messages import ROLE_STREAM, Declined, Envelope, Head
 from protocol.session.charter import Charter
@@ -134,8 +134,8 @@ class Run(Rehearsal):
             session=self.charter.session,
             sender=party,
             count=len(said) - 1,
-            said=root_of(map(encode_envelope, said[:-1])),
-            heard=root_of(map(msgspec.msgpack.encode, waits)),
+            said=merkle_root(map(encode_envelope, said[:-1])),
+            heard=merkle_root(map(msgspec.msgpack.encode, waits)),
         )
 
     def places(self, member: PartyId) -> list[int]:

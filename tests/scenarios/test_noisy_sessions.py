@@ -11,10 +11,10 @@ from scipy import stats
 
 from parties.keeping.record_names import TRANSCRIPT
 from protocol import Attribute, PartyId, Records, SecureSum, Survey
-from protocol.accounting.coins import epsilon_of
+from protocol.accounting.coins import coins_epsilon
 from protocol.randomizers.coins import FAIR
 from protocol.transcript.entries import Sent
-from protocol.transcript.header import charter_of
+from protocol.transcript.header import read_charter
 from protocol.variants import PairCounts, SecureSumVariant
 from protocol.variants.sums.tallies import Tally
 from protocol.wire.codec import decode_envelope
@@ -58,7 +58,7 @@ def test_sessions_over_tls_with_dropouts_fit_the_law() -> None:
         stay = run.charter.roster.members_in(tally.survivors)
         rows = [run.charter.roster.position[PartyId(name)] - 1 for name in stay]
         gone += PARTIES - len(rows)
-        held = variant.layout.cells_of(Records(SURVEY, records.codes[rows]))
+        held = variant.layout.table_cells(Records(SURVEY, records.codes[rows]))
         coins = tally.totals.astype(np.int64) - variant.layout.counted(held)
         trials, chance = noise.trials * len(rows), noise.chance / 2**16
         assert ((coins >= 0) & (coins <= trials)).all()
@@ -124,7 +124,7 @@ def test_a_party_that_is_killed_after_its_upload_is_counted_and_has_paid(tmp_pat
     answered = np.array([0, 4, 0, 0, 4])
     assert (abs(totals - answered - 4 * TRIALS / 2) < 7 * (4 * TRIALS / 4) ** 0.5).all()
     # Another survey's preflight says what her purse has spent.
-    cost = epsilon_of(TRIALS, FAIR, tables=2, honest=2, delta=1e-6)
+    cost = coins_epsilon(TRIALS, FAIR, tables=2, honest=2, delta=1e-6)
     other = of_four(tmp_path / "two", "Another")
     said = sottovoce("preflight", other / "anna", "--purse", purse).out
     assert f"ε {shown(cost)} and δ 1e-06 spent on other surveys if at least 2 of those" in said
@@ -134,7 +134,7 @@ def test_a_party_that_is_killed_after_its_upload_is_counted_and_has_paid(tmp_pat
     privacy = found.json["privacy"]
     [account] = privacy["accounts"]
     assert set(account["examples"]) == set(PEOPLE)
-    among = epsilon_of(TRIALS, FAIR, tables=2, honest=4, delta=1e-6)
+    among = coins_epsilon(TRIALS, FAIR, tables=2, honest=4, delta=1e-6)
     exact = privacy["at_delta"]["exact"]
     assert (exact["epsilon"], exact["honest"]) == (pytest.approx(among), 4)
     # Whoever is let have Bert's folder and records takes off what he put in.
@@ -150,7 +150,7 @@ def test_a_party_that_is_killed_after_its_upload_is_counted_and_has_paid(tmp_pat
 def published(path: Path) -> Tally:
     """The result on record."""
     reader = open_transcript(path).entries()
-    charter = charter_of(reader.header, SecureSumVariant)
+    charter = read_charter(reader.header, SecureSumVariant)
     said = [decode_envelope(entry.envelope) for entry in reader if isinstance(entry, Sent)]
     [result] = [each for each in said if each.kind == Tally.kind()]
     found = charter.codec.decode(result.kind, result.body)

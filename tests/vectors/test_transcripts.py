@@ -11,12 +11,10 @@ import pytest
 from parties.keeping.checkpoints import read_evidence
 from protocol.errors import UsageError
 from protocol.transcript.checkpoints import read_note
-from protocol.transcript.consistency import decode_consistency
-from protocol.transcript.consistency import problems_of as problems_of_consistency
+from protocol.transcript.consistency import consistency_problems, decode_consistency
 from protocol.transcript.cosignatures import cosigned, read_witness_key
 from protocol.transcript.reader import RULES
-from protocol.transcript.receipts import decode_receipt
-from protocol.transcript.receipts import problems_of as problems_of_receipt
+from protocol.transcript.receipts import decode_receipt, receipt_problems
 from protocol.transcript.verification import Verification, verify
 from tests.vectors.formats import FOLDER, content_of
 
@@ -60,10 +58,10 @@ def problems(case: Given) -> tuple[str, ...]:
     match case["group"]:
         case "consistency":
             proof = decode_consistency(case["proof"].encode())
-            return problems_of_consistency(proof, read_note(case["earlier"]))
+            return consistency_problems(proof, read_note(case["earlier"]))
         case "receipts":
             receipt = decode_receipt(content_of(case["receipt"], PROOFS["pieces"]))
-            return problems_of_receipt(receipt, read_note(case["checkpoint"]))
+            return receipt_problems(receipt, read_note(case["checkpoint"]))
         case "evidence":
             found = read_evidence(case["evidence"].encode(), Path("evidence"))
             return () if found.check() else ("they do not contradict each other",)

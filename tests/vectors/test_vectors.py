@@ -35,7 +35,7 @@ from protocol import (
 )
 from protocol.crypto import merkle, shamir
 from protocol.crypto.commitments import commit, opens
-from protocol.crypto.octets import rows_of
+from protocol.crypto.octets import row_bytes
 from protocol.crypto.randomness import Streams, expand, public_nonce
 from protocol.crypto.sealing import Edge, edge_key
 from protocol.crypto.sealing import seal as seal_letters
@@ -54,7 +54,7 @@ from protocol.sharing.masks import (
 )
 from protocol.transcript import log
 from protocol.transcript.checkpoints import read_note, sign_checkpoint
-from protocol.transcript.consistency import decode_consistency, problems_of
+from protocol.transcript.consistency import consistency_problems, decode_consistency
 from protocol.wire.arrays import encode_message
 from protocol.wire.codec import Codec, decode_envelope, encode_envelope
 from protocol.wire.framing import FrameReader, frames
@@ -327,7 +327,7 @@ def path(given: Given) -> list[bytes]:
 
 
 def root(given: Given) -> Any:
-    found = merkle.root_of(leaves(given))
+    found = merkle.merkle_root(leaves(given))
     assert not given["leaves"] or merkle.tree_levels(hashed(given))[-1] == (found,)
     return {"root": found.hex()}
 
@@ -389,7 +389,7 @@ def noted(given: Given) -> Any:
 
 def leads(given: Given) -> bool:
     proof = decode_consistency(given["proof"].encode())
-    return not problems_of(proof, read_note(given["earlier"]))
+    return not consistency_problems(proof, read_note(given["earlier"]))
 
 
 # --- Shamir
@@ -424,7 +424,7 @@ def pair_seed(given: Given) -> Any:
 def seeds_of(given: Given) -> Any:
     (key,) = raw(given, "key")
     seeds = np.array([list(bytes.fromhex(seed)) for seed in given["seeds"]], np.uint8)
-    return hexes(rows_of(encrypt_seeds(key, seeds.reshape(-1, 32))))
+    return hexes(row_bytes(encrypt_seeds(key, seeds.reshape(-1, 32))))
 
 
 def masked_sum(given: Given) -> Any:

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from protocol.transcript.checkpoints import read_note
-from protocol.transcript.receipts import Confirmed, decode_receipt, encode_receipt, problems_of
+from protocol.transcript.receipts import Confirmed, decode_receipt, encode_receipt, receipt_problems
 from tests.protocol.transcript.test_acknowledgements import acknowledged, made_of
 from tests.recorded.late import LOG, given, made, named
 from tests.recorded.receipts import forged, receipt_of
@@ -69,7 +69,7 @@ def judgement(content: bytes, note: str) -> str | list[str] | None:
         receipt, checkpoint = decode_receipt(content), read_note(note)
     except ValueError:
         return None
-    return list(problems_of(receipt, checkpoint)) or receipt.word
+    return list(receipt_problems(receipt, checkpoint)) or receipt.word
 
 
 @pytest.mark.parametrize("number", [0, slow(400)])

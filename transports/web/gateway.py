@@ -29,10 +29,10 @@ from protocol.messages import (
     PartyId,
 )
 from protocol.session.charter import Charter
-from protocol.session.heads import Heard, head_of, head_statement
+from protocol.session.heads import Heard, decode_head, head_statement
 from protocol.session.roles import Seen, message_topic
 from protocol.session.roster import is_signature
-from protocol.session.variant import bound_of, event_of
+from protocol.session.variant import loss_bound, message_event
 from protocol.transcript.entries import Entry, Sent
 from protocol.wire.canonical import MALFORMED
 from protocol.wire.codec import decode_envelope, encode_envelope
@@ -156,7 +156,7 @@ class Gateway:
         self._note: str | None = None
         self._terms = charter.agreed.encoded()
         # Both are sums of the same floats, perhaps in another order.
-        self._bound = bound_of(charter.variant).record * (1 + 1e-9)
+        self._bound = loss_bound(charter.variant).record * (1 + 1e-9)
         etag = f'"{hashlib.sha256(page.content).hexdigest()}"'
         self._page = Response(
             200,
@@ -325,7 +325,7 @@ class Gateway:
             said=said_tree.root(),
             heard=heard.tree.root(),
         )
-        signed = head_of(head)
+        signed = decode_head(head)
         if (
             signed is None
             or signed.waits != heard.waits()
@@ -350,7 +350,7 @@ class Gateway:
             raise ValueError("an answer of another round")
         seen = Seen()
         seen.add(AGGREGATOR, codec.open(question))
-        event = event_of(variant, message, seen, answer.recipient)
+        event = message_event(variant, message, seen, answer.recipient)
         told = self._charter.accountant.judge(event).record
         if told > self._bound:
             raise ValueError("a report that tells more than was agreed")

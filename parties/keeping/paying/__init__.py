@@ -1,1 +1,1 @@
-"""Payers from a purse, and the merging of what several have kept of it."""
+"""Payments from a purse, and the merging of purses."""

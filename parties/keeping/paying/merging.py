@@ -1,4 +1,4 @@
-"""Purses put together: a purse that takes in what others and folders of parties know was spent."""
+"""Merging of purses: one purse takes in the spending that others and parties' folders know of."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from parties.keeping.purse import OpenPurse, Purse
 
 
 def merge(purse: OpenPurse, others: Sequence[Purse], recalled: Sequence[Recalled]) -> int:
-    """Add what a purse lacks of other purses, and of spending that parties' folders recall.
+    """Add to a purse the lines that others have, and spending that parties' folders recall.
 
-    It has all lines of each afterwards, once, so the order does not matter, nor does it to merge
-    again. Nothing is taken back: whoever has spent something by any of them has spent as much by
-    this purse, unless somebody's payments were of a person who was told apart in another.
+    Afterwards it has every line of each once, so neither order nor repetition matters. Nothing is
+    taken back: spending in any of the purses is spending in this one, unless payments were of a
+    person told apart in another.
 
     Args:
-        purse: the one that grows.
-        others: read before.
-        recalled: by folders.
+        purse: the purse that grows.
+        others: the others, read before.
+        recalled: spending that folders recall.
 
     Returns:
-        How many lines were added.
+        The number of lines added.
 
     Raises:
         OSError: it cannot be written; names the file.
@@ -47,7 +47,7 @@ def merge(purse: OpenPurse, others: Sequence[Purse], recalled: Sequence[Recalled
 
 
 class _Taking:
-    """Lines that a purse is to take in, with the numbers that secrets and groups have there.
+    """Lines that a purse is to take in, with its own numbers of secrets and groups.
 
     ``apart`` are those to be added last: half of a merge that is interrupted counts too much rather
     than too little.
@@ -63,7 +63,7 @@ class _Taking:
         self._next = len(purse.people)
 
     def take(self, other: Purse) -> None:
-        """Take in what is not there yet of another purse."""
+        """Take in the lines of another purse that are new."""
         under = [self._number(secret) for secret in other.secrets]
         groups = [
             self._group(msgspec.structs.replace(line, under=under[line.under]))
@@ -93,12 +93,12 @@ class _Taking:
         return self._groups[key]
 
     def add(self, line: Line, to: list[Line]) -> None:
-        """Add a line to some of them, unless it is there."""
+        """Add a line to a list unless it is known."""
         if line not in self._there:
             self._there.add(line)
             to.append(line)
 
 
 def _backwards(people: Sequence[People]) -> list[tuple[int, People]]:
-    """Groups with their numbers, so that of two that are the same the first is kept."""
+    """Groups with their numbers, last first, so that the first of two equal ones is kept."""
     return [*enumerate(people)][::-1]

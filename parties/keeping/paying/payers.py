@@ -1,4 +1,4 @@
-"""Payers of an answer: who they are, and how much each may spend."""
+"""Payers of an answer, and their allowances."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ UNBOUNDED = Cost(math.inf)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spent:
-    """Sums of what each of some payers has spent.
+    """Sums that each of some payers has spent.
 
     Args:
         epsilon: in nats, shape (k,).
         delta: shape (k,).
-        honest: what any of that rests on, as of a ``Cost``.
+        honest: the assumptions of the sums, as for a ``Cost``.
     """
 
     epsilon: NDArray[np.float64]
@@ -47,12 +47,12 @@ class Payers:
     """Payers of an answer, and the most that each may spend.
 
     Args:
-        marks: of k people, distinct, under each secret of the purse; None for a secret under which
-            they are not known, so they may be anybody, and in place of all for all who pay from a
-            purse as one.
-        budget: the most epsilon that each may have spent in all surveys, in nats; None if that was
-            not said, infinite for any amount.
-        delta: the most delta; 0 for a purse of pure epsilon. None is 0 beside a budget, and any
+        marks: the marks of k distinct people under each secret of the purse. None for a secret
+            under which they are unknown, so that they may be anybody; and None instead of all for
+            one payer that stands for all.
+        budget: the most epsilon that each may have spent in all surveys, in nats; None if not
+            given, which is infinite.
+        delta: the most delta; 0 for a purse of pure epsilon. None is 0 with a budget, and infinite
             without one.
         most: what the survey can cost at most (``Variant.most_among``).
     """
@@ -85,13 +85,13 @@ class Payers:
         """The same people, asked by a variant.
 
         Args:
-            budget: the most epsilon that each may have spent in all surveys; None if not said.
-            honest: how many parties of a sum they take to be honest, where nothing else bounds what
-                they tell; None for no such figure.
-            delta: the most delta that each may have spent so; None for ``DELTA``.
+            budget: the most epsilon that each may have spent in all surveys; None if not given.
+            honest: the number of parties of a sum that they take to be honest, if nothing else
+                bounds the loss; None for no such figure.
+            delta: the most delta that each may have spent in such figures; None for ``DELTA``.
 
         Raises:
-            UsageError: there is a delta, and nobody is taken to be honest.
+            UsageError: a delta without ``honest``.
         """
         if honest is None:
             if delta is not None:
@@ -113,10 +113,10 @@ class Payers:
         return Allowance(math.inf if self.budget is None else self.budget, delta)
 
     def needed(self, free: Allowance) -> Cost:
-        """The least that must be left of an allowance for the survey to go as with all of it.
+        """The least that must be left of an allowance for the survey to run as with all of it.
 
         Args:
-            free: the allowance, less what others know to be spent.
+            free: the allowance, less the spending that others know of.
         """
         delta = min(free.delta, self.most.delta or DELTA)
         if math.isfinite(self.most.epsilon) and free.delta >= self.most.delta:
@@ -131,7 +131,7 @@ class Payers:
             needed: per respondent.
 
         Raises:
-            PrivacyError: says how many, not who.
+            PrivacyError: gives their number, without names.
         """
         delta = self.allowance.delta
         sums = zip(spent.epsilon.tolist(), spent.delta.tolist(), strict=True)

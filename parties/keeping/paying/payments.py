@@ -1,4 +1,4 @@
-"""Lines of a purse's file: who its people are, and what they have paid for."""
+"""Lines of a purse's file: its people, and their payments."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Digest = Annotated[bytes, Meta(min_length=32, max_length=32)]
 
 
 class Release(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One answer of one party: what is paid for once, however often it is said.
+    """One answer of one party, paid for once however often it is sent.
 
     Args:
         survey: the survey's id.
         session: the id of the attempt at it.
-        party: who answered.
-        drawn: what the answer's randomness follows from, hashed; two answers of one party in one
-            session differ in it.
+        party: the party.
+        drawn: a hash of the source of the answer's randomness, which differs between two answers of
+            a party in one session.
     """
 
     survey: Digest
@@ -84,7 +84,8 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The answer to the question whether people whose ids read alike are one.
 
     Args:
-        one: they are, however they are spelled; or each that is spelled so is somebody else.
+        one: true if they are one in all spellings; false if each of these spellings is another
+            person.
         marks: of the canonical forms if they are one; otherwise of the ids as spelled.
         under: the secret's number.
     """
@@ -106,14 +107,14 @@ class Payment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """A payment of each of a group for a release, made or about to be when the party died.
 
     Args:
-        release: what for.
-        group: the number of the group among the file's, from 0; None for whoever pays from this
+        release: the release.
+        group: the number of the group among the file's, from 0; None for all who pay from this
             purse.
         epsilon: the most that it may have cost each of them; None is infinite.
         delta: the most delta that it may have cost each.
-        honest: what that rests on, as of a ``Cost``.
-        heard: how many messages of the session the party had taken in by then.
-        digest: of the digests of those messages.
+        honest: the assumptions of the cost, as for a ``Cost``.
+        heard: the number of messages of the session that the party had received by then.
+        digest: the digest of their digests.
     """
 
     release: Release
@@ -130,15 +131,15 @@ class Payment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return Cost(json_nats(self.epsilon), self.delta, self.honest)
 
     def follows(self, heard: bytes) -> bool:
-        """Return whether a party that has heard this had heard the same when it paid."""
-        return self.digest == digest_of(heard[: self.heard * DIGEST_BYTES])
+        """Check whether a party with these received messages had received the same when it paid."""
+        return self.digest == heard_digest(heard[: self.heard * DIGEST_BYTES])
 
 
 class Recalled(Payment, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="recalled"):
     """Spending in a session that a party's folder knows of, and that this purse may lack.
 
-    By whom it was paid is not known, so it counts for everybody, unless the purse has, from whoever
-    paid, as much for that party's answers in that session. Then nothing is lacking.
+    Its payers are unknown, so it counts for everybody. It does not count if the purse has payments
+    of the same amount for that party's answers in that session, by any payers.
     """
 
 
@@ -151,12 +152,12 @@ def secret_check(secret: bytes) -> bytes:
     return hmac.digest(secret, _CHECK, "sha256")
 
 
-def digest_of(heard: bytes) -> bytes:
-    """The digest of what was heard, as a payment has it."""
+def heard_digest(heard: bytes) -> bytes:
+    """The digest of received messages, as in a payment."""
     return hashlib.sha256(heard).digest()
 
 
-def answer_of(line: Payment) -> tuple[bytes, PartyId]:
+def answer_key(line: Payment) -> tuple[bytes, PartyId]:
     """The answer that is paid for: its session and its party."""
     return line.release.session, line.release.party
 

@@ -43,7 +43,7 @@ def canonical(spelled: str) -> str:
 
 
 def _apart(space: re.Match[str]) -> str:
-    """The rest of white space: two numbers do not become one."""
+    """The rest of white space between numbers, which must not become one."""
     text = space.string
     return " " if text[space.start() - 1].isdecimal() and text[space.end()].isdecimal() else ""
 
@@ -78,7 +78,7 @@ class Spellings:
         return Spellings(self.exact[which], self.alike[which])
 
     def is_same(self, other: Spellings) -> bool:
-        """Return whether both are of the same ids, in the same order."""
+        """True if both have the same ids, in the same order."""
         return np.array_equal(self.exact, other.exact)
 
 
@@ -92,16 +92,16 @@ def together(each: Iterable[Spellings]) -> Spellings:
 
 
 class Register:
-    """Spellings that a purse has seen under one secret, and what was said of those that read alike.
+    """Spellings that a purse has seen under one secret, and answers about those that read alike.
 
-    Two spellings that read alike may be one person, unless both were told apart. Of those of whom
-    it was said that they are one, none is apart.
+    Two spellings that read alike may be one person, unless both were told apart. Spellings noted as
+    one person are never apart.
 
     Args:
-        secret: that marks are keyed with.
-        groups: spellings of those who have paid.
+        secret: the secret that marks are keyed with.
+        groups: the spellings of people that have paid.
         same: marks of canonical forms, each of one person.
-        apart: exact marks of those who were told apart from all who read alike.
+        apart: exact marks of spellings that were told apart from all that read alike.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Register:
 
     @functools.cached_property
     def seen(self) -> Spellings:
-        """All spellings of those who have paid."""
+        """All spellings of people that have paid."""
         return together(self._groups)
 
     def of(self, ids: Sequence[str]) -> Spellings:
@@ -127,15 +127,15 @@ class Register:
         return Spellings(self._marks(_SPELLED + each.encode() for each in ids), self._marks(alike))
 
     def is_one(self, who: Spellings) -> Bools:
-        """Return whether all who read like each are one person, as was said."""
+        """Mask of the spellings noted as one person with all that read alike."""
         return np.isin(who.alike, self._same)
 
     def is_apart(self, who: Spellings) -> Bools:
-        """Return whether each was told apart from the others who read alike."""
+        """Mask of the spellings that were told apart from others that read alike."""
         return np.isin(who.exact, self._apart) & ~self.is_one(who)
 
     def may_be(self, who: Spellings, among: Spellings) -> Bools:
-        """Return whether each may be one of the others, who have paid."""
+        """Mask of the spellings that may be one of the others, which have paid."""
         apart = self.is_apart(among)
         return (
             np.isin(who.exact, among.exact)
@@ -144,7 +144,7 @@ class Register:
         )
 
     def is_surely(self, who: Spellings, among: Spellings) -> Bools:
-        """Return whether each is one of the others, as spelled or by what was said."""
+        """Mask of the spellings that are one of the others, as spelled or as noted."""
         one = np.isin(who.alike, among.alike) & self.is_one(who)
         return np.isin(who.exact, among.exact) | one
 
@@ -154,14 +154,14 @@ class Register:
         return everybody[np.isin(everybody.alike, who.alike)]
 
     def is_unclear(self, who: Spellings) -> Bools:
-        """Return whether each reads like another spelling, neither told apart from it nor one."""
+        """Mask of the spellings that read like another one, without a note about the two."""
         near = self.reading_like(who)
         alike, spellings = np.unique(near.alike, return_counts=True)
         undecided = near.alike[~self.is_apart(near) & ~self.is_one(near)]
         return np.isin(who.alike, alike[spellings > 1]) & np.isin(who.alike, undecided)
 
     def people_in(self, groups: Sequence[Spellings]) -> int:
-        """Number of people in groups, if all who read alike are one unless told apart."""
+        """Number of people in groups, with spellings that read alike as one unless told apart."""
         who = together(groups)
         apart = self.is_apart(who)
         return int(apart.sum()) + len(np.unique(who.alike[~apart]))

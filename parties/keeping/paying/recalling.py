@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from parties.keeping.attempts import answers_in
 from parties.keeping.members import Member
-from parties.keeping.paying.payments import Recalled, Release, digest_of
+from parties.keeping.paying.payments import Recalled, Release, heard_digest
 from parties.keeping.receipts import DECLINED, LATE_NOTE, RECEIPT, REFUSED
 from parties.keeping.remembered import DIGEST_BYTES, noted_in
 from protocol.accounting.spending import Cost
@@ -17,10 +17,10 @@ _SAID = ("said", *(kind for kind, _ in (RECEIPT, LATE_NOTE, DECLINED, REFUSED)))
 
 
 def recalled_in(member: Member) -> list[Recalled]:
-    """All spending in attempts that a party's folder knows of, whichever purse it was paid from.
+    """All spending in attempts that a party's folder knows of, from any purse.
 
-    It has what was spent in each, but for attempts of which it only has what was said, or a
-    receipt: there it is the most that one attempt can cost.
+    For attempts with only sent messages or a receipt in the folder, it is the most that one attempt
+    can cost.
 
     Raises:
         UsageError: a file is malformed.
@@ -29,7 +29,7 @@ def recalled_in(member: Member) -> list[Recalled]:
     charter, answers = member.charter, answers_in(member.folder)
     most = charter.variant.most_among(0, 0.0)
     costs = {attempt: answers.spent(attempt) for attempt in answers.attempts}
-    for attempt in _said(member):
+    for attempt in _attempts_sent(member):
         costs.setdefault(attempt, most)
     return [
         _recalled(member, charter.again(attempt), cost)
@@ -38,8 +38,8 @@ def recalled_in(member: Member) -> list[Recalled]:
     ]
 
 
-def _said(member: Member) -> Iterator[int]:
-    """The attempts in which something of a party's own was said, by the files in its folder."""
+def _attempts_sent(member: Member) -> Iterator[int]:
+    """The attempts in which the party has sent something of its own, by the files in its folder."""
     for path in sorted(member.folder.iterdir()):
         kind, _, session = path.name.rpartition("-")
         attempt = _find_attempt(member.charter, session) if kind in _SAID else None
@@ -52,7 +52,7 @@ def _said(member: Member) -> Iterator[int]:
 
 def _find_attempt(charter: Charter, session: str) -> int | None:
     try:
-        return charter.attempt_of(bytes.fromhex(session))
+        return charter.find_attempt(bytes.fromhex(session))
     except ValueError:
         return None
 
@@ -73,5 +73,5 @@ def _recalled(member: Member, charter: Charter, cost: Cost) -> Recalled:
         delta=cost.delta,
         honest=cost.honest,
         heard=len(heard),
-        digest=digest_of(b"".join(heard)),
+        digest=heard_digest(b"".join(heard)),
     )

@@ -1,1 +1,1 @@
-"""Active attacks: what a party does whatever hostile members send it."""
+"""Active attacks: the conduct of a party that receives messages from hostile members."""

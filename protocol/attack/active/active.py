@@ -1,12 +1,12 @@
-"""The active attack: whatever hostile members send, a party gives away what is charged alone.
+"""The active attack: a party reveals only what is charged, whatever hostile members send.
 
-Scripts of the aggregator and of services are played in whole sessions. Three rules are held, of
-what these see and open together, by their ledger:
+Scripts of the aggregator and of services are played in whole sessions. Three rules are checked, for
+the common view and the ledger of these members:
 
-- *outward*: all that the target does follows from what it hears, and from its record only in bytes
-  that are charged.
-- *charge*: what the ledger charges covers what can be told from all that the target does.
-- *fresh*: what hides an answer is drawn anew when the target is started again and hears something
+- *outward*: the target's conduct depends on what it receives, and on its record only in bytes that
+  are charged.
+- *charge*: the ledger's charge covers all that the target's conduct reveals.
+- *fresh*: masking values are drawn anew when the target is started again and receives something
   else.
 
 No variant needs code of its own for it.
@@ -27,7 +27,7 @@ from protocol.attack.active.charging import (
     tried,
 )
 from protocol.attack.active.findings import Charged, Finding
-from protocol.attack.active.moves import smaller
+from protocol.attack.active.moves import smallest
 from protocol.attack.active.script import Script
 from protocol.attack.active.search import search, shown_by, shrunk
 from protocol.attack.active.worlds import Library, Study, make_library, play
@@ -35,26 +35,26 @@ from protocol.attack.attack import ALPHA
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.variant import Variant
 from protocol.simulation.mapping import Map, one_by_one
-from protocol.simulation.setting import names_of
+from protocol.simulation.setting import service_names
 from protocol.surveys.records import Records
 
 SCRIPTS = 400
-"""How many scripts are tried by default."""
+"""Default number of scripts."""
 
 PILOTED = 4
-"""For how many scripts the charge is looked at more closely, those worth most by a first look."""
+"""Number of scripts with a second pilot of the charge: the best by the first pilot."""
 
 PROBES = 2
-"""For how many of them it is tried."""
+"""Number of these scripts with full trials."""
 
 PROMISING = 0.0
-"""By how much a first look's rough estimate must exceed the charge at least."""
+"""The least excess over the charge in the first pilot."""
 
 SEEMING = 0.1
-"""By how much a closer look's estimate must exceed it for the charge to be tried."""
+"""The least excess over the charge in the second pilot, for full trials."""
 
 SHRINKS = 24
-"""The most scripts that are played to make one smaller that tells more than is charged."""
+"""The most scripts that are played to shrink one that reveals more than is charged."""
 
 
 class ActiveAttack(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,12 +62,12 @@ class ActiveAttack(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         variant: the variant's name.
-        target: whose record was at stake.
-        hostile: who kept to scripts.
-        tried: how many scripts were played.
-        covered: how many different behaviours the target showed.
-        findings: what is wrong; none if nothing was found.
-        charged: what differed and is rightly charged.
+        target: the party under attack.
+        hostile: the members that kept to scripts.
+        tried: number of scripts played.
+        covered: number of different behaviours of the target.
+        findings: violations of the rules.
+        charged: differences that are rightly charged.
     """
 
     variant: str
@@ -80,7 +80,7 @@ class ActiveAttack(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def accused(self) -> bool:
-        """True if a party gives away what is not charged."""
+        """True if the party reveals something that is not charged."""
         return bool(self.findings)
 
 
@@ -101,14 +101,14 @@ def attack_actively(
     Args:
         variant: the variant with its parameters.
         records: a respondent per party; as few as the variant runs with.
-        target: whose record is at stake, from 0.
-        hostile: who keeps to a script, of those who hold no records; by default all of them.
-        scripts: how many scripts are tried. The search stops where some show something.
+        target: place of the party under attack.
+        hostile: members without records that keep to a script; by default all of them.
+        scripts: the most scripts. The search stops at the first findings.
         seed: decides everything.
-        trials: how often a script is played to hold what it makes the target tell against the
-            charge; by default as often as it takes, within limits.
+        trials: number of trials of a script for the rule ``charge``; by default ``TRIALS``.
         carried: carries out the sessions, here or by workers; the result is the same.
-        alpha: the chance of a false accusation by the rule ``charge``; the others never err so.
+        alpha: the probability of a false accusation by the rule ``charge``; the other rules have
+            none.
 
     Raises:
         ValueError: numbers out of range.
@@ -144,10 +144,7 @@ def replay_script(
     trials: int | None = None,
     alpha: float = ALPHA,
 ) -> tuple[Finding, ...]:
-    """Play one script again, as ``attack_actively`` did; what it shows.
-
-    The arguments are those of ``attack_actively``.
-    """
+    """Findings of one script, played as by ``attack_actively`` and with its arguments."""
     study = _study(variant, records, target, hostile, seed)
     library = make_library(study)
     shown = shown_by(study, library, script)
@@ -166,7 +163,7 @@ def _study(
 ) -> Study:
     if not 0 <= target < len(records):
         raise ValueError(f"target {target}: expected 0 to {len(records) - 1}")
-    serving = (AGGREGATOR, *names_of(variant.roles))
+    serving = (AGGREGATOR, *service_names(variant.roles))
     if hostile is not None and not (hostile and set(hostile) <= set(serving)):
         raise ValueError(f"hostile {[*hostile]}: expected some of {', '.join(serving)}")
     chosen = tuple(name for name in serving if hostile is None or name in hostile)
@@ -186,18 +183,19 @@ def _undercharged(
     alpha: float,
     shrinking: bool = True,
 ) -> list[Finding]:
-    """A script that makes the target tell more than the ledger charges, if one is found."""
+    """A script that makes the target reveal more than is charged; empty if none is found."""
     promising = [script for excess, script in worth if excess > PROMISING][:PILOTED]
     piloted = [(script, _worth(study, library, script)) for script in promising]
     piloted.sort(key=lambda one: -one[1].excess)
     for number, (script, rough) in enumerate(piloted[:PROBES]):
         if rough.excess <= SEEMING:
             break
-        smallest = _smallest(study, library, script, rough) if shrinking else script
+        if shrinking:
+            script = _shrunk(study, library, script, rough)
         neighbour = study.neighbours[rough.neighbour]
         probe = tried(
             study,
-            play(study, smallest, library).heard,
+            play(study, script, library).heard,
             neighbour,
             purpose=str(number),
             level=alpha / (2 * PROBES),
@@ -214,7 +212,7 @@ def _undercharged(
                     rule="charge",
                     attributes=(neighbour.attribute,),
                     what=what,
-                    script=smallest,
+                    script=script,
                     probe=probe,
                 )
             ]
@@ -225,17 +223,10 @@ def _worth(study: Study, library: Library, script: Script, only: int | None = No
     return pilot(study, play(study, script, library).heard, MORE_PILOTS, only=only)
 
 
-def _smallest(study: Study, library: Library, script: Script, rough: Worth) -> Script:
-    """A smaller script that seems to tell about as much beyond the charge."""
-    best, left = script, SHRINKS
-    while left > 0:
-        for smaller_one in smaller(best):
-            left -= 1
-            if _worth(study, library, smaller_one, rough.neighbour).excess > rough.excess / 2:
-                best = smaller_one
-                break
-            if left <= 0:
-                break
-        else:
-            return best
-    return best
+def _shrunk(study: Study, library: Library, script: Script, rough: Worth) -> Script:
+    """A smaller script that seems to reveal at least half as much beyond the charge."""
+
+    def suffices(one: Script) -> bool:
+        return _worth(study, library, one, rough.neighbour).excess > rough.excess / 2
+
+    return smallest(script, suffices, most=SHRINKS)

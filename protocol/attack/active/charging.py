@@ -1,9 +1,8 @@
-"""Test whether the ledger covers what a script makes a party do: counts of runs with fresh
-randomness.
+"""Tests of the ledger's charge for a script, by runs with fresh randomness.
 
-The party hears the same in all of them, with one record or with the other; the ledger of each is
-made of what it heard and said, as an audit makes it. What proves how much is told at least are the
-guesses of ``protocol.attack``.
+The target receives the same in all of them, with one record or with the other. The ledger of each
+run is made from what the target received and sent, as in an audit. The lower bounds are those of
+``protocol.attack``.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from protocol.accounting.events import Derived, Merging, Public
 from protocol.attack.active.target import Heard
 from protocol.attack.active.twins import Conduct, play_conduct
 from protocol.attack.active.worlds import Neighbour, Study
-from protocol.attack.columns import View, columns_of, facts_of, make_view, view_matrices
+from protocol.attack.columns import View, element_columns, make_view, plain_facts, view_matrices
 from protocol.attack.observer import Observation
 from protocol.attack.probes import Probe, strongest_probe
 from protocol.attack.trials import Pair, Trials
@@ -36,23 +35,23 @@ from protocol.session.charter import Charter
 from protocol.transcript.entries import Delivered, Sent
 
 PILOTS = 48
-"""How often each record is tried first, to see which script is worth more trials."""
+"""Number of runs with each record in a first pilot."""
 
 MORE_PILOTS = 300
-"""The same of the few scripts that are worth it."""
+"""The same in a second pilot."""
 
 _CAUTION = 1.0
 
 TRIALS = 8_000
-"""How often a script is played that seems to tell more than is charged."""
+"""Number of trials of a script that seems to reveal more than is charged."""
 
 
 class Worth(NamedTuple):
-    """Value of a script, as a pilot has shown it.
+    """Value of a script by a pilot.
 
     Args:
-        neighbour: the place of the record that is told apart best.
-        excess: by how much a rough estimate of epsilon exceeds the charge.
+        neighbour: the place of the neighbouring record that differs most.
+        excess: of a rough estimate of epsilon over the charge.
     """
 
     neighbour: int
@@ -60,10 +59,10 @@ class Worth(NamedTuple):
 
 
 def view_of_conduct(study: Study, conduct: Conduct) -> View:
-    """A conduct as the hostile members see it."""
+    """The hostile members' view of a conduct."""
     messages: dict[str, Message] = {}
     facts: Counter[str] = Counter()
-    words = hashlib.sha256()
+    seen = hashlib.sha256()
     for place, act in enumerate(conduct.acts):
         for envelope, read, _ in act.words(seen=True):
             if envelope.kind == Head.kind() or read is None:
@@ -74,7 +73,7 @@ def view_of_conduct(study: Study, conduct: Conduct) -> View:
             name = f"{name} {count}" if count > 1 else name
             facts[f"place of {name}"] = place
             facts[f"length of {name}"] = len(envelope.body)
-            words.update(read)
+            seen.update(read)
             with contextlib.suppress(RemoteProtocolError):
                 for field, message in study.setting.messages(envelope, study.hostile).items():
                     messages[f"{name}'s {field}" if field else name] = message
@@ -82,14 +81,14 @@ def view_of_conduct(study: Study, conduct: Conduct) -> View:
             facts["its end"] = place + 1
             facts["it failed"] = int(act.ended != "done")
             break
-    facts["all that is said"] = int.from_bytes(words.digest()[:7], "big")
+    facts["all that is said"] = int.from_bytes(seen.digest()[:7], "big")
     return make_view(Observation(messages, {}, facts))
 
 
 class Ledgers:
-    """Charges of the ledger to the target, by what it received and sent.
+    """Charges of the ledger to the target, by its received and sent messages.
 
-    What has told the same, by its events, is reckoned once.
+    Conducts with equal events are charged once.
     """
 
     def __init__(self, study: Study, heard: Sequence[Heard]) -> None:
@@ -99,14 +98,14 @@ class Ledgers:
 
     def charged(self, conduct: Conduct, attribute: str) -> float:
         """Charge of a conduct for an attribute."""
-        told = tuple(
+        events = tuple(
             (envelope.kind, event)
             for act in conduct.acts
             for envelope, event in zip(act.said, act.events, strict=True)
         )
-        loss = self._known.get(told)
+        loss = self._known.get(events)
         if loss is None:
-            loss = self._known[told] = _loss(self._study, self._heard, conduct)
+            loss = self._known[events] = _loss(self._study, self._heard, conduct)
         return loss.attributes.get(attribute, 0.0)
 
 
@@ -116,12 +115,12 @@ def _loss(study: Study, heard: Sequence[Heard], conduct: Conduct) -> Loss:
         if one.envelope is not None and one.envelope.sender in study.charter.roster:
             passed += [(False, one.envelope), (True, one.envelope)]
         passed += [(False, envelope) for envelope in act.said]
-    account = _ledger_of(study, passed).everybody.get(study.party)
+    account = _hostile_ledger(study, passed).everybody.get(study.party)
     return NOTHING if account is None else account.loss
 
 
-def _ledger_of(study: Study, passed: list[tuple[bool, Envelope]]) -> Ledger:
-    """The hostile members' ledger, as an audit makes it, of what was sent or delivered (True)."""
+def _hostile_ledger(study: Study, passed: list[tuple[bool, Envelope]]) -> Ledger:
+    """The hostile members' ledger of envelopes that were sent, or delivered (True)."""
     charter = study.charter
     entries: list[Step] = []
     for number, (delivered, envelope) in enumerate(passed):
@@ -160,18 +159,18 @@ def pilot(
     *,
     only: int | None = None,
 ) -> Worth:
-    """A rough estimate of what a script makes the target tell beyond the charge.
+    """A rough estimate of what a script makes the target reveal beyond the charge.
 
     Args:
-        pilots: how often each record is tried.
-        only: the place of the only neighbour that is of interest.
+        pilots: number of runs with each record.
+        only: the place of the only neighbour to try; all if None.
     """
     streams = [_stream(study, f"pilot {number} of {pilots}") for number in range(pilots)]
     own = [play_conduct(study.machine(study.record(None), stream), heard) for stream in streams]
     views = [view_of_conduct(study, conduct) for conduct in own]
     best, ledgers = Worth(0, -math.inf), Ledgers(study, heard)
     if not any(map(_speaks, own[:2])):
-        return best  # What it heard was for another stream.
+        return best  # The script depends on the session's stream.
     for place, neighbour in enumerate(study.neighbours):
         if only not in (None, place):
             continue
@@ -181,24 +180,24 @@ def pilot(
         if math.isinf(bound):
             continue
         both = [*views, *(view_of_conduct(study, conduct) for conduct in others)]
-        rough = _roughly(both, np.arange(2 * pilots) >= pilots)
+        rough = _rough_epsilon(both, np.arange(2 * pilots) >= pilots)
         best = max(best, Worth(place, rough - bound), key=lambda one: one.excess)
     return best
 
 
 def _speaks(conduct: Conduct) -> bool:
-    """Check whether a conduct says anything that is charged."""
+    """True if a conduct has an event that is charged."""
     events = (event for act in conduct.acts for event in act.events if event is not None)
     return any(not isinstance(event, Public | Derived | Merging) for event in events)
 
 
-def _roughly(views: Sequence[View], bits: NDArray[np.bool_]) -> float:
-    """Estimate how much the views of two inputs differ: the loudest value of a single column.
+def _rough_epsilon(views: Sequence[View], bits: NDArray[np.bool_]) -> float:
+    """Rough estimate of the difference between the views of two inputs: the best single column.
 
     The estimate is cautious: an error of ``_CAUTION`` standard deviations is taken off.
     """
     loudest = 0.0
-    columns = {**facts_of(views), **columns_of(view_matrices(views), related=())}
+    columns = {**plain_facts(views), **element_columns(view_matrices(views), related=())}
     for column in columns.values():
         values, places = np.unique(column, return_inverse=True)
         if not 1 < len(values) <= len(bits) // 4:
@@ -220,12 +219,12 @@ def tried(
     level: float,
     trials: int,
 ) -> Probe:
-    """Measure what a script makes the target reveal at least, and what the ledger charges for it.
+    """Attempt to prove that a script makes the target reveal more than the ledger charges.
 
     Args:
-        purpose: sets the randomness apart from that of other scripts.
-        level: the chance that it is accused falsely.
-        trials: how many.
+        purpose: separates the randomness from that of other scripts.
+        level: the probability of a false accusation.
+        trials: number of trials.
     """
     first = play_conduct(study.machine(study.record(None)), heard)
     ledgers = Ledgers(study, heard)
@@ -240,7 +239,7 @@ def tried(
         bound = max(bound, ledgers.charged(conduct, neighbour.attribute))
         views.append(view_of_conduct(study, conduct))
     matrices = view_matrices(views)
-    columns = {**facts_of(views), **columns_of(matrices, related=list(matrices))}
+    columns = {**plain_facts(views), **element_columns(matrices, related=list(matrices))}
     codes = records[0].codes[0].astype(np.int64), records[1].codes[0].astype(np.int64)
     pair = Pair(neighbour.words, (neighbour.attribute,), codes)
     sort = Trials("conducts", bits, columns, None, bound, trials)

@@ -1,4 +1,4 @@
-"""Choice of the next script: those of a plan, then some after each that led somewhere."""
+"""Choice of the next script: those of a plan, then some after each useful one."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from protocol.attack.active.worlds import Library, Study
 from protocol.crypto.randomness import Stream
 
 SHARE = 0.5
-"""The share of scripts that are single moves; the rest is made of those that led somewhere."""
+"""The share of scripts that are single moves; the rest is made from useful scripts."""
 
 FOLLOWED = 30
-"""How many moves are tried at first after a script that led somewhere."""
+"""The most moves that are tried after a useful script."""
 
 STALE = 150
-"""After how many scripts that bring nothing new the search ends, once the plan is done."""
+"""Number of scripts without anything new after which the search ends, once the plan is done."""
 
 TURNS = 960
-"""How many scripts are made at most for one batch, those included that were tried before."""
+"""The most scripts that are made for one batch, with those that were tried before."""
 
 
 class Choice:
-    """Chooses scripts, and none of them twice.
+    """Choice of scripts, each at most once.
 
     Args:
-        study, library: what is attacked.
-        scripts: how many are tried at most.
-        stream: decides.
+        study, library: of the attack.
+        scripts: the most scripts that are tried.
+        stream: decides the choice.
     """
 
     def __init__(self, study: Study, library: Library, *, scripts: int, stream: Stream) -> None:
@@ -38,14 +38,14 @@ class Choice:
         self._singles = single_moves(study, library)
         most = math.ceil(SHARE * scripts)
         self._plan = [HONEST, *sampled(study, library, most=most, stream=stream)]
-        self._led: list[tuple[float, Script]] = []
+        self._useful: list[tuple[float, Script]] = []
         self._following: list[list[Script]] = []
         self._chosen: set[Script] = set()
         self._tried = 0
         self._stale = 0
 
     def batch(self, most: int) -> list[Script]:
-        """The next scripts, so many at most; none if nothing new is to be expected."""
+        """The next scripts, at most ``most``; none if the search is over."""
         batch: list[Script] = []
         for turn in range(1, TURNS + 1):
             if len(batch) >= most:
@@ -62,7 +62,7 @@ class Choice:
         if self._plan:
             return self._plan.pop(0)
         if self._following:
-            # One after each of those that led somewhere, in turn.
+            # One after each useful script, in turn.
             after = self._following.pop(0)
             script = after.pop(0)
             if after:
@@ -70,21 +70,21 @@ class Choice:
             return script
         if self._stale >= STALE:
             return None
-        best = [one for _, one in sorted(self._led, key=lambda pair: -pair[0])]
+        best = [one for _, one in sorted(self._useful, key=lambda pair: -pair[0])]
         return combined(best, self._singles, self._stream.derive(f"turn {self._tried} {turn}"))
 
     def tried(self, script: Script, *, new: bool, excess: float) -> None:
-        """A script was played.
+        """Take note of a script that was played.
 
         Args:
-            new: whether the target did what it had not done before.
-            excess: what a pilot says of the charge.
+            new: whether the target showed a new behaviour.
+            excess: over the charge, by a pilot.
         """
         self._tried += 1
         self._stale = 0 if new else self._stale + 1
         if not new and excess <= 0:
             return
-        self._led.append((max(excess, 0.0), script))
+        self._useful.append((max(excess, 0.0), script))
         turns = self._stream.derive(f"after {self._tried}")
         after = followed(script, self._study, self._library, stream=turns)
         order = turns.permutation(len(after)).tolist()

@@ -1,7 +1,7 @@
-"""The grammar of edits: which changes of a message there are, within what its kind allows.
+"""The grammar of edits: changes of a message that its kind allows.
 
-Edits work on plain values, as msgpack has them: a message is a list of its fields, an array
-``[dtype, shape, bytes]``. The kind's schema says what every value may be.
+Edits work on plain msgpack values: a message is a list of its fields, an array
+``[dtype, shape, bytes]``. The kind's schema gives the type of every value.
 """
 
 from __future__ import annotations
@@ -39,28 +39,28 @@ CELLS = 24
 """The most cells of an array that edits are proposed for one by one."""
 
 DEPTH = 6
-"""How deep in nested values edits are proposed."""
+"""The largest depth of nested values for which edits are proposed."""
 
 WORD = 1 << 64
 
 Plain: TypeAlias = Any
-"""A value as msgpack has it."""
+"""A plain msgpack value."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
 
 
 Bodies: TypeAlias = Callable[[int, str, int], bytes | None]
-"""The source of values for edits: the body of a world, kind and number; None without one."""
+"""Source of values for edits: the body in a world, of a kind, by number; None without one."""
 
 
 class Grammar:
-    """The kinds of a session, and what can be changed in their bodies.
+    """The kinds of a session, with the edits of their bodies.
 
-    The body of a sealed kind is what is inside the box.
+    The body of a sealed kind is the content of its box.
 
     Attributes:
-        sealed: the names of these kinds.
+        sealed: the names of the sealed kinds.
     """
 
     def __init__(self, charter: Charter) -> None:
@@ -73,11 +73,11 @@ class Grammar:
     def edited(
         self, kind: str, body: bytes, edits: Sequence[Edit], bodies: Bodies, *, nth: int
     ) -> bytes:
-        """A body with edits; those that its kind does not allow, or that do not fit, are left out.
+        """A body with edits, without those that do not fit or that its kind does not allow.
 
         Args:
-            bodies: what is taken is taken from these.
-            nth: which message of its kind this is.
+            bodies: source of values that are taken.
+            nth: number of the message within its kind.
         """
         for edit in edits:
             try:
@@ -92,12 +92,10 @@ class Grammar:
         plain, schema = _decode(body), Fields(self._schemas[kind].fields)
         taken = None
         if edit.how in ("take", "sums"):
-            source = edit.kind or kind
-            other = bodies(edit.world, source, edit.nth if edit.kind else nth)
+            source, number = (edit.kind, edit.nth) if edit.kind else (kind, nth)
+            other = bodies(edit.world, source, number)
             if other is None:
-                raise ValueError(
-                    f"no {source} {edit.nth if edit.kind else nth} in world {edit.world}"
-                )
+                raise ValueError(f"no {source} {number} in world {edit.world}")
             taken = _at(_decode(other), Fields(self._schemas[source].fields), edit.path)[0]
         return _encode(_changed(plain, schema, edit.path, edit, taken))
 
@@ -114,12 +112,12 @@ class Grammar:
         other: bytes,
         said: tuple[Collection[bytes], Collection[bytes]],
     ) -> bool:
-        """Check whether two bodies tell the same to whoever knows sums alone (``same_words``)."""
+        """True if two bodies are equal to an observer of sums alone (``same_words``)."""
         return same_words(self._schemas[kind], one, other, said)
 
     def is_stack(self, kind: str, name: str) -> bool:
-        """Check whether a field is an array of rows of numbers, which may add up to something."""
-        field = next(one.type for one in self._schemas[kind].fields if one.name == name)
+        """True if a field is an array of rows of numbers, which may add up to something."""
+        field = self._field_type(kind, name)
         return isinstance(field, Numbers) and len(field.shape) == 2 and not _is_octets(field)
 
     def fields(self, kind: str) -> tuple[str, ...]:
@@ -131,14 +129,17 @@ class Grammar:
         return _decode(body)[self.fields(kind).index(name)]
 
     def is_octets(self, kind: str, name: str) -> bool:
-        """Check whether a field holds bytes or text: keys, boxes, hashes, names."""
-        field = next(one.type for one in self._schemas[kind].fields if one.name == name)
-        return isinstance(field, Octets | Text) or (
-            isinstance(field, Numbers) and _is_octets(field)
-        )
+        """True if a field holds bytes or text: keys, boxes, hashes, names."""
+        field = self._field_type(kind, name)
+        if isinstance(field, Numbers):
+            return _is_octets(field)
+        return isinstance(field, Octets | Text)
+
+    def _field_type(self, kind: str, name: str) -> Type:
+        return next(field.type for field in self._schemas[kind].fields if field.name == name)
 
     def made_up(self, kind: str) -> bytes | None:
-        """A body of a kind that nobody has said: the least of everything; None if none fits."""
+        """A made-up body of a kind with the least values; None if the kind does not allow them."""
         try:
             body = _encode([_least(field.type) for field in self._schemas[kind].fields])
             self._codec.read(kind, body)
@@ -170,7 +171,6 @@ _MISFIT = (
 
 
 def _least(kind: Type) -> Plain:
-    """The least value of a type."""
     match kind:
         case Numbers():
             shape = [low for low, _ in kind.shape]
@@ -201,7 +201,7 @@ def _least(kind: Type) -> Plain:
 
 
 def _within(kind: Type, value: Plain, step: str | int) -> tuple[Any, Type]:
-    """The place of a part of a value, and its type."""
+    """The index of a part of a value, and the type of the part."""
     match kind:
         case Fields():
             place = next(i for i, f in enumerate(kind.fields) if step in (f.name, i))
@@ -218,7 +218,7 @@ def _within(kind: Type, value: Plain, step: str | int) -> tuple[Any, Type]:
 
 
 def _fits(kind: Type, value: Plain) -> bool:
-    """Check whether a value may be of one of the types of a union, by what it is made of."""
+    """True if a value has the structure of a type."""
     match kind:
         case Fields():
             return isinstance(value, list) and len(value) == len(kind.fields)
@@ -279,7 +279,7 @@ def _edited_value(value: Plain, kind: Type, edit: Edit, taken: Plain = None) -> 
             return edit.value if edit.how == "set" else value + edit.value
 
 
-def array_of(value: Plain) -> NDArray[Any]:
+def writable_array(value: Plain) -> NDArray[Any]:
     """An array of a message as one that can be written to."""
     name, shape, content = value
     return np.frombuffer(content, np.dtype("<" + name)).reshape(shape).copy()
@@ -290,7 +290,7 @@ def _plain(array: NDArray[Any]) -> Plain:
 
 
 def _edited_array(value: Plain, kind: Numbers, edit: Edit, taken: Plain) -> Plain:
-    array = array_of(value)
+    array = writable_array(value)
     flat = array.reshape(-1)
     match edit.how:
         case "fill":
@@ -328,9 +328,9 @@ def _edited_array(value: Plain, kind: Numbers, edit: Edit, taken: Plain) -> Plai
 
 
 def _sum_to(array: NDArray[Any], edit: Edit, taken: Plain, modulus: int) -> None:
-    """Change a row so that all rows together sum to what those of another array do."""
+    """Change a row so that all rows have the sum of the rows of another array."""
     row = edit.cells[0]
-    wanted = array_of(taken).astype(object).sum(axis=0)
+    wanted = writable_array(taken).astype(object).sum(axis=0)
     rest = np.delete(array, row, axis=0).astype(object).sum(axis=0)
     array[row] = ((wanted - rest) % modulus).astype(array.dtype)
 
@@ -341,13 +341,13 @@ def same_words(
     other: bytes,
     said: tuple[Collection[bytes], Collection[bytes]] = ((), ()),
 ) -> bool:
-    """Check whether two bodies tell the same to whoever knows sums alone.
+    """True if two bodies are equal to an observer of sums alone.
 
-    They are equal, or two arrays in them differ, of which the rows have one sum, and the same rows
-    are what the hearer has said itself.
+    They are equal, or differ in arrays with equal sums of rows, in which the recipient has the same
+    rows of its own.
 
     Args:
-        said: the arrays that the hearer of each has said, as bytes.
+        said: the arrays that the recipient of each has sent, as bytes.
     """
     if one == other:
         return True
@@ -357,7 +357,7 @@ def same_words(
         if not isinstance(field.type, Numbers) or len(value[1]) != 2 or value[1] != beside[1]:
             return False
         modulus = _modulus(np.dtype("<" + value[0]), field.type)
-        rows = [array_of(each) for each in (value, beside)]
+        rows = [writable_array(each) for each in (value, beside)]
         if not np.array_equal(*(array.astype(object).sum(axis=0) % modulus for array in rows)):
             return False
         own = [[row.tobytes() in of for row in array] for array, of in zip(rows, said, strict=True)]
@@ -377,7 +377,7 @@ def _given(edit: Edit) -> int | float:
 
 
 def _is_octets(kind: Numbers) -> bool:
-    """Check whether an array holds bytes: keys, boxes, hashes."""
+    """True if an array holds bytes: keys, boxes, hashes."""
     return kind.dtype == "u1" and kind.high in (None, 255)
 
 
@@ -430,9 +430,9 @@ def _proposals(path: tuple[str | int, ...], value: Plain, kind: Type, depth: int
         return
     match kind:
         case Numbers():
-            yield from _of_array(path, value, kind)
+            yield from _array_edits(path, value, kind)
         case Int():
-            yield from _of_int(path, value, kind)
+            yield from _integer_edits(path, value, kind)
         case Float():
             places = {kind.low, kind.high, 0.0, -value, value / 2, value * 2, value + 1, 1.0}
             numbers = sorted(one for one in places if one is not None and one != value)
@@ -448,9 +448,9 @@ def _proposals(path: tuple[str | int, ...], value: Plain, kind: Type, depth: int
                 yield Edit(path, "cut")
             yield Edit(path, "grow")
         case Items():
-            yield from _of_items(path, value, kind, depth)
+            yield from _item_edits(path, value, kind, depth)
         case Fields() | Map():
-            yield from _of_fields(path, value, kind.fields, depth, named=isinstance(kind, Map))
+            yield from _field_edits(path, value, kind.fields, depth, named=isinstance(kind, Map))
         case Union():
             for one in kind.types:
                 if _fits(one, value):
@@ -458,7 +458,7 @@ def _proposals(path: tuple[str | int, ...], value: Plain, kind: Type, depth: int
                     break
 
 
-def _of_fields(
+def _field_edits(
     path: tuple[str | int, ...],
     value: Plain,
     fields: Sequence[Field],
@@ -473,7 +473,7 @@ def _of_fields(
         yield from _proposals((*path, field.name), inner, field.type, depth + 1)
 
 
-def _of_items(
+def _item_edits(
     path: tuple[str | int, ...], value: list[Plain], kind: Items, depth: int
 ) -> Iterator[Edit]:
     for place, item in enumerate(value[:4]):
@@ -484,7 +484,7 @@ def _of_items(
         yield from _proposals((*path, place), item, kind.of, depth + 1)
 
 
-def _of_int(path: tuple[str | int, ...], value: int, kind: Int) -> Iterator[Edit]:
+def _integer_edits(path: tuple[str | int, ...], value: int, kind: Int) -> Iterator[Edit]:
     low = kind.low if kind.low is not None else -(1 << 63)
     high = kind.high if kind.high is not None else WORD - 1
     near = {low, high, 0, 1, value - 1, value + 1, value // 2, 2 * value, value // 16}
@@ -492,31 +492,30 @@ def _of_int(path: tuple[str | int, ...], value: int, kind: Int) -> Iterator[Edit
         yield Edit(path, "set", value=number)
 
 
-def _of_array(path: tuple[str | int, ...], value: Plain, kind: Numbers) -> Iterator[Edit]:
-    array = array_of(value)
+def _array_edits(path: tuple[str | int, ...], value: Plain, kind: Numbers) -> Iterator[Edit]:
+    array = writable_array(value)
     flat = array.reshape(-1)
     high = kind.high
     top = max(high) if isinstance(high, tuple) else high
     if top is None:
-        top = WORD - 1 if kind.dtype == "u8" else 255 if kind.dtype == "u1" else 1 << 20
+        top = {"u8": WORD - 1, "u1": 255}.get(kind.dtype, 1 << 20)
     for bound in dict.fromkeys((0, kind.low, min(top, 1), top)):
         yield Edit(path, "fill", value=bound)
     if array.ndim:
         for place in sorted({0, len(array) - 1} if len(array) else set()):
             yield Edit(path, "cut", cells=(place,))
             yield Edit(path, "grow", cells=(place,))
-    # What is random octets is not worth many tries.
-    octets = _is_octets(kind)
     cells = list(range(len(flat)))
     few = cells if len(cells) <= CELLS else cells[:: -(-len(cells) // CELLS)]
-    if octets:
+    # Random octets need few tries.
+    if _is_octets(kind):
         yield from (Edit(path, "flip", cells=(at,)) for at in few[:2] + few[-1:])
         return
-    blocks = blocks_of(flat) if array.ndim == 1 else [slice(0, len(flat))]
+    blocks = equal_sum_blocks(flat) if array.ndim == 1 else [slice(0, len(flat))]
     for block in blocks:
         inside = [at for at in few if block.start <= at < block.stop]
         for at, beside in pairwise([*inside, *inside[:1]]):
-            yield from _of_cells(path, flat, at, beside, kind)
+            yield from _cell_edits(path, flat, at, beside, kind)
     for at in few:
         yield Edit(path, "fill", cells=(at,), value=top)
         for bound in dict.fromkeys((kind.low, top)):
@@ -525,10 +524,10 @@ def _of_array(path: tuple[str | int, ...], value: Plain, kind: Numbers) -> Itera
         yield Edit(path, "add", cells=(at,), value=-1)
 
 
-def _of_cells(
+def _cell_edits(
     path: tuple[str | int, ...], flat: NDArray[Any], at: int, beside: int, kind: Numbers
 ) -> Iterator[Edit]:
-    """Edits that leave the sum as it is."""
+    """Edits of two cells that keep their sum."""
     if at == beside:
         return
     has = _number(flat[at])
@@ -543,10 +542,10 @@ def _of_cells(
     yield Edit(path, "swap", cells=(at, beside))
 
 
-def blocks_of(flat: NDArray[Any]) -> list[slice]:
-    """The most consecutive parts of an array that have one sum: tables of the same people, say.
+def equal_sum_blocks(flat: NDArray[Any]) -> list[slice]:
+    """The most consecutive parts of an array with equal sums, such as tables of the same people.
 
-    The honest message shows them, so nobody has to say how a vector is laid out.
+    The honest message shows them, so the layout of a vector need not be known.
     """
     numbers = [_number(one) for one in flat]
     total, n = sum(numbers), len(numbers)

@@ -1,4 +1,4 @@
-"""Findings of an active attack on a party: what is wrong, and what is rightly charged."""
+"""Findings of an active attack on a party, and differences that are rightly charged."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Rule: TypeAlias = Literal["outward", "charge", "fresh"]
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that a party gives away and that is not charged.
+    """A leak of a party that is not charged.
 
     Args:
         rule: ``outward``, ``charge`` or ``fresh``.
-        attributes: in which the records differ; none where the record has no part in it.
-        what: in one line.
-        script: one that shows it.
-        probe: what was counted; None but for ``charge``.
+        attributes: in which the records differ; empty if the record plays no part.
+        what: description in one line.
+        script: shows the leak.
+        probe: the counts, for ``charge`` alone.
     """
 
     rule: Rule
@@ -31,7 +31,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def about(self) -> tuple[Rule, tuple[str, ...]]:
-        """Common part of this and other scripts' findings that show the same."""
+        """Key that is equal for findings of the same leak."""
         return self.rule, self.attributes
 
 
@@ -39,9 +39,9 @@ class Charged(msgspec.Struct, frozen=True, kw_only=True):
     """A difference that is rightly charged.
 
     Args:
-        kind: of the message whose bytes differ.
-        why: what its event says that it tells.
-        epsilon: what is charged for an attribute at most, in nats.
+        kind: of the message with different bytes.
+        why: its event in words.
+        epsilon: the largest charge for an attribute, in nats.
     """
 
     kind: str
@@ -50,18 +50,18 @@ class Charged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Charges:
-    """Differences that are rightly charged, each with the most that is charged for it."""
+    """Differences that are rightly charged, each with its largest charge."""
 
     def __init__(self) -> None:
         self._most: dict[tuple[str, str], Charged] = {}
 
     def add(self, one: Charged) -> None:
-        """Take in one more."""
+        """Add a difference."""
         key = one.kind, one.why
         before = self._most.get(key)
         if before is None or one.epsilon > before.epsilon:
             self._most[key] = one
 
     def all(self) -> tuple[Charged, ...]:
-        """All of them, in the order in which they came first."""
+        """All differences, in the order of their first additions."""
         return tuple(self._most.values())

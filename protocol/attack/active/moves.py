@@ -1,8 +1,8 @@
-"""Scripts to be tried: single moves in order, then others made of those that led somewhere."""
+"""Scripts to be tried: single moves, and combinations made from useful scripts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -12,21 +12,18 @@ from protocol.crypto.randomness import Stream
 from protocol.messages import KERNEL_KINDS, PartyId
 
 MOVES = 4
-"""The most moves of a script that is made of others."""
+"""The most moves of a combined script."""
 
 SCOPES: tuple[Scope, ...] = ("target", "all", "others")
 
 
 def single_moves(study: Study, library: Library) -> list[Script]:
-    """Scripts of one move, or of the same move on every message that another world has.
-
-    They are sorted into sorts: what is said, what happens to it, to whom.
-    """
+    """Scripts of one move, or of the same move on every message of another world."""
     return [script for sort in _sorts(study, library) for script in sort]
 
 
 def sampled(study: Study, library: Library, *, most: int, stream: Stream) -> list[Script]:
-    """Scripts of single moves, so many: of every sort some, drawn where there are more."""
+    """Scripts of single moves, some of every sort, at most ``most``."""
     sorts = [list(dict.fromkeys(sort)) for sort in _sorts(study, library)]
     shuffled = []
     for number in stream.derive("sorts").permutation(len(sorts)).tolist():
@@ -42,19 +39,22 @@ def sampled(study: Study, library: Library, *, most: int, stream: Stream) -> lis
 
 
 def _sorts(study: Study, library: Library) -> Iterator[list[Script]]:
-    yield from _imagined(study, library)
+    """Scripts of single moves by sort: the message, its change and its recipients."""
+    yield from _imagined_scripts(study, library)
     for sender in study.hostile:
         for sort in _sorts_by(study, library, sender):
-            # A single one need not be named.
-            yield sort if len(study.hostile) == 1 else [_named(script, sender) for script in sort]
+            # The only hostile member need not be named.
+            yield sort if len(study.hostile) == 1 else [_by_sender(one, sender) for one in sort]
 
 
-def _named(script: Script, sender: PartyId) -> Script:
+def _by_sender(script: Script, sender: PartyId) -> Script:
     return Script(tuple(msgspec.structs.replace(move, by=sender) for move in script.moves))
 
 
-def _told(study: Study, library: Library, world: int) -> dict[tuple[str, str, int], bytes]:
-    """The messages to the target in a world: sender, if there are several, kind, number, body."""
+def _bodies_to_target(
+    study: Study, library: Library, world: int
+) -> dict[tuple[str, str, int], bytes]:
+    """Messages to the target in a world, by sender (if several), kind and number."""
     return {
         (sender if len(study.hostile) > 1 else "", *slot): body
         for sender in study.hostile
@@ -63,35 +63,47 @@ def _told(study: Study, library: Library, world: int) -> dict[tuple[str, str, in
 
 
 def _sorts_by(study: Study, library: Library, sender: PartyId) -> Iterator[list[Script]]:
-    told = library.told[0].get((sender, study.party), {})
-    grammar = study.grammar
-    sources = list(_sources(library, told))
-    for (kind, nth), body in told.items():
-        edits = list(grammar.proposals(kind, body))
-        yield from _by_field(
-            study,
-            kind,
-            (
-                Script((Move("rewrite", kind, nth, to, (edit,)),))
-                for edit in edits
-                for to in ("target", "all")
-            ),
-        )
-        yield [Script((Move(does, kind, nth, to),)) for does in ("drop", "hold") for to in SCOPES]
-        # Of two that differ, one is heeded.
-        yield [
-            Script((Move("repeat", kind, nth, edits=(edit,), before=before),))
-            for edit in edits
-            for before in (False, True)
-        ]
-        yield [Script((Move("restart", kind, nth),)), Script((Move("repeat", kind, nth),))]
+    bodies = library.told[0].get((sender, study.party), {})
+    sources = list(_sources(library, bodies))
+    for (kind, nth), body in bodies.items():
+        yield from _changes(study, kind, nth, body)
         for before in (True, False):
             yield [
                 Script((Move("insert", kind, nth, before=before, says=source),))
                 for source in sources
             ]
-    # Who says nothing to the target may do so at the start.
-    anchors = dict.fromkeys((*list(told)[:1], *list(told)[-1:]) or [("", 0)])
+    yield from _insertions(study, library, sender, list(bodies), sources)
+
+
+def _changes(study: Study, kind: str, nth: int, body: bytes) -> Iterator[list[Script]]:
+    """Scripts that change, drop, hold or repeat a message, or restart after it."""
+    edits = list(study.grammar.proposals(kind, body))
+    rewritten = (
+        Script((Move("rewrite", kind, nth, to, (edit,)),))
+        for edit in edits
+        for to in ("target", "all")
+    )
+    yield from _by_field(study, kind, rewritten)
+    yield [Script((Move(does, kind, nth, to),)) for does in ("drop", "hold") for to in SCOPES]
+    # The target accepts one of two different messages.
+    yield [
+        Script((Move("repeat", kind, nth, edits=(edit,), before=before),))
+        for edit in edits
+        for before in (False, True)
+    ]
+    yield [Script((Move("restart", kind, nth),)), Script((Move("repeat", kind, nth),))]
+
+
+def _insertions(
+    study: Study,
+    library: Library,
+    sender: PartyId,
+    slots: Sequence[tuple[str, int]],
+    sources: Sequence[Source],
+) -> Iterator[list[Script]]:
+    """Scripts that insert messages before the first message to the target, or after the last."""
+    # A member that sends nothing to the target may do so at the start.
+    anchors = dict.fromkeys((*slots[:1], *slots[-1:]) or [("", 0)])
     for number, source in enumerate(sources):
         said = library.any_body((sender, study.party), 0, source.kind, source.nth)
         for (kind, nth), before in zip(anchors, (True, False), strict=False):
@@ -100,13 +112,13 @@ def _sorts_by(study: Study, library: Library, sender: PartyId) -> Iterator[list[
             continue
         kind, nth = next(iter(anchors))
         other = next(one for one in (*sources[number + 1 :], *sources) if one != source)
-        for way in (True, False) if told else (True,):
+        for way in (True, False) if slots else (True,):
             edited = [
                 Move("insert", kind, nth, edits=(edit,), before=way, says=source)
-                for edit in grammar.proposals(source.kind, said)
+                for edit in study.grammar.proposals(source.kind, said)
             ]
             yield [Script((move,)) for move in edited]
-            # Where others wait already, there may be no room.
+            # Other messages may fill the target's queue.
             filler = Move("insert", kind, nth, before=way, says=other)
             yield from _by_field(
                 study, source.kind, (Script((filler, move)) for move in edited if way)
@@ -117,7 +129,7 @@ _KERNEL = frozenset(kind.kind() for kind in KERNEL_KINDS)
 
 
 def _by_field(study: Study, kind: str, scripts: Iterable[Script]) -> list[list[Script]]:
-    """Scripts of one edit by the field that they are about, and by what they do with it."""
+    """Group the scripts of one edit by its field and by its change."""
     sorts: dict[tuple[object, ...], list[Script]] = {}
     for script in scripts:
         edit = script.moves[-1].edits[0]
@@ -134,7 +146,7 @@ def _sources(library: Library, told: Iterable[tuple[str, int]]) -> Iterator[Sour
 
 
 def followed(script: Script, study: Study, library: Library, *, stream: Stream) -> list[Script]:
-    """A script that led somewhere, and after it one move of every sort."""
+    """A useful script with one further move of every sort."""
     found = []
     for number, sort in enumerate(_sorts(study, library)):
         if not sort:
@@ -146,18 +158,18 @@ def followed(script: Script, study: Study, library: Library, *, stream: Stream) 
     return found
 
 
-def _imagined(study: Study, library: Library) -> Iterator[list[Script]]:
-    """Messages that would be sent if nobody had a value: all of it that differs, or one field."""
-    told, grammar = _told(study, library, 0), study.grammar
+def _imagined_scripts(study: Study, library: Library) -> Iterator[list[Script]]:
+    """Scripts with messages from a world without values: whole messages, or one field."""
+    own, grammar = _bodies_to_target(study, library, 0), study.grammar
     for to in ("all", "target"):
         together: list[Script] = []
         summed: list[Script] = []
         single: list[Script] = []
         for world in range(1, len(library.told)):
-            there = _told(study, library, world)
+            there = _bodies_to_target(study, library, world)
             moves: list[Move] = []
             sums: list[Move] = []
-            for (by, kind, nth), body in told.items():
+            for (by, kind, nth), body in own.items():
                 other = there.get((by, kind, nth))
                 if other is None or other == body:
                     continue
@@ -189,10 +201,10 @@ def _imagined(study: Study, library: Library) -> Iterator[list[Script]]:
 
 
 def combined(corpus: Sequence[Script], singles: Sequence[Script], stream: Stream) -> Script:
-    """A script made of others.
+    """A script made from others.
 
     Args:
-        corpus: those that led somewhere.
+        corpus: the useful scripts.
         singles: scripts of one move.
     """
     words = [int(word) for word in stream.words(8)]
@@ -218,15 +230,37 @@ def combined(corpus: Sequence[Script], singles: Sequence[Script], stream: Stream
 
 
 def _with_edit(move: Move, other: Script) -> Move:
-    """A move with an edit of another one about the same kind."""
+    """A move with the edit of another script on the same kind."""
     for one in other.moves:
         if one.of == move.of and one.edits and len(move.edits) < MOVES:
             return msgspec.structs.replace(move, edits=(*move.edits, one.edits[0]))
     return move
 
 
+def smallest(script: Script, suffices: Callable[[Script], bool], *, most: int) -> Script:
+    """The smallest script that suffices, by single steps.
+
+    Args:
+        script: suffices.
+        suffices: tests a smaller script.
+        most: the most tests.
+    """
+    best, left = script, most
+    while left > 0:
+        for one in smaller(best):
+            left -= 1
+            if suffices(one):
+                best = one
+                break
+            if left <= 0:
+                break
+        else:
+            return best
+    return best
+
+
 def smaller(script: Script) -> Iterator[Script]:
-    """Scripts that do a little less, or simpler things, the least first."""
+    """Scripts with a move less, then with a simpler move."""
     moves = script.moves
     for at in range(len(moves)):
         yield Script(moves[:at] + moves[at + 1 :])
@@ -251,7 +285,7 @@ def _simpler(move: Move) -> Iterator[Move]:
 
 
 def _simpler_edits(edit: Edit) -> Iterator[Edit]:
-    """Simpler values; each is simpler than what it takes the place of, so this ends."""
+    """Edits with simpler values; every chain of them ends."""
     value = edit.value
     if edit.how == "move" and value is not None:
         yield msgspec.structs.replace(edit, value=None)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from protocol.attack.active.charging import Ledgers, Worth, pilot
+from protocol.attack.active.charging import Ledgers, pilot
 from protocol.attack.active.findings import Charged, Charges, Finding, Rule
 from protocol.attack.active.script import HONEST, Script
 from protocol.attack.active.second_runs import Slot, Word, drawn_fields, repeated, words_sent
@@ -33,21 +33,21 @@ from protocol.crypto.randomness import Stream, secret_of
 from protocol.messages import ROLE_STREAM
 
 STREAMS = 3
-"""With how many streams of the target each script is played; the first is the session's."""
+"""Number of streams of the target for each script; the first is the session's."""
 
 MORE_STREAMS = 12
-"""The same of a script that makes the target do what it has not done before."""
+"""The same for a script with a new behaviour of the target."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
     """Outcome of a script.
 
     Args:
-        findings: what it has shown, the charge aside.
-        charged: what differed and is rightly charged.
-        behaviours: digests of what the target did.
-        key: a digest of what the target heeded, and of what it is charged.
-        excess: what a pilot says of the charge; minus infinity if there was none.
+        findings: by all rules but ``charge``.
+        charged: differences that are rightly charged.
+        behaviours: digests of the target's behaviours.
+        key: a digest of the messages that the target used, and of its charges.
+        excess: over the charge, by a pilot; minus infinity without a pilot.
     """
 
     findings: tuple[Finding, ...]
@@ -58,7 +58,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Honest(msgspec.Struct, frozen=True):
-    """The first run: what the target says if nobody attacks, and what of it is drawn."""
+    """The honest run: the target's messages, and the fields in them that are drawn."""
 
     first: dict[Slot, Word]
     drawn: frozenset[tuple[Slot, str]]
@@ -79,14 +79,14 @@ def _honest_words(study: Study, library: Library, stream: Stream | None) -> dict
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """Some scripts to play anywhere.
+    """Some scripts to play, here or by workers.
 
     Args:
-        study, library: what is attacked.
+        study, library: of the attack.
         honest: the honest run.
-        scripts: what is tried.
+        scripts: the scripts to play.
         known: keys of outcomes that need no pilot.
-        behaviours: those that the target has shown before.
+        behaviours: the behaviours that the target has shown before.
     """
 
     study: Study
@@ -102,12 +102,12 @@ def play_scripts(task: Task) -> list[Outcome]:
     known = set(task.known)
     found = []
     for script in task.scripts:
-        outcome = outcome_of(task, script)
+        outcome = play_once(task, script)
         charged = any(one.epsilon < math.inf for one in outcome.charged)
         if charged and outcome.key not in known:
             known.add(outcome.key)
-            worth = _piloted(task, script)
-            outcome = msgspec.structs.replace(outcome, excess=worth.excess)
+            heard = play(task.study, script, task.library).heard
+            outcome = msgspec.structs.replace(outcome, excess=pilot(task.study, heard).excess)
         found.append(outcome)
     return found
 
@@ -119,8 +119,8 @@ def target_streams(study: Study, many: int) -> list[Stream]:
     return [own, *(drawn.derive(str(number)) for number in range(1, many))]
 
 
-def outcome_of(task: Task, script: Script) -> Outcome:
-    """Play one script; no pilot looks at what is charged."""
+def play_once(task: Task, script: Script) -> Outcome:
+    """Play one script, without a pilot of the charge."""
     study = task.study
     played = play(study, script, task.library)
     ledgers = Ledgers(study, played.heard)
@@ -131,7 +131,7 @@ def outcome_of(task: Task, script: Script) -> Outcome:
     own: Conduct | None = None
     for number, stream in enumerate(target_streams(study, MORE_STREAMS)):
         if number == 1 and own and not _goes_on(study, played.heard, stream, own):
-            break  # What was heard was for the session's stream.
+            break  # The script depends on the session's stream.
         if number >= STREAMS and behaviours.keys() <= task.behaviours:
             break
         machine = study.machine(study.record(None), stream)
@@ -149,19 +149,14 @@ def outcome_of(task: Task, script: Script) -> Outcome:
             behaviours[_digest(twin.behaviour)] = None
             charged = ledgers.charged(conduct, neighbour.attribute)
             both = compared(conduct, twin, attribute=neighbour.attribute, charged=charged)
-            different, what = both.difference, neighbour.words
-            if both.hidden and (different is not None or not _is_done(conduct)):
-                different = None
+            difference, what = both.difference, neighbour.words
+            if both.hidden and (difference is not None or not _is_done(conduct)):
+                difference = None
                 if number == 0:
-                    different = _exchanged(task, script, played, conduct, neighbour)
+                    difference = _exchanged(task, script, played, conduct, neighbour)
                 what = f"{what}, exchanged with another respondent"
-            if different is not None:
-                found = Finding(
-                    rule="outward",
-                    attributes=(neighbour.attribute,),
-                    what=f"{what}: {different.what}",
-                    script=script,
-                )
+            if difference is not None:
+                found = _outward(script, neighbour, f"{what}: {difference.what}")
                 findings.setdefault(found.about, found)
             for excuse in both.excuses:
                 why = described(excuse.event)
@@ -169,15 +164,19 @@ def outcome_of(task: Task, script: Script) -> Outcome:
     return Outcome(tuple(findings.values()), charges.all(), tuple(behaviours), key)
 
 
+def _outward(script: Script, neighbour: Neighbour, what: str) -> Finding:
+    return Finding(rule="outward", attributes=(neighbour.attribute,), what=what, script=script)
+
+
 def _repeated(task: Task, script: Script, words: dict[Slot, Word]) -> Iterator[Finding]:
-    """Values that hide an answer and are the same as in the honest run."""
+    """Findings of masking values that equal those of the honest run."""
     for kind, field in repeated(task.honest.first, words, task.honest.drawn):
         what = f"{kind}.{field} is the same in a second run, where it follows from other words"
         yield Finding(rule="fresh", attributes=(), what=what, script=script)
 
 
 def _goes_on(study: Study, heard: Sequence[Heard], stream: Stream, own: Conduct) -> bool:
-    """Check whether the target says as much with another stream."""
+    """True if the target sends as much with another stream."""
     conduct = play_conduct(study.machine(study.record(None), stream), heard)
     return len(conduct.said) >= len(own.said)
 
@@ -187,13 +186,13 @@ def _exchanged(
 ) -> Difference | None:
     """Difference in the target's conduct if it has exchanged its record with another party.
 
-    All sums are as they were, so nothing follows from these. What is compared are whole sessions,
-    as long as the target hears the same in both, or what sums to the same.
+    All sums are the same, so the target's messages may follow from them alone. Whole sessions are
+    compared while the target receives equal messages in both, or messages of equal sums.
     """
     study, beside = task.study, task.study.exchanged(neighbour)
     if beside is None:
         return None
-    # What is said of another world follows from what is said there.
+    # Messages that are taken from other worlds follow from the exchanged records too.
     other = play(beside, script, _library(beside, script))
     twin_conduct = play_conduct(beside.machine(beside.record(None)), other.heard)
     said = _arrays(study, own), _arrays(study, twin_conduct)
@@ -206,7 +205,7 @@ def _exchanged(
 
 
 def _library(study: Study, script: Script) -> Library:
-    """Messages that a script takes from worlds."""
+    """Messages that a script takes from other worlds."""
     if not script.takes:
         return Library((), {})
     worlds = script.worlds
@@ -220,7 +219,6 @@ def _is_done(conduct: Conduct) -> bool:
 
 
 def _arrays(study: Study, conduct: Conduct) -> frozenset[bytes]:
-    """Fields that a party has sent."""
     octets = study.grammar.octets
     fields = (octets(said.kind, study.content(said)).values() for said in conduct.said)
     return frozenset(value for values in fields for value in values)
@@ -235,17 +233,12 @@ def _alike(
     first, second = one.envelope, other.envelope
     if first is None or second is None:
         return one == other
+    if (one.what, one.now) != (other.what, other.now):
+        return False
+    if (first.sender, first.kind) != (second.sender, second.kind):
+        return False
     bodies = study.content(first), study.content(second)
-    return (one.what, one.now, first.sender, first.kind) == (
-        other.what,
-        other.now,
-        second.sender,
-        second.kind,
-    ) and study.grammar.same_words(first.kind, *bodies, said)
-
-
-def _piloted(task: Task, script: Script) -> Worth:
-    return pilot(task.study, play(task.study, script, task.library).heard)
+    return study.grammar.same_words(first.kind, *bodies, said)
 
 
 def _digest(value: object) -> str:

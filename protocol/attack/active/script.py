@@ -1,9 +1,9 @@
-"""A script: what hostile members do to what they send. Plain values, so it is kept as JSON.
+"""A script: changes of the messages that hostile members send. It is kept as JSON.
 
-Each runs its honest role; a script says where it departs from it. A move is about one message of
-the honest role to each recipient in its scope: the ``nth`` of a kind. What is inserted
-is taken from a rehearsal of the honest protocol (a *world*, see ``protocol.attack.active.worlds``),
-so no script holds bytes of messages.
+Each hostile member runs its honest role, with the departures of the script. A move is about one
+message of the honest role to each recipient in its scope: the ``nth`` of a kind. Inserted messages
+are taken from a rehearsal of the honest protocol (a *world*, see
+``protocol.attack.active.worlds``), so no script holds bytes of messages.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Literal, TypeAlias
 import msgspec
 
 Does: TypeAlias = Literal["rewrite", "drop", "repeat", "hold", "insert", "restart"]
-"""What a move does with a message.
+"""Effect of a move on a message.
 
 ``rewrite``: send it edited. ``drop``: do not send it. ``repeat``: send it as it is and an edited
 copy. ``hold``: send it, edited, after ``wait`` further messages, or when its sender has ended.
-``insert``: say something else besides. ``restart``: send it, and begin the role anew.
+``insert``: send another message too. ``restart``: send it, and begin the role anew.
 """
 
 Scope: TypeAlias = Literal["target", "all", "others"]
-"""The scope of a move: the target alone, all who are not hostile, or all these but the target."""
+"""The scope of a move: the target, all who are not hostile, or all these but the target."""
 
 How: TypeAlias = Literal[
     "set", "add", "fill", "move", "shift", "swap", "cut", "grow", "flip", "take", "sums"
 ]
-"""How an edit changes a value; ``protocol.attack.active.edits`` says of what."""
+"""Change of a value by an edit (``protocol.attack.active.edits``)."""
 
 Value: TypeAlias = int | float | str | bool | None
 
@@ -36,12 +36,11 @@ class Edit(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
 
     Args:
         path: the field, and in nested values the places within it.
-        how: what is done.
+        how: the change.
         cells: places in an array, flattened, or in a list.
         value: the new value or the amount; bytes are written in hexadecimal.
         world: for ``take`` and ``sums``, the rehearsal that the value is taken from.
-        kind, nth: for these, from another message of the kind ``kind``, the ``nth``; by default
-            from the same one.
+        kind, nth: for these, the ``nth`` message of another kind; by default the same message.
     """
 
     path: tuple[str | int, ...]
@@ -85,7 +84,8 @@ class Source(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
 
     Args:
         kind: its kind.
-        nth: which of this kind to the recipient; if there is none, which of this kind at all.
+        nth: its number among messages of this kind to the recipient, or to anybody if there are
+            none.
         world: the rehearsal.
     """
 
@@ -101,16 +101,15 @@ class Move(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     """One departure from the honest role.
 
     Args:
-        does: what.
-        of, nth: about which message to a recipient: its kind, and which of this kind, from 0. No
-            kind stands for the start, where something can be inserted.
-        to: whom it is about.
-        edits: what is changed, in this order. An edit whose outcome the kind does not allow is
-            left out.
-        before: what is said besides comes before the message.
-        says: what is inserted.
-        wait: of ``hold``, after how many further messages to the recipient.
-        by: which of several hostile members does it; by default each of them.
+        does: the effect.
+        of, nth: kind and number of the message to a recipient, from 0. An empty kind stands for the
+            start, where a message can be inserted.
+        to: the recipients in scope.
+        edits: in this order. An edit that the kind does not allow is left out.
+        before: whether a further message comes before the message.
+        says: the message to insert.
+        wait: of ``hold``, the number of further messages to the recipient.
+        by: the hostile member; by default each of them.
     """
 
     does: Does
@@ -144,7 +143,7 @@ class Move(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
 
 
 class Script(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """All that hostile members do otherwise in one session."""
+    """All departures of hostile members in one session."""
 
     moves: tuple[Move, ...] = ()
 
@@ -159,7 +158,7 @@ class Script(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
 
     @property
     def worlds(self) -> frozenset[int]:
-        """The rehearsals that something is taken from."""
+        """The rehearsals with messages or values that are taken."""
         edits = {edit.world for move in self.moves for edit in move.edits}
         return frozenset(edits | {move.says.world for move in self.moves if move.says is not None})
 
@@ -169,4 +168,4 @@ class Script(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
 
 
 HONEST = Script()
-"""Everybody keeps to her role."""
+"""The script without moves."""

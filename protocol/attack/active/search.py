@@ -1,4 +1,4 @@
-"""Plays scripts, and finds scripts that show something: by what a party has not done before."""
+"""Search for scripts with findings, guided by new behaviours of the target."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ import msgspec
 
 from protocol.attack.active.choosing import Choice
 from protocol.attack.active.findings import Charged, Charges, Finding, Rule
-from protocol.attack.active.moves import smaller
-from protocol.attack.active.outcomes import Task, honest_run, outcome_of, play_scripts
+from protocol.attack.active.moves import smallest
+from protocol.attack.active.outcomes import Task, honest_run, play_once, play_scripts
 from protocol.attack.active.script import Script
 from protocol.attack.active.worlds import Library, Study, make_library
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.simulation.mapping import Map, chunks
 
 BATCH = 48
-"""How many scripts are played before those that led somewhere are looked at."""
+"""Number of scripts that are played before the useful ones are followed."""
 
 CHUNK = 12
-"""How many scripts one task plays."""
+"""Number of scripts in a task."""
 
 SHRINKS = 300
-"""The most scripts that are played to make one smaller."""
+"""The most scripts that are played to shrink one."""
 
 
 class Searched(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a search.
 
     Args:
-        tried: how many scripts were played.
-        behaviours: what the target did, all told.
-        findings: what was shown, with the scripts; not yet shrunk.
-        charged: what differed and is rightly charged.
-        worth: scripts by what a pilot says of their charge, the best first.
+        tried: number of scripts played.
+        behaviours: all behaviours of the target.
+        findings: with their scripts, not yet shrunk.
+        charged: differences that are rightly charged.
+        worth: scripts by their excess over the charge in a pilot, the best first.
     """
 
     tried: int
@@ -44,9 +44,9 @@ class Searched(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def search(study: Study, *, scripts: int, carried: Map) -> Searched:
-    """Try so many scripts, and stop after those that show something."""
+    """Try at most so many scripts, and stop at the first findings."""
     library = make_library(study)
-    task = Task(study=study, library=library, honest=honest_run(study, library), scripts=())
+    task = _task(study, library)
     stream = Stream(secret_of(study.seed)).derive("active attack, search")
     choice = Choice(study, library, scripts=scripts, stream=stream)
     behaviours: set[str] = set()
@@ -93,25 +93,22 @@ def search(study: Study, *, scripts: int, carried: Map) -> Searched:
 
 
 def shrunk(study: Study, library: Library, found: Finding) -> Finding:
-    """The smallest script, as far as single steps lead, that shows the same."""
-    task = Task(study=study, library=library, honest=honest_run(study, library), scripts=())
-    best, left = found, SHRINKS
-    while left > 0:
-        for script in smaller(best.script):
-            left -= 1
-            shown = outcome_of(task, script).findings
-            same = next((one for one in shown if one.about == found.about), None)
-            if same is not None:
-                best = same
-                break
-            if left <= 0:
-                break
-        else:
-            return best
-    return best
+    """The same finding with the smallest script that shows it."""
+    task = _task(study, library)
+    shown = {found.script: found}
+
+    def shows(script: Script) -> bool:
+        findings = play_once(task, script).findings
+        shown.update((script, one) for one in findings if one.about == found.about)
+        return script in shown
+
+    return shown[smallest(found.script, shows, most=SHRINKS)]
 
 
 def shown_by(study: Study, library: Library, script: Script) -> tuple[Finding, ...]:
-    """Findings of one script, the charge aside."""
-    task = Task(study=study, library=library, honest=honest_run(study, library), scripts=())
-    return outcome_of(task, script).findings
+    """Findings of one script by all rules but ``charge``."""
+    return play_once(_task(study, library), script).findings
+
+
+def _task(study: Study, library: Library) -> Task:
+    return Task(study=study, library=library, honest=honest_run(study, library), scripts=())

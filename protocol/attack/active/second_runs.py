@@ -1,9 +1,8 @@
-"""Second runs: a party that is started again, with the same randomness, and hears something else.
+"""Second runs: a party is started again with the same randomness, and receives something else.
 
-A deployment keeps a memory and refuses; a machine has none. Whatever it hears, what hides its
-answers must be drawn anew for it: else one run gives away what the other one hid. So of a message
-that follows from something else than in the first run, no long field that is drawn may be the same,
-unless all of it is.
+A deployment remembers and refuses; a machine has no memory. Masking values must be drawn anew for
+whatever it receives, or one run reveals what the other one hid. So if a message follows from
+something else than in the first run, no long drawn field may be the same, unless all fields are.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ from protocol.messages import PartyId, Wait
 from protocol.session.charter import Charter
 
 SECRET = 16
-"""The fewest bytes of a field that nobody guesses."""
+"""The fewest bytes of a field that cannot be guessed."""
 
 Slot = tuple[str, int]
-"""A kind, and which message of this kind."""
+"""A kind, and the number of the message within it."""
 
 
 class Heeded(NamedTuple):
     """A wait that has returned.
 
     Args:
-        said: how many envelopes the party had said by then.
-        what: the kind and the round that it waited for, and what it got of whom.
+        said: number of envelopes that the party had sent by then.
+        what: the kind and the round that it waited for, and the bodies by sender.
     """
 
     said: int
@@ -39,11 +38,11 @@ class Heeded(NamedTuple):
 
 
 class Word(NamedTuple):
-    """A message that was said.
+    """A message that the party sent.
 
     Args:
-        after: what had been heeded before.
-        judged: whether it claims to tell nothing, or nothing but a sum.
+        after: the waits that had returned before.
+        judged: whether its event is public, masked or hidden.
         fields: those of ``SECRET`` bytes or more, if the hostile members read it.
     """
 
@@ -55,20 +54,17 @@ class Word(NamedTuple):
 def words_sent(
     study: Study, conduct: Conduct, heard: Sequence[Heard], waits: Sequence[Wait]
 ) -> dict[Slot, Word]:
-    """Words that a party has sent in a run, and after what.
+    """Messages that a party has sent in a run, with the waits before them.
 
     Args:
-        waits: those of its machine.
+        waits: of its machine.
     """
     heeded = _heeded(study.charter, heard, waits)
     counts: Counter[str] = Counter()
     words = {}
     for envelope, _, event in (word for act in conduct.acts for word in act.words(seen=True)):
-        parts = [
-            part
-            for part in (() if event is None else layers(event))
-            if not isinstance(part, Sealed | Composed | OneOf)
-        ]
+        every = () if event is None else layers(event)
+        parts = [part for part in every if not isinstance(part, Sealed | Composed | OneOf)]
         opens = envelope.kind not in study.grammar.sealed or envelope.recipient in study.hostile
         fields = study.grammar.octets(envelope.kind, study.content(envelope)) if opens else {}
         long = {name: octets for name, octets in fields.items() if len(octets) >= SECRET}
@@ -85,17 +81,12 @@ def _heeded(charter: Charter, heard: Sequence[Heard], waits: Sequence[Wait]) -> 
     envelopes = [one.envelope for one in heard if one.envelope is not None]
     bodies = {(envelope.sender, envelope.seq): envelope.body for envelope in envelopes}
     members = [name for name, _ in charter.roster.members]
-    return [
-        Heeded(
-            wait.said,
-            (
-                wait.kind,
-                wait.round,
-                tuple((members[at], bodies.get((members[at], seq), b"")) for at, seq in wait.heard),
-            ),
-        )
-        for wait in waits
-    ]
+    found = []
+    for wait in waits:
+        senders = [(members[at], seq) for at, seq in wait.heard]
+        received = tuple((sender, bodies.get((sender, seq), b"")) for sender, seq in senders)
+        found.append(Heeded(wait.said, (wait.kind, wait.round, received)))
+    return found
 
 
 def drawn_fields(first: dict[Slot, Word], other: dict[Slot, Word]) -> frozenset[tuple[Slot, str]]:

@@ -1,4 +1,4 @@
-"""The target's machine: it notes what it hears, or says where its role stands."""
+"""The target's machine, which notes its inputs or shows the place of its role."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Heard(NamedTuple):
 
 
 class Watched(Machine):
-    """A machine that notes all that happens to it, so that another can be put in its place.
+    """A machine that notes all its inputs, to be played to another.
 
     Attributes:
-        heard: in order.
+        heard: what happened, in order.
     """
 
     heard: list[Heard]
@@ -46,17 +46,17 @@ class Watched(Machine):
 
 
 class Traced(Machine):
-    """A machine that says where its role stands.
+    """A machine that shows the place of its role.
 
     Attributes:
-        read: what its attackers read of what it says, as ``Study.read``.
+        read: its attackers' reading of its envelopes (``Study.read``).
     """
 
     read: Callable[[Envelope], bytes | None]
 
     @property
     def place(self) -> tuple[str, ...]:
-        """Function and line of every call in the role, or of where it has failed."""
+        """Function and line of every call in the role, or of its failure."""
         if self.failure is not None:
             trace = traceback.extract_tb((self.failure.__cause__ or self.failure).__traceback__)
             return tuple(f"{frame.name}:{frame.lineno}" for frame in trace)

@@ -1,4 +1,4 @@
-"""Twins: two machines of the target that hear the same and differ in one answer of the record."""
+"""Twins: two machines of the target with equal inputs that differ in one answer of the record."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from protocol.accounting.events import (
 from protocol.attack.active.target import Heard, Traced
 from protocol.errors import LocalProtocolError, ProtocolError
 from protocol.messages import Declined, Envelope, Head
-from protocol.session.variant import event_of
+from protocol.session.variant import message_event
 
 
 class Act(NamedTuple):
     """The acts of a party on one occasion.
 
     Args:
-        said: what it says.
-        read: what its attackers read of each of that, as ``Study.read``.
-        events: what each of that tells.
+        said: the envelopes that it sends.
+        read: its attackers' reading of each (``Study.read``).
+        events: of each.
         over: whether its link ends.
-        ended: how it ended, as its exit code says it; empty as long as it goes on.
+        ended: its ending, as in its exit code; empty as long as it goes on.
     """
 
     said: tuple[Envelope, ...]
@@ -43,18 +43,18 @@ class Act(NamedTuple):
     ended: str
 
     def words(self, *, seen: bool) -> list[tuple[Envelope, bytes | None, PrivacyEvent | None]]:
-        """Envelopes with what is read and told of each: those that attackers see, or all else."""
+        """Envelopes with readings and events: those that attackers see, or all others."""
         every = zip(self.said, self.read, self.events, strict=True)
         return [word for word in every if (word[1] is not None) == seen]
 
 
 class Conduct(NamedTuple):
-    """All that a party does.
+    """All acts of a party.
 
     Args:
         acts: on every occasion.
-        places: where its role stood after each of them.
-        waits: the kind and the round of what it waited for, and of how many it came.
+        places: the place of its role after each.
+        waits: the kind and the round of each wait, and the number of messages that came.
     """
 
     acts: tuple[Act, ...]
@@ -68,14 +68,14 @@ class Conduct(NamedTuple):
 
     @property
     def behaviour(self) -> tuple[object, ...]:
-        """Difference from other conducts: the ways that the role took, and what it sent."""
+        """Key of the conduct: places of the role, kinds sent, waits and ending."""
         kinds = tuple(envelope.kind for envelope in self.said)
         ways = tuple(dict.fromkeys(self.places))
         return ways, kinds, self.waits, self.acts[-1].ended if self.acts else ""
 
 
 def play_conduct(machine: Traced, heard: Sequence[Heard]) -> Conduct:
-    """Put a machine in the place of one that has heard this."""
+    """Conduct of a machine with the inputs of another."""
     acts, places = [], []
     for one in heard:
         if one.what == "start":
@@ -85,7 +85,7 @@ def play_conduct(machine: Traced, heard: Sequence[Heard]) -> Conduct:
         elif one.what == "expire":
             machine.expire(one.now)
         else:
-            # It is over for all; nobody sees what that is to this party.
+            # The session is over, and nobody sees the rest.
             break
         said = tuple(machine.take())
         read = tuple(map(machine.read, said))
@@ -100,15 +100,15 @@ def _event(machine: Traced, envelope: Envelope) -> PrivacyEvent | None:
     charter = machine.charter
     try:
         message = charter.codec.decode(envelope.kind, envelope.body)
-        return event_of(charter.variant, message, machine.seen, envelope.recipient)
-    except LocalProtocolError:  # It depends on what is sealed, so a ledger charges all of it.
+        return message_event(charter.variant, message, machine.seen, envelope.recipient)
+    except LocalProtocolError:  # The event depends on sealed content: a ledger charges all.
         return Plain(charter.variant.survey.names)
     except ProtocolError:
         return None
 
 
 def _ending(machine: Traced) -> str:
-    """Ending of a machine, as the exit code of its program shows it."""
+    """Ending of a machine, as its program's exit code shows it."""
     if not machine.finished:
         return ""
     return "done" if machine.failure is None else "failed"
@@ -118,8 +118,8 @@ class Difference(NamedTuple):
     """Difference of two conducts.
 
     Args:
-        what: in one line.
-        kind: of the message that differs; empty if something else does.
+        what: description in one line.
+        kind: of the message that differs; empty for other differences.
     """
 
     what: str
@@ -131,8 +131,8 @@ class Excuse(NamedTuple):
 
     Args:
         kind: of the message.
-        event: what it tells.
-        epsilon: what is charged for it at most, for the attribute in which the records differ.
+        event: of the message.
+        epsilon: the largest charge for it, for the attribute in which the records differ.
         hidden: whether masks hide it, so that nothing may follow from it.
     """
 
@@ -146,11 +146,10 @@ class Compared(NamedTuple):
     """Two conducts side by side.
 
     Args:
-        difference: the first that nothing excuses; None if there is none.
+        difference: the first without excuse; None if there is none.
         excuses: differences that are charged.
-        hidden: whether bytes differ before the difference that masks hide, or that only others
-            read. It may follow from these bytes: that a party knows its own word again when it is
-            shown it, say.
+        hidden: whether masked bytes, or bytes that only others read, differ before the difference.
+            It may follow from these bytes, such as when a party recognizes its own message.
     """
 
     difference: Difference | None
@@ -161,16 +160,15 @@ class Compared(NamedTuple):
 def compared(
     one: Conduct, other: Conduct, *, attribute: str, charged: float = math.inf
 ) -> Compared:
-    """Hold two conducts against each other, occasion by occasion.
+    """Compare two conducts, occasion by occasion.
 
-    Everything that others see must be equal. Bytes of one length may differ where their event
-    costs something for the attribute. Once such bytes have gone out in clear, what comes after
-    may follow from them: it is compared no further, and other streams show it, with which the
-    bytes are the same.
+    All that others see must be equal. Bytes of equal length may differ if their event costs
+    something for the attribute. After such bytes in clear the comparison ends, as the rest may
+    follow from them. Streams that give equal bytes show the rest.
 
     Args:
         attribute: in which the records differ.
-        charged: what is charged for it in all.
+        charged: the total charge for it.
     """
     accountant, hidden = PureAccountant(), False
     excuses: list[Excuse] = []
@@ -181,7 +179,7 @@ def compared(
         seen = zip(act.words(seen=True), twin.words(seen=True), strict=False)
         for (envelope, read, event), (twins, instead, _) in seen:
             if _envelope_differs(envelope, twins) is not None:
-                break  # It is what ``different`` says.
+                break  # It is in ``different``.
             if envelope.body == twins.body or envelope.kind == Head.kind():
                 continue
             if read == instead:
@@ -215,7 +213,7 @@ def first_difference(one: Conduct, other: Conduct, *, acts: int) -> Difference |
 
 
 def _act_differs(act: Act, twin: Act) -> Difference | None:
-    """Visible difference of an act, the bytes of messages aside."""
+    """Visible difference between two acts, except in the bytes of messages."""
     said, beside = ([word[0] for word in one.words(seen=True)] for one in (act, twin))
     kinds, others = ([word.kind for word in words] for words in (said, beside))
     if kinds != others:
@@ -233,7 +231,7 @@ def _act_differs(act: Act, twin: Act) -> Difference | None:
 
 
 def _envelope_differs(one: Envelope, other: Envelope) -> Difference | None:
-    """Visible difference of an envelope, the bytes of its message aside."""
+    """Visible difference between two envelopes, except in the bytes of messages."""
     kind = one.kind
     if kind != other.kind:
         return Difference(f"it says {kind} with one record and {other.kind} with the other")
@@ -251,7 +249,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def described(event: PrivacyEvent) -> str:
-    """An event in some words: why bytes may differ."""
+    """An event in words, as the reason for different bytes."""
     match event:
         case Randomized(randomizer, attributes):
             return f"one draw of {type(randomizer).__name__} on {', '.join(attributes)}"

@@ -1,7 +1,7 @@
-"""Plays whole sessions of real machines, where some who serve keep to a script, not to their roles.
+"""Whole sessions of real machines, in which some members without records keep to a script.
 
-What they send is really sent: the switch numbers, checks and records it as any other word, so the
-record is one that they can produce.
+The switch numbers, checks and records their messages as any others, so the record is one that they
+can produce.
 """
 
 from __future__ import annotations
@@ -61,17 +61,17 @@ class Neighbour(NamedTuple):
 
 
 class Study(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """Target of an attack.
+    """Variant, records and members of an active attack.
 
     Args:
         variant: the variant.
         records: a respondent per party.
-        target: whose record is at stake, from 0.
+        target: place of the party under attack.
         seed: of the sessions.
-        hostile: who keeps to a script, in the order of the roster. They have no secrets from each
-            other.
-        pairs: by neighbour, the attribute's place and the two categories that the worlds are of;
-            by default as the target's record has them.
+        hostile: members that keep to a script, in the order of the roster, without secrets from
+            each other.
+        pairs: for each neighbour, the attribute's place and the two categories of its worlds; by
+            default by the target's record.
     """
 
     variant: Variant
@@ -107,7 +107,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return Coalition(self.hostile)
 
     def content(self, envelope: Envelope) -> bytes:
-        """The content of an envelope for its recipient: its body, or what is sealed there."""
+        """The content of an envelope for its recipient: its body, or that of its box."""
         if envelope.kind not in self.grammar.sealed:
             return envelope.body
         return self.charter.codec.content(self.setting.message(envelope))
@@ -122,7 +122,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @functools.cached_property
     def neighbours(self) -> tuple[Neighbour, ...]:
-        """Records that differ from the target's in one attribute; every attribute has its turn."""
+        """Records that differ from the target's in one attribute, the attributes taking turns."""
         survey = self.records.survey
         own = self.records.codes[self.target].astype(np.int64).tolist()
         turns: list[list[Neighbour]] = []
@@ -130,17 +130,12 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             size = survey.sizes[place]
             others = [code for code in range(size) if code != own[place]]
             others.sort(key=lambda code: -abs(code - own[place]))
-            names = attribute.categories
-            turns.append(
-                [
-                    Neighbour(
-                        attribute.name,
-                        code,
-                        f"{attribute.name}: {names[own[place]]} or {names[code]}",
-                    )
-                    for code in others[:ALTERNATIVES]
-                ]
-            )
+            name, categories = attribute.name, attribute.categories
+            turn = []
+            for code in others[:ALTERNATIVES]:
+                words = f"{name}: {categories[own[place]]} or {categories[code]}"
+                turn.append(Neighbour(name, code, words))
+            turns.append(turn)
         longest = max(map(len, turns), default=0)
         found = [turn[i] for i in range(longest) for turn in turns if i < len(turn)]
         return tuple(found[:NEIGHBOURS])
@@ -173,9 +168,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def imagined(self, world: int) -> Setting:
         """The session of a world: 0 is the true one.
 
-        In the worlds ``2 i + 1`` and ``2 i + 2`` nobody has the value that the target has in the
-        attribute of the ``i``-th neighbour, or nobody has that neighbour's: whoever has it has the
-        other one.
+        In the worlds ``2 i + 1`` and ``2 i + 2`` one of two values is replaced by the other in all
+        records: that of the target in the attribute of the ``i``-th neighbour, or the neighbour's.
         """
         if world == 0:
             return self.setting
@@ -198,9 +192,9 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         )
 
     def exchanged(self, neighbour: Neighbour) -> Study | None:
-        """The study in which the target and another party have exchanged their records.
+        """The study with exchanged records of the target and a party with the neighbour's category.
 
-        The other one has the neighbour's category; None if nobody has. Every sum is as it was.
+        None if no party has it. Every sum stays the same.
         """
         if neighbour not in self._exchanges:
             self._exchanges[neighbour] = self._exchanged(neighbour)
@@ -212,7 +206,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @functools.cached_property
     def libraries(self) -> dict[frozenset[int], Library]:
-        """Libraries of some worlds that were made already."""
+        """Libraries made so far, by their worlds."""
         return {}
 
     def _exchanged(self, neighbour: Neighbour) -> Study | None:
@@ -234,30 +228,30 @@ class Library(msgspec.Struct, frozen=True):
     """Messages in the worlds of a study.
 
     Args:
-        told: by world, what a hostile member, named first, says to another: (kind, nth) and body,
-            in order. The body of a sealed kind is what is inside.
-        said: of the true world, some bodies of every kind, whoever says it to whom; one that is
-            made up where nobody does.
+        told: by world and link from a hostile member, the bodies of messages by kind and number, in
+            order. The body of a sealed kind is the content of its box.
+        said: some bodies of every kind in the true world, from any member; a made-up one if there
+            is none.
     """
 
     told: tuple[dict[Link, dict[tuple[str, int], bytes]], ...]
     said: dict[str, list[bytes]]
 
     def body(self, link: Link, world: int, kind: str, nth: int) -> bytes | None:
-        """The body that one sends another in a world; None if there is none."""
+        """The body of a message on a link in a world; None if there is none."""
         if not 0 <= world < len(self.told):
             return None
         return self.told[world].get(link, {}).get((kind, nth))
 
     def any_body(self, link: Link, world: int, kind: str, nth: int) -> bytes | None:
-        """The same, or what somebody says of this kind."""
+        """The body of a message on a link, or else of one of this kind from any member."""
         own = self.body(link, world, kind, nth)
         others = self.said.get(kind, [])
         return others[nth] if own is None and 0 <= nth < len(others) else own
 
 
 EXAMPLES = 3
-"""How many bodies of every kind a library keeps, whoever said them."""
+"""The most bodies of every kind in a library, from any member."""
 
 
 def make_library(study: Study, worlds: Iterable[int] | None = None) -> Library:
@@ -296,11 +290,11 @@ class _Held(NamedTuple):
 
 
 class Hostile(Machine):
-    """A hostile member: its machine runs the honest role, a script changes what it says to others.
+    """A hostile member: its machine runs the honest role, and a script changes its messages.
 
     Args:
-        script: what is done otherwise.
-        study, library: what is attacked, and what is taken from worlds.
+        script: the departures from the role.
+        study, library: of the attack, and the messages of worlds.
     """
 
     def __init__(
@@ -342,8 +336,8 @@ class Hostile(Machine):
         return sent
 
     def _say(self, sent: list[Envelope], recipient: PartyId, kind: str, content: bytes) -> bool:
-        """Send what the script makes of one message, or of the start; whether to begin anew."""
-        if kind == Head.kind():  # After all that is held back.
+        """Send the script's version of one message, or of the start; True to begin anew."""
+        if kind == Head.kind():  # It comes after all that is held back.
             self._held[recipient] = [_Held(0, kind, content)]
             return False
         if recipient in (RECORD, *self._study.hostile):
@@ -399,7 +393,7 @@ class Hostile(Machine):
     def _release(
         self, sent: list[Envelope], recipient: PartyId, *, everything: bool = False
     ) -> None:
-        """Send what has been held back for long enough."""
+        """Send messages that were held back for long enough."""
         kept = []
         for held in self._held.pop(recipient, []):
             if everything or held.left < 1:
@@ -422,7 +416,7 @@ class Hostile(Machine):
             self._number += 1
 
     def _begin_anew(self) -> None:
-        """The role from its start, with the same randomness, in the same session."""
+        """Restart the role in the same session, with the same randomness."""
         self._restarts += 1
         if self._restarts > 1 or self.finished:
             return
@@ -440,16 +434,16 @@ class _Sent:
         self.envelopes.append(envelope)
 
     def delivered(self, envelope: Envelope, *, now: float, repeat: bool = False) -> None:
-        """Take what is delivered as sent."""
+        """Ignore a delivery: the envelope was noted when it was sent."""
 
     def refused(self, link: str, reason: str, excerpt: bytes, *, now: float) -> None:
-        """Take what is refused as not sent."""
+        """Ignore a refusal: nothing was sent."""
 
     def departed(self, party: PartyId, reason: str, *, now: float) -> None:
-        """Ignore a departure: whoever departs sends nothing."""
+        """Ignore a departure, which sends nothing."""
 
     def hindered(self, envelope: Envelope, *, now: float) -> None:
-        """Take what is hindered as sent."""
+        """Ignore a hindrance: the envelope was noted when it was sent."""
 
     def fault_of_head(self, envelope: Envelope) -> str | None:
         return None
@@ -461,7 +455,7 @@ class Played(NamedTuple):
     Args:
         sent: all that was sent, in order.
         heard: what happened to the target.
-        failure: why the aggregator's role failed; None if it did not.
+        failure: the error of the aggregator's role; None without one.
     """
 
     sent: list[Envelope]

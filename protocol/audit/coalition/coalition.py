@@ -14,15 +14,14 @@ from protocol.session.roster import Roster
 
 
 class Coalition(msgspec.Struct, frozen=True, dict=True):
-    """Members, taps and keys whose knowledge is put together.
+    """Members, taps and keys with combined knowledge.
 
     Args:
-        members: parties, the aggregator, who hosts the switch and sees whatever passes, or
-            ``record``, for whoever holds the transcript and sees as much.
-        taps: pairs of members of the roster; what either sends the other is read.
-        keys: members whose identity keys, and keys of the session, are known: the masks they share
-            with others, and what is sealed for them or by them wherever it is seen. What they have
-            drawn their answers with is not among it.
+        members: parties; the aggregator, which hosts the switch and sees all that passes; or
+            ``record``, the holder of the transcript, which sees as much.
+        taps: pairs of members of the roster; messages between them are read.
+        keys: members whose identity keys and session keys are known: the masks that they share, and
+            boxes by or for them that are seen. The randomness of their answers is not known.
     """
 
     members: tuple[PartyId, ...]
@@ -31,12 +30,12 @@ class Coalition(msgspec.Struct, frozen=True, dict=True):
 
     @functools.cached_property
     def everything(self) -> bool:
-        """True if they see whatever passes."""
+        """True if they see all that passes."""
         return AGGREGATOR in self.members or RECORD in self.members
 
     @functools.cached_property
     def insiders(self) -> frozenset[PartyId]:
-        """Those whose secrets of a sum are known."""
+        """The parties whose secrets of a sum are known."""
         return frozenset((*self.members, *self.keys))
 
     @functools.cached_property
@@ -48,10 +47,10 @@ class Coalition(msgspec.Struct, frozen=True, dict=True):
         return frozenset({*self.taps, *((y, x) for x, y in self.taps)})
 
     def overhears(self, sender: PartyId, recipient: PartyId | None) -> bool:
-        """True if they see what is sent when it is: on a wire, at the switch, or as its sender.
+        """True if they see a message when it is sent: on a wire, at the switch, or as its sender.
 
         Args:
-            recipient: None for what was refused at the switch.
+            recipient: None for a message refused at the switch.
         """
         return (
             self.everything
@@ -73,18 +72,18 @@ class Coalition(msgspec.Struct, frozen=True, dict=True):
         )
 
     def holding(self, disclosed: Collection[PartyId]) -> Coalition:
-        """The same with the keys and records of others, who count as members."""
+        """The same with the keys and records of others, which count as members."""
         members = dict.fromkeys((*self.members, *disclosed))
         return msgspec.structs.replace(self, members=tuple(members)) if disclosed else self
 
     def check(self, names: Collection[PartyId]) -> None:
-        """Check that everybody named is on the roster.
+        """Check that all members, taps and keys are on the roster.
 
         Args:
-            names: of the members of the roster.
+            names: the members of the roster.
 
         Raises:
-            SurveyError: somebody is not on the roster, a tap is between a member and itself, or the
+            SurveyError: one is not on the roster, a tap is between a member and itself, or the
                 coalition is empty.
         """
         if not (self.members or self.taps or self.keys):
@@ -105,16 +104,16 @@ class Coalition(msgspec.Struct, frozen=True, dict=True):
 
 
 Observer: TypeAlias = PartyId | Coalition
-"""A member, ``record`` for whoever holds the transcript, or some together."""
+"""A member, ``record`` for the holder of the transcript, or a coalition."""
 
 
 def parse_coalition(observer: Observer) -> Coalition:
-    """An observer as a coalition, if it is of one alone."""
+    """An observer as a coalition, also if it is a single member."""
     return observer if isinstance(observer, Coalition) else Coalition((observer,))
 
 
 def serving(roster: Roster) -> Coalition:
-    """All who hold no records, together: the aggregator and the services."""
+    """The aggregator and all services, as a coalition."""
     return Coalition((AGGREGATOR, *roster.services))
 
 

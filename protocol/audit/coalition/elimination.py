@@ -1,12 +1,12 @@
-"""Exact elimination: what follows from sums of values once the masks over them are taken off.
+"""Exact elimination: the sums of values that follow once the masks over them are removed.
 
-A row is a sum that somebody knows, by the coefficient of every unknown in it: values, and whatever
-hides them. A value under masks, a share of it (``x - r`` beside ``r``; ``x + j r`` at the point j
-for Shamir's), what a ring passes on and a total are all rows, and are judged alike.
+A row is a known sum, by the coefficient of every unknown in it: values, and all that hides them. A
+masked value, a share of it (``x - r`` and ``r``; ``x + j r`` at the point j for Shamir's), what a
+ring passes on and a total are all rows, and are treated alike.
 
-It is judged over the rationals. Sums are taken modulo some number, so a row ``2 x`` counts as
-telling x, though it may tell all but a bit of it; and what follows only because a coefficient is a
-multiple of the modulus is not found.
+Elimination is over the rationals. Sums are taken modulo some number, so a row ``2 x`` counts as
+revealing x, though it may reveal all but a bit of it; and sums that follow only because a
+coefficient is a multiple of the modulus are not found.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ class Groups(NamedTuple):
 def eliminated(
     rows: Sequence[Mapping[U, Coefficient]], hidden: Container[U]
 ) -> list[dict[U, Coefficient]]:
-    """Rows over what is not hidden that follow from rows over both.
+    """Rows over unhidden unknowns that follow from rows over both.
 
-    They span exactly the linear combinations of the rows in which nothing hidden is left. Each
-    hidden unknown takes at most one row with it. What is left need not be independent or small,
-    but no row is empty: ``row_space`` finds the smallest sums that follow.
+    They span exactly the linear combinations of the rows without hidden unknowns. Each hidden
+    unknown removes at most one row. The result need not be independent or small, but no row is
+    empty; ``row_space`` finds the smallest sums that follow.
 
-    Unknowns that two rows have with opposite coefficients cost a few looks at each entry, however
-    many rows hang together by them. The others are eliminated one by one, in the order of how few
-    rows name them, and rows over many of them may grow.
+    Unknowns in two rows with opposite coefficients cost a few steps per entry, however many rows
+    they connect. The others are eliminated one by one, those in the fewest rows first, and rows
+    over many of them may grow.
 
     Args:
         rows: the coefficient of each unknown, hidden or not.
@@ -121,7 +121,7 @@ def reduced(rows: Iterable[Mapping[U, Coefficient]]) -> dict[U, dict[U, Coeffici
 def added(
     row: dict[U, Coefficient], other: Mapping[U, Coefficient], times: Coefficient = 1
 ) -> None:
-    """Add a row to another in place, so many times."""
+    """Add a multiple of a row to another, in place."""
     for unknown, value in other.items():
         total = row.get(unknown, 0) + times * value
         if total:
@@ -133,10 +133,10 @@ def added(
 def _pivoted(
     rows: list[dict[U, Coefficient]], hidden: Container[U] | None
 ) -> tuple[dict[U, dict[U, Coefficient]], list[dict[U, Coefficient]]]:
-    """Rows by their pivots, and the others, in which no such unknown is left.
+    """Rows by their pivots, and the other rows, without such unknowns.
 
-    Unknowns that few rows name come first, and take the shortest row that has no pivot: so little
-    is filled in. A row with a pivot keeps what is eliminated later.
+    Unknowns in few rows come first, and take the shortest row without a pivot, for little fill-in.
+    Rows with a pivot keep unknowns that are eliminated later.
 
     Args:
         rows: without coefficients of 0; they are changed.

@@ -15,11 +15,11 @@ Parties = tuple[PartyId, ...]
 
 
 class Component(msgspec.Struct, frozen=True):
-    """Honest parties whose contributions hang together by masks that the coalition does not know.
+    """Honest parties whose contributions are connected by masks that the coalition does not know.
 
     Args:
         parties: in roster order.
-        determined: whether their sum follows from what they have uploaded.
+        determined: whether their sum follows from their uploads.
         hidden_by: why it does not; empty if it does.
     """
 
@@ -33,16 +33,16 @@ class SumFinding(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         profile: of the sum.
-        event: what a contribution tells once it is known: true counts, or randomized ones; one of
-            several if they differ.
-        contributed: how many parties' contributions are on record.
-        honest: how many of them are not the coalition's own, with or without known keys.
-        uploads_seen: how many of the honest ones' masked contributions the coalition sees.
+        event: the event of a known contribution: true counts, or randomized ones; one of several if
+            they differ.
+        contributed: the number of parties with contributions on record.
+        honest: the number of these that are not the coalition's own, with or without known keys.
+        uploads_seen: the number of honest parties' masked contributions that the coalition sees.
         total_known: whether it knows the total.
-        opened: honest parties all of whose secrets follow from the shares it has.
-        unknown_masks: how many masks between two honest parties it does not know.
-        masks: which these are, if there are not too many to list; else empty.
-        components: of the graph of those masks on the honest parties whose contribution is seen.
+        opened: honest parties with all secrets known from its shares.
+        unknown_masks: the number of masks between two honest parties that it does not know.
+        masks: these masks, if they are not too many to list; else empty.
+        components: of the graph of those masks on the honest parties with a seen contribution.
         entries: the numbers of the entries that the finding rests on, the first few: how the total
             became known, and the contributions of those that are exposed.
     """
@@ -61,13 +61,13 @@ class SumFinding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def smallest_component(self) -> int | None:
-        """The fewest parties whose sum these contributions determine; None if they do of none."""
+        """The fewest parties with a sum that these contributions determine; None if none has."""
         sizes = [len(part.parties) for part in self.components if part.determined]
         return min(sizes, default=None)
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """Two parties of whom the sum or the difference is determined, and neither by herself."""
+    """Two parties whose sum or difference is determined, but neither contribution by itself."""
 
     first: PartyId
     second: PartyId
@@ -78,20 +78,20 @@ class CoalitionFinding(msgspec.Struct, frozen=True, kw_only=True):
     """Knowledge of a coalition.
 
     Args:
-        coalition: who conspires.
-        sums: what it sees of each secure sum on record, in order.
-        determined: the sets of honest parties whose exact sum follows, from all sums together. Any
-            other sum of honest parties that follows is a linear combination of these and of the
-            ``mixed`` ones.
-        mixed: sets whose sum follows that cannot be taken apart, and that overlap others.
+        coalition: the coalition.
+        sums: its view of each secure sum on record, in order.
+        determined: the sets of honest parties with an exact sum that follows, from all sums
+            together. Any other sum of honest parties that follows is a linear combination of these
+            and of the ``mixed`` ones.
+        mixed: sets with a sum that follows, overlapping others, that cannot be taken apart.
         searched: no sum over fewer parties follows than over the smallest set named here. With one
             sum on record this always holds.
-        exposed: the sets of one: respondents of these parties have no protection but their
-            number, and if the contribution was randomized before, that.
+        exposed: the sets of one party. Only their number protects the respondents of these, and the
+            randomization of their contribution, if any.
         pairs: sums and differences of two.
-        whole: whether all that is on record of sums was taken in; if not, more may follow.
+        whole: whether all sums on record were taken in; if not, more may follow.
         ledger: what the coalition learned, message by message.
-        remarks: what on record breaks the rules of a sum, and how it was counted.
+        remarks: messages that break the rules of a sum, and how they were counted.
     """
 
     coalition: Coalition
@@ -107,7 +107,7 @@ class CoalitionFinding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def smallest(self) -> int | None:
-        """The fewest honest parties of whom the exact sum is known to follow; None if none is."""
+        """The fewest honest parties with an exact sum that follows; None if none does."""
         sizes = [len(parties) for parties in (*self.determined, *self.mixed)]
         if self.pairs and any(pair.relation == "sum" for pair in self.pairs):
             sizes.append(2)
@@ -118,10 +118,10 @@ class WorstCoalition(msgspec.Struct, frozen=True):
     """The most damaging coalition of a size that was found.
 
     Args:
-        coalition: it; the aggregator is one more than the size asked for.
-        finding: what it knows.
-        exact: no coalition of that size brings a smaller set of honest parties to light.
-        search: how it was found, in words.
+        coalition: the coalition; the aggregator is one more than the size asked for.
+        finding: its knowledge.
+        exact: whether no coalition of that size reveals a smaller set of honest parties.
+        search: the search, in words.
     """
 
     coalition: Coalition

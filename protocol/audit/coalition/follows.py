@@ -16,17 +16,17 @@ from protocol.messages import PartyId
 
 
 class Follows:
-    """The sums that follow from what a coalition sees of some sessions together.
+    """The sums that follow from a coalition's views of some sessions together.
 
     Args:
-        sessions: of each what is on record of its sums, and who of its roster conspires.
-        disclosed: parties whose keys and records are known to whoever asks: what they put in is
-            taken off, as what a member of the coalition puts in.
+        sessions: for each session, the sums on record and the coalition among its roster.
+        disclosed: parties with known keys and records. Their contributions are subtracted, as those
+            of members are.
 
     Attributes:
-        names: the parties of all sessions; who is on several rosters under one name is one party.
-        views: by session, what is on record of each sum, and what the coalition knows of it.
-        space: which sums follow, by places among ``names``.
+        names: the parties of all sessions; one name on several rosters is one party.
+        views: by session, each sum on record and the coalition's knowledge of it.
+        space: the sums that follow, by places among ``names``.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Follows:
 
     @property
     def exposed(self) -> tuple[PartyId, ...]:
-        """Parties whose own contribution is known, in the order of their places."""
+        """Parties with a known contribution, in the order of their places."""
         return tuple(self.names[p[0]] for p in self.space.determined if len(p) == 1)
 
     def named(self, places: Collection[int] | Places) -> tuple[PartyId, ...]:
@@ -76,11 +76,11 @@ class Follows:
         return tuple([self.names[place] for place in np.asarray(places, np.int64).tolist()])
 
     def told(self, party: PartyId, event: PrivacyEvent) -> PrivacyEvent:
-        """The event that is told of a party's contribution: its own, or that of a sum with others.
+        """The event of a party's contribution: its own, or that of a sum with others.
 
-        Where several sums follow that overlap, or none yet, it is charged as the sum that tells
-        most: over this party alone, or over all who contributed. One that has disclosed its own is
-        charged what those learn who have not seen that, but all others' disclosures.
+        If several overlapping sums follow, or none yet, it is charged as the most revealing one:
+        over this party alone, or over all that contributed. A party that has disclosed its own
+        records is charged as for an observer without them, but with all other disclosures.
         """
         honest = self._honest(party)
         bare = self._classes.get(party) == 1
@@ -95,7 +95,7 @@ class Follows:
         return self._told[key]
 
     def _honest(self, party: PartyId) -> int:
-        """Over how many parties that have not disclosed theirs a sum with this one is, at least."""
+        """Least number of undisclosed parties in a sum with this party."""
         if party in self._mixed:
             return 1
         return self._classes.get(party, 0) or self._at_most.get(party, 0)

@@ -1,7 +1,7 @@
-"""Knowledge of a coalition on secure sums, from a transcript's entries: exact sums that follow.
+"""Knowledge of a coalition about secure sums, from a transcript's entries: the sums that follow.
 
-What is said here is linear algebra: which sums follow by adding up what is seen. What follows from
-the size of numbers, such as that a total of nothing is made of nothings, comes on top.
+It is linear algebra: sums that follow by adding and subtracting what is seen. Conclusions from the
+size of numbers, such as that zeros add up to a total of zero, come on top.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ def judge_coalition(
 ) -> CoalitionFinding:
     """Judge a coalition in one pass over a transcript's entries.
 
-    A transcript of a simulation holds its seed, from which everything follows; it is judged as if
+    A transcript of a simulation holds its seed, from which everything follows. It is judged as if
     it did not.
 
     Args:
-        heads: the bodies of the parties' sound heads (``Verification.heads``); who has none counts
-            as not having signed.
+        heads: the bodies of the parties' sound heads (``Verification.heads``); a party without one
+            counts as unsigned.
 
     Raises:
-        SurveyError: the coalition names somebody who is not on the roster.
+        SurveyError: the coalition names a member that is not on the roster.
     """
     return judge_sessions([(charter, entries, heads or {})], coalition)
 
@@ -67,11 +67,11 @@ def judge_sessions(
 ) -> CoalitionFinding:
     """Judge a coalition over several sessions about the same counts of the same parties.
 
-    Whoever is on several rosters under one name is taken for one party with the same records, so
-    that the totals of two sessions may be subtracted. The ledgers add up.
+    A name on several rosters is taken to be one party with the same records, so that the totals of
+    two sessions may be subtracted. The ledgers add up.
 
     Raises:
-        SurveyError: no session is given, or the coalition names somebody who is not on any roster.
+        SurveyError: no session is given, or the coalition names a member that is on no roster.
     """
     if not sessions:
         raise SurveyError("expected at least one session")
@@ -109,10 +109,10 @@ def _read(
 
 
 def check_size(charter: Charter, size: int) -> None:
-    """Check that somebody stays honest.
+    """Check that some party stays honest.
 
     Raises:
-        SurveyError: so many parties leave nobody, or there cannot be as many.
+        SurveyError: this many conspirators leave no party, or there are not as many.
     """
     parties = len(charter.roster.parties)
     if not 0 <= size < parties:
@@ -173,7 +173,7 @@ def found(writers: Sequence[LedgerWriter], coalition: Coalition) -> CoalitionFin
 
 
 def _is_whole(writer: LedgerWriter) -> bool:
-    """Check whether all that is on record of sums was taken in."""
+    """Check whether all sums on record were taken in."""
     return writer.stopped is None and (writer.sums is None or not writer.sums.misplaced)
 
 
@@ -189,7 +189,6 @@ def _finding(
     coalition: Coalition,
     exposed: Iterable[PartyId],
 ) -> SumFinding:
-    """View of a coalition on a sum."""
     names, members = sums.parties, sums.flags(coalition.members)
 
     def named(places: Places) -> tuple[PartyId, ...]:

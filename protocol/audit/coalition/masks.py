@@ -1,13 +1,13 @@
 """Record of a secure sum, and the masks that a coalition knows.
 
-What a party contributes is its values under masks. In the sparse profile that is a mask of its own
-and one per neighbour, which of two neighbours one adds and the other takes away. In the literal one
-two parties' shares for each other act like such a mask: their difference is in the broadcast of
-one, and with the opposite sign in that of the other. So a contribution is a row over a value and
-the masks that the coalition does not know, and elimination tells which sums follow.
+A contribution is a party's values under masks. In the sparse profile these are a mask of its own
+and one per neighbour, which one of the two adds and the other subtracts. In the literal profile two
+parties' shares for each other act like such a mask: their difference is in the broadcast of one,
+and with the opposite sign in that of the other. So a contribution is a row over a value and the
+masks that the coalition does not know, and elimination finds the sums that follow.
 
-A mask between two is from their identity keys, which the roster says: whoever has neither key and
-neither's shares does not know it.
+A mask between two parties follows from their identity keys on the roster. Without either key, and
+without shares of either, it is unknown.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ NOBODY = -1
 class SumRecord:
     """Record of one secure sum, by place among the roster's parties.
 
-    It is noted while it is read; what somebody sees of it, and whose masks they know, is asked
-    later.
+    It is collected in one pass. The views and known masks of coalitions are computed later.
 
     Args:
         parties: how many the roster has.
@@ -41,21 +40,21 @@ class SumRecord:
         profile: of the sum.
 
     Attributes:
-        hoods: (n, k) everybody's neighbours, ``NOBODY`` where the record does not say.
-        joined: (n, k) which of them had joined.
-        dealt: (n, k) which of them had dealt by what the party was told: it was handed their
-            shares, and has a mask with each.
-        survivors: (n, k) which of them had uploaded by what the party was told.
-        contributed: (n,) who has uploaded or broadcast.
-        opened: (n,) of whom one secret was published: of those in the total the seed of the own
-            mask, of others the key to the seeds of their masks.
-        garbled: (n,) whose contribution cannot be read.
-        deals, unmasked: (n,) who has said what deals shares, and what opens them.
-        counted: (n,) whose values are in the total, by the record.
-        recounted: the same by every later closing that says something else.
+        hoods: (n, k) everybody's neighbours, ``NOBODY`` if unknown.
+        joined: (n, k) the neighbours that had joined.
+        dealt: (n, k) the neighbours that had dealt, as the party was told: it got their shares, and
+            has a mask with each.
+        survivors: (n, k) the neighbours that had uploaded, as the party was told.
+        contributed: (n,) the parties that have uploaded or broadcast.
+        opened: (n,) the parties with one published secret: the seed of the own mask for those in
+            the total, the key to the seeds of their masks for others.
+        garbled: (n,) the parties with an unreadable contribution.
+        deals, unmasked: (n,) the parties that have dealt shares, and that have opened them.
+        counted: (n,) the parties with values in the total, by the record.
+        recounted: the same by every later closing that differs.
         contributed_at: (n,) the number of the entry with the contribution.
-        published_at: the number of the first entry that tells everybody the total.
-        events: what contributions tell, each once.
+        published_at: the number of the first entry that publishes the total.
+        events: the events of contributions, each once.
         told: by kind, (n,) the number of the first entry by which a party was sent it.
         came: by kind, (n,) of the first such entry that was delivered to it.
     """
@@ -101,7 +100,7 @@ class SumRecord:
             noted[place] = number
 
     def seen(self, eyes: Eyes) -> Seen:
-        """View of somebody on the sum."""
+        """A coalition's view of the sum."""
         nothing = np.full(self.parties, NOBODY, np.int64)
 
         def known(kind: type[Message]) -> Places:
@@ -113,7 +112,7 @@ class SumRecord:
         dealt_told = self.told.get(Dealt, nothing) != NOBODY
         dealt_came = self.came.get(Dealt, nothing) != NOBODY
         told = [*([] if self.published_at is None else [self.published_at]), *known(Totals)]
-        # Who has everybody's broadcast has the contributions.
+        # All broadcasts together give the contributions.
         return Seen(
             deals=self.deals & eyes.up,
             dealt=(dealt_told & eyes.down) | (dealt_came & eyes.members),
@@ -124,11 +123,10 @@ class SumRecord:
 
     @property
     def totals(self) -> list[Flags]:
-        """Parties whose values are in the total, (n,): of those who contributed, whoever is
-        counted.
+        """Parties with values in the total, (n,): those that contributed and are counted.
 
-        All if the record does not say. If it says different things, there is one for each, for
-        nothing tells which is true.
+        All that contributed, if the record does not say. If the record contradicts itself, there is
+        one mask for each version, as any may be true.
         """
         if self.counted is None:
             return [self.contributed]
@@ -138,7 +136,7 @@ class SumRecord:
 
     @functools.cached_property
     def back(self) -> NDArray[np.int32]:
-        """(n, k) in which column of a neighbour's row the party stands; ``NOBODY`` if in none."""
+        """(n, k) the column of the party in a neighbour's row; ``NOBODY`` if in none."""
         n, k = self.hoods.shape
         own = np.arange(n, dtype=np.int32)[:, None]
         columns = np.broadcast_to(mirror(np.arange(k), k).astype(np.int32), (n, k))
@@ -152,7 +150,7 @@ class SumRecord:
         return back
 
     def theirs(self, flags: Flags) -> Flags:
-        """(n, k) what is noted in each neighbour's row about the party; False if nothing is."""
+        """(n, k) the flag in each neighbour's row about the party; False without one."""
         return (self.back >= 0) & flags[self.hoods, self.back]
 
 
@@ -160,11 +158,11 @@ class Eyes(NamedTuple):
     """Members of a coalition, by place among the parties of a roster.
 
     Args:
-        members: (n,) whose values it knows, for they are its own.
-        insiders: (n,) members, and those whose keys it has.
-        up: (n,) of whom it sees what they send the aggregator.
-        down: (n,) of whom it sees what the aggregator sends them when it does.
-        unmasks: whether it can open what is sealed for the aggregator.
+        members: (n,) its own parties, with known values.
+        insiders: (n,) members, and parties with known keys.
+        up: (n,) parties whose messages to the aggregator it sees.
+        down: (n,) parties for which it sees the aggregator's messages as they are sent.
+        unmasks: whether it can open boxes for the aggregator.
     """
 
     members: Flags
@@ -184,8 +182,8 @@ class Seen(NamedTuple):
     """View of a coalition on one sum.
 
     Args:
-        deals, dealt: (n,) whose shares for others, and whose shares from others, it sees sealed.
-        contributions, unmasked: (n,) whose contributions, and whose opened shares, it sees.
+        deals, dealt: (n,) parties whose sealed shares for others, and from others, it sees.
+        contributions, unmasked: (n,) parties whose contributions, and opened shares, it sees.
         total_at: the number of the first entry that tells it the total; None if none does.
     """
 
@@ -200,18 +198,18 @@ class Known(NamedTuple):
     """Knowledge of a coalition on one sum.
 
     Args:
-        seen: (n,) honest parties whose contribution it sees.
+        seen: (n,) honest parties with a contribution that it sees.
         total_at: the number of the first entry that tells it the total; None if none does.
-        totals: (n,) honest parties in the total, for each that it may be; none if it is not known.
-        opened: (n,) honest parties whose masks follow from shares, all of them.
-        keys: (n,) whose masks with everybody are known.
-        key_shares: (n, k) whose shares of the key to each party's seeds are known, by row.
+        totals: (n,) honest parties in the total, one mask for each possible total; empty if it is
+            unknown.
+        opened: (n,) honest parties with all masks known from shares.
+        keys: (n,) parties with known masks with everybody.
+        key_shares: (n, k) known shares of the key to each party's seeds, by row.
         unknown: (n, k) the unknown masks of those that are seen, by row.
-        under_own: (n,) who is seen and has an own mask that is not known.
-        covered: (n,) who is seen and has an unknown mask that no other contribution takes off.
+        under_own: (n,) seen parties with an unknown mask of their own.
+        covered: (n,) seen parties with an unknown mask that no other contribution removes.
         links: (e, 2) honest parties with an unknown mask that both contributions have.
-        components: the places of those that are seen, as such masks link them; in the order of
-            their first.
+        components: the places of seen parties, connected by such masks, in the order of the first.
     """
 
     seen: Flags
@@ -228,12 +226,13 @@ class Known(NamedTuple):
 
     def is_open(self, part: Places) -> bool:
         """Check whether the sum over a component follows from its contributions."""
-        # What covers one of them is in no other row, so elimination takes the component with it.
+        # A mask of one of them alone is in no other row, so elimination removes the component with
+        # it.
         return not self.covered[part].any()
 
     @property
     def sets(self) -> list[Places]:
-        """The sets whose sums follow at once: such components, and what the total is made of."""
+        """The sets with sums that follow at once: such components, and the parties of the total."""
         opened = [part for part in self.components if self.is_open(part)]
         return opened + [np.flatnonzero(total) for total in self.totals]
 
@@ -242,8 +241,8 @@ def coalition_knowledge(record: SumRecord, sight: Seen, eyes: Eyes, threshold: i
     """Knowledge of a coalition.
 
     Args:
-        sight: what it sees, as ``record.seen`` says.
-        threshold: how many shares give a secret.
+        sight: its view, by ``record.seen``.
+        threshold: the number of shares that give a secret.
     """
     n = record.parties
     members, insiders = eyes.members, eyes.insiders
@@ -251,7 +250,7 @@ def coalition_knowledge(record: SumRecord, sight: Seen, eyes: Eyes, threshold: i
     own, keys = np.ones(n, np.bool_), insiders
     if record.profile == "sparse":
         own_shares, key_shares = _known_shares(record, sight, insiders, unmasks=eyes.unmasks)
-        # Where nothing tells which of two totals is true, both secrets count as published.
+        # If either of two totals may be true, both secrets count as published.
         summed = np.stack(record.totals)
         own = insiders | (own_shares.sum(axis=1) >= threshold)
         own |= record.opened & summed.any(axis=0)
@@ -259,7 +258,7 @@ def coalition_knowledge(record: SumRecord, sight: Seen, eyes: Eyes, threshold: i
         keys |= record.opened & ~summed.all(axis=0)
     seen = sight.contributions & ~members
     under_own = seen & ~own
-    # The masks in what is seen: with all that had dealt by what the party was told.
+    # The masks in seen contributions: with all that had dealt, as the party was told.
     hiding = record.dealt & (record.hoods >= 0)
     hiding &= record.hoods != np.arange(n)[:, None]
     unknown = hiding & (seen & ~keys)[:, None] & ~keys[record.hoods]
@@ -287,9 +286,9 @@ def coalition_knowledge(record: SumRecord, sight: Seen, eyes: Eyes, threshold: i
 def _mask_entries(
     record: SumRecord, unknown: Flags, under_own: Flags
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Unknown masks by the party in whose row they are, (e,), and the one whom it has them with.
+    """For each unknown mask the party in whose row it is, (e,), and the other party of the mask.
 
-    A mask of its own a party has with itself.
+    The other party of a party's own mask is the party itself.
     """
     n = record.parties
     flat = np.flatnonzero(unknown)
@@ -304,14 +303,14 @@ def _mask_entries(
 def _known_shares(
     record: SumRecord, sight: Seen, insiders: Flags, *, unmasks: bool
 ) -> tuple[Flags, Flags]:
-    """Known shares of each party's secrets, by that party and its row, (n, k).
+    """Known shares of each party's secrets, by the party and the row of its neighbour, (n, k).
 
     Args:
-        insiders: (n,) whose keys are known.
-        unmasks: whether what is sealed for the aggregator can be opened.
+        insiders: (n,) the parties with known keys.
+        unmasks: whether boxes for the aggregator can be opened.
 
     Returns:
-        Those of the own mask's seed, and those of the key to its seeds.
+        The shares of the own mask's seed, and of the key to the other seeds.
     """
     their_dealt = record.theirs(record.dealt)
     theirs = insiders[record.hoods] & (record.hoods >= 0)

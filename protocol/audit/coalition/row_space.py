@@ -1,8 +1,7 @@
-"""Exact linear algebra on sums over parties: which smaller sums follow from some.
+"""Exact linear algebra on sums over parties: the smaller sums that follow from some.
 
-Parties that have the same coefficients in all rows cannot be told apart by any combination of
-these, so the algebra is over classes of such parties (partition refinement), with rational numbers
-and rows that name only what they contain.
+Parties with equal coefficients in all rows stay together in every combination. So the algebra is
+over classes of such parties (partition refinement), with rational numbers and sparse rows.
 """
 
 from __future__ import annotations
@@ -24,19 +23,18 @@ class RowSpace(NamedTuple):
     """Span of some rows.
 
     Args:
-        determined: classes of parties whose sum follows; disjoint, in the order of their first
-            member. A class of one is a party by itself, and no other party is determined.
-        mixed: sets over which a row is the sum, each once, that are not a union of determined
-            classes. If the sum over a set that is smaller than all of these follows, the smallest
-            that was found comes last.
+        determined: disjoint classes of parties with a sum that follows, in the order of their first
+            member. A class of one is a single party, and no other single party is determined.
+        mixed: sets with a sum that follows, each once, that are not a union of determined classes.
+            A smaller set than all these, if one was found, comes last.
         weighted: the other rows, each once, unless they name determined classes alone; the first
             party has the coefficient 1. Together with the determined classes and the mixed sets
             they span all that follows.
-        searched: no set is smaller than the smallest set here, or a pair below.
-        equal: pairs of parties whose difference follows, and neither of them: of every group of
-            parties that are known relative to each other, each with the first.
-        opposite: pairs whose sum follows, and neither of them: the first of a group with the first
-            of another.
+        searched: whether no set is smaller than the smallest set here, or a pair below.
+        equal: pairs of parties with a difference that follows, but neither value: in every group of
+            parties known relative to each other, each with the first.
+        opposite: pairs with a sum that follows, but neither value: the first of one group with the
+            first of another.
     """
 
     determined: tuple[Places, ...]
@@ -48,14 +46,14 @@ class RowSpace(NamedTuple):
 
 
 class _Sum(NamedTuple):
-    """A row by places, ascending, and the number of each one's coefficient among the different."""
+    """A row by ascending places, with the numbers of their coefficients among the distinct ones."""
 
     places: Places
     numbers: Places
     coefficients: tuple[Coefficient, ...]
 
     def over(self, names: Places) -> Iterator[tuple[int, Coefficient]]:
-        """The coefficients with what places are called, (places,)."""
+        """The coefficients under the given names of places, (places,)."""
         values = map(self.coefficients.__getitem__, self.numbers.tolist())
         return zip(names.tolist(), values, strict=True)
 
@@ -70,7 +68,7 @@ def row_space(rows: Sequence[Places | Mapping[int, Coefficient]], parties: int) 
     Raises:
         ValueError: a place is out of range.
     """
-    sums = [one for one in map(_sum_of, rows) if len(one.places)]
+    sums = [one for one in map(_ordered_sum, rows) if len(one.places)]
     if any(one.places[0] < 0 or one.places[-1] >= parties for one in sums):
         raise ValueError(f"place out of range: expected 0 to {parties - 1}")
     labels = _refined(sums, parties)
@@ -114,8 +112,8 @@ def row_space(rows: Sequence[Places | Mapping[int, Coefficient]], parties: int) 
     )
 
 
-def _sum_of(row: Places | Mapping[int, Coefficient]) -> _Sum:
-    """A row in order; the first coefficient is 1."""
+def _ordered_sum(row: Places | Mapping[int, Coefficient]) -> _Sum:
+    """A row in order, scaled to a first coefficient of 1."""
     if not isinstance(row, Mapping):
         places = np.unique(row)
         return _Sum(places, np.zeros_like(places), (1,))
@@ -127,7 +125,7 @@ def _sum_of(row: Places | Mapping[int, Coefficient]) -> _Sum:
 
 
 def _refined(sums: Sequence[_Sum], parties: int) -> Places:
-    """A label for every place: those have the same that have the same coefficients; 0 have none."""
+    """Label of every place; places with equal coefficients share one, and 0 marks unused places."""
     # With one more place at the front that is in no row.
     labels = np.zeros(parties + 1, np.int64)
     for places, numbers, coefficients in sums:
@@ -141,7 +139,7 @@ def _refined(sums: Sequence[_Sum], parties: int) -> Places:
 
 
 def _blocks(basis: dict[int, _Row]) -> list[list[_Row]]:
-    """Rows that have columns in common, directly or through others, together."""
+    """Groups of rows that are connected by common columns."""
     blocks: list[tuple[set[int], list[_Row]]] = []
     for row in basis.values():
         apart, columns, rows = [], set(row), [row]
@@ -158,8 +156,7 @@ def _blocks(basis: dict[int, _Row]) -> list[list[_Row]]:
 def _smallest(rows: Sequence[_Row], members: Sequence[Places]) -> list[int]:
     """The labels of the smallest set whose sum these reduced rows give.
 
-    Its pivots are in it or not, and each is in one row alone: there is one combination for every
-    choice of pivots.
+    Every pivot is in one row alone, so each choice of pivots determines one combination.
     """
     best: list[int] = []
     fewest = sum(map(len, members)) + 1
@@ -178,13 +175,13 @@ def _smallest(rows: Sequence[_Row], members: Sequence[Places]) -> list[int]:
 def _related(
     basis: dict[int, _Row], members: Sequence[Places], named: set[int]
 ) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
-    """Pairs of single parties that are the same, or opposite, up to what follows."""
+    """Pairs of single parties with equal or opposite values, up to known sums."""
     groups: dict[frozenset[tuple[int, Coefficient]], list[int]] = {}
     for label in sorted(named):
         if len(members[label]) != 1:
             continue
         row = basis.get(label)
-        # What is left of the party when all that follows is taken away.
+        # The rest of the party once all known sums are subtracted.
         left: _Row = {label: 1} if row is None else {c: -v for c, v in row.items()}
         if row is not None:
             del left[label]

@@ -1,15 +1,15 @@
-"""Looks for the parties that do the most damage to a secure sum, together with the aggregator.
+"""Search for the parties that, with the aggregator, do the most damage to a secure sum.
 
-Damage is the smallest set of honest parties whose exact sum follows; of equally small ones, how
-many parties are exposed. The first of the searches that applies is taken:
+Damage is the size of the smallest set of honest parties with an exact sum that follows; for equal
+sizes, the number of exposed parties. The first search that applies is taken:
 
-- every coalition is tried, where there are few;
+- every coalition is tried, if there are few;
 - a party is exposed by t neighbours that hold its shares, or by all that it has masks with, or as
-  the last of a set whose sum follows anyway;
-- no fewer can then open anybody's key, so what is left is to cut the graph. Nothing cuts a complete
-  one. In a Harary graph, in which everybody has masks with the nearest h on either side around a
-  circle, parties that stay hang together unless two runs of h places are all gone: of all pairs of
-  runs the one is taken that encloses the fewest.
+  the last of a set with a sum that follows anyway;
+- fewer cannot open any key, so only cutting the graph is left. Nothing cuts a complete graph. In a
+  Harary graph, in which each party has masks with the nearest h on either side of a circle, the
+  remaining parties stay connected unless two runs of h places are gone. The pair of runs that
+  encloses the fewest is taken.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ TRIED = 50_000
 
 
 class Choice(NamedTuple):
-    """The parties that were chosen.
+    """Chosen parties.
 
     Args:
-        places: of the roster's parties.
-        exact: no others bring a smaller set to light.
-        words: how they were found.
+        places: their places among the parties of the roster.
+        exact: whether no other choice reveals a smaller set.
+        words: the search that found them.
     """
 
     places: tuple[int, ...]
@@ -51,8 +51,8 @@ class Choice(NamedTuple):
     words: str
 
 
-def _damage(space: RowSpace) -> tuple[float, int]:
-    """The size of the smallest set, and how many are exposed, negated: less is worse for them."""
+def _damage_size(space: RowSpace) -> tuple[float, int]:
+    """Size of the smallest set, and the number of exposed parties, negated: less is worse."""
     sizes = [len(places) for places in (*space.determined, *space.mixed)]
     if space.opposite:
         sizes.append(2)
@@ -63,10 +63,10 @@ class _Search:
     """Task that all searches share.
 
     Args:
-        records: as the aggregator sees them.
-        threshold: how many shares give a secret.
-        parties: how many the roster has.
-        size: how many to choose.
+        records: the records as the aggregator sees them.
+        threshold: the number of shares that give a secret.
+        parties: the number of parties of the roster.
+        size: the number of parties to choose.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class _Search:
         return row_space(sets, self.parties)
 
     def filled(self, places: Sequence[int]) -> tuple[int, ...]:
-        """Fill up to as many as asked for: the rest does not matter, and comes in roster order."""
+        """Fill up the choice to the size asked for, in roster order."""
         chosen = dict.fromkeys(places)
         spared = {int(p[0]) for p in self.space(places).determined if len(p) == 1}
         everybody = range(self.parties)
@@ -108,9 +108,9 @@ def search(records: Sequence[SumRecord], *, threshold: int, parties: int, size: 
     """The most damaging ``size`` parties that are found.
 
     Args:
-        records: what is on record of every sum, as the aggregator sees it.
-        threshold: how many shares give a secret.
-        parties: how many the roster has.
+        records: the record of every sum, as the aggregator sees it.
+        threshold: the number of shares that give a secret.
+        parties: the number of parties of the roster.
     """
     task = _Search(records, threshold=threshold, parties=parties, size=size)
     if not task.records:
@@ -133,14 +133,14 @@ def _try_all(task: _Search, tried: int) -> Choice:
     size = min(task.size, len(task.active))
     best = min(
         combinations(task.active.tolist(), size),
-        key=lambda places: (*_damage(task.space(places)), places),
+        key=lambda places: (*_damage_size(task.space(places)), places),
     )
     words = f"all {tried:,} coalitions of {size} of the {len(task.active)} parties were tried"
     return Choice(task.filled(best), True, words)
 
 
 def _exposing(task: _Search) -> Choice | None:
-    """Expose a party, and with whoever is left over as many more as come cheaply."""
+    """Choose to expose a party, and as many more as the rest of the choice allows."""
     words = ""
     chosen: list[int] = []
     sieges = [_Siege(record, task) for record in task.records]
@@ -161,7 +161,7 @@ def _exposing(task: _Search) -> Choice | None:
         elif 1 < len(smallest) <= task.size + 1:
             chosen = smallest[1:].tolist()
             words = f"the sum over {len(smallest)} parties follows anyway: all of them but one"
-    # Whoever was to be exposed is, or this search has nothing to say.
+    # This search is void unless the intended party is exposed.
     if not any(len(p) == 1 for p in task.space(chosen).determined):
         return None
     words += ". None can do worse than expose; how many are exposed was not searched through"
@@ -169,7 +169,7 @@ def _exposing(task: _Search) -> Choice | None:
 
 
 class _Siege:
-    """Cost of exposing each party of a sum, as more and more others are chosen."""
+    """Cost of exposing each party of a sum, as parties are chosen."""
 
     def __init__(self, record: SumRecord, task: _Search) -> None:
         known = task.known(record, task.nobody)
@@ -186,7 +186,7 @@ class _Siege:
         self._chosen = task.nobody.copy()
 
     def take(self, places: Sequence[int]) -> None:
-        """Count these among the chosen."""
+        """Add parties to the choice."""
         record = self._record
         for place in places:
             self._chosen[place] = True
@@ -197,7 +197,7 @@ class _Siege:
             self._holders_left[hood] -= self._holders[hood, back]
 
     def cheapest(self, left: int) -> tuple[list[int], str] | None:
-        """Smallest choice that exposes one more party, and how; None if it is too large."""
+        """Smallest choice that exposes one more party, with the way; None if it is too large."""
         never = self._record.parties
         shares = np.where(self._holders_left >= self._missing, self._missing, never)
         ways = (
@@ -223,7 +223,7 @@ class _Siege:
 
 
 def _cutting(task: _Search) -> Choice | None:
-    """Cut the graph of a single sum in which nobody can be exposed; None if it is irregular."""
+    """Choose to cut the graph of a single sum in which nobody can be exposed; None if irregular."""
     (record,) = task.records
     known = task.known(record, task.nobody)
     alive = known.seen
@@ -267,7 +267,7 @@ def _cutting(task: _Search) -> Choice | None:
 
 
 def _no_key_opens(task: _Search, record: SumRecord, known: Known) -> bool:
-    """Check whether so few parties cannot put together the key to anybody's seeds."""
+    """Check whether a choice is too small to combine the key to anybody's seeds."""
     if record.profile == "literal":
         return True
     missing = task.threshold - known.key_shares.sum(axis=1)
@@ -275,7 +275,7 @@ def _no_key_opens(task: _Search, record: SumRecord, known: Known) -> bool:
 
 
 def _circle(record: SumRecord) -> Places | None:
-    """The order in which neighbours stand, or None if the record has another graph."""
+    """The order of neighbours on the circle; None if the record has another graph."""
     n, k = record.hoods.shape
     there = record.hoods[:, 0] != NOBODY
     if k % 2 or k >= n - 1 or not there.any():
@@ -290,7 +290,7 @@ def _circle(record: SumRecord) -> Places | None:
         order[ahead] = record.hoods[place][: k // 2]
         if (order >= 0).all():
             break
-        # The farthest of them whose own neighbours are on record goes on.
+        # Go on from the farthest of them with neighbours on record.
         onward = [i for i in range(k // 2 - 1, -1, -1) if there[order[ahead[i]]]]
         if not onward or start + 1 + onward[0] >= n:
             return None
@@ -310,22 +310,22 @@ def _within(places: Places, h: int, n: int) -> int:
 
 
 def _two_runs(present: Flags, h: int, size: int) -> Places | None:
-    """The ranks to choose so that two runs of h places are gone and enclose the fewest.
+    """Ranks of two runs of h places that enclose the fewest others.
 
     Args:
-        present: (n,) by rank, who is still there.
+        present: (n,) by rank, the parties still there.
         h: the length of a run.
-        size: how many may be chosen.
+        size: the number of parties to choose.
 
     Returns:
-        Those in both runs, and as many of those enclosed as are left to choose, but one; None if
+        Those in both runs, and as many of the enclosed ones as are left to choose, but one; None if
         no two runs do.
     """
     n = len(present)
     upto = np.concatenate([[0], np.cumsum(np.tile(present, 3))])
     starts = np.arange(2 * n)
     cost = upto[starts + h] - upto[starts]
-    # Behind the first run somebody must be left before the second begins.
+    # Some party must be left between the first run and the second.
     first_there = np.searchsorted(upto, upto[np.arange(n) + h] + 1)
     best: tuple[int, int, int] | None = None
     for spent in np.unique(cost[:n][cost[:n] <= size]).tolist():
@@ -334,7 +334,7 @@ def _two_runs(present: Flags, h: int, size: int) -> Places | None:
         at = np.searchsorted(second, first_there[first])
         fits = at < len(second)
         first, then = first[fits], second[at[fits]]
-        # The second run ends before the first begins again, with somebody left between them.
+        # The second run ends before the first begins again, with some party left between.
         fits = upto[first + n] > upto[then + h]
         first, then = first[fits], then[fits]
         if len(first):
@@ -354,7 +354,7 @@ def _two_runs(present: Flags, h: int, size: int) -> Places | None:
 
 
 def _shrinking(task: _Search) -> Choice:
-    """Choose for want of a better way: be in the smallest set whose sum follows."""
+    """Choose as a last resort: join the smallest set with a known sum."""
     space = task.space(())
     sets = [p for p in (*space.determined, *space.mixed) if len(p) > task.size]
     candidates = [tuple(min(sets, key=len)[: task.size].tolist())] if sets else []
@@ -364,8 +364,8 @@ def _shrinking(task: _Search) -> Choice:
         place = int(np.argmin(masks))
         hood = record.hoods[place][known.unknown[place]]
         candidates.append(tuple(hood[: task.size].tolist()))
-    best = min(candidates, key=lambda places: _damage(task.space(places)))
-    smallest, _ = _damage(task.space(best))
+    best = min(candidates, key=lambda places: _damage_size(task.space(places)))
+    smallest, _ = _damage_size(task.space(best))
     words = (
         f"{len(candidates)} coalitions were tried: of the smallest set whose sum follows, and of "
         "those with whom a party has the fewest masks; there may be worse"

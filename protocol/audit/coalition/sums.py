@@ -41,7 +41,7 @@ from protocol.sharing.messages import (
     Upload,
 )
 from protocol.sharing.sparse import survivors_among
-from protocol.sharing.sums import Profile, sums_of
+from protocol.sharing.sums import Profile, find_secure_sum
 from protocol.transcript.entries import Sent
 
 _OF_SPARSE = (Upload, Survivors, Unmask, Opening, Totals)
@@ -73,7 +73,7 @@ _NOTED: dict[type[Message], tuple[str, ...]] = {
     Dealt: ("dealt",),
     Survivors: ("survivors",),
 }
-"""Instructions, of which a party takes one each, and where a ``SumRecord`` has what they say."""
+"""Instructions, each sent to a party once, and the fields of ``SumRecord`` with their content."""
 
 _NOTHING, _SAID, _DELIVERED = range(3)
 
@@ -82,7 +82,7 @@ class _UnderWay(NamedTuple):
     """A message under way.
 
     Args:
-        row: what an instruction says, if something else is noted.
+        row: the row of an instruction, if it is to be noted.
     """
 
     record: SumRecord
@@ -92,30 +92,31 @@ class _UnderWay(NamedTuple):
 
 
 class SumReader:
-    """Collects what is on record of secure sums, in one pass.
+    """Collects the record of secure sums, in one pass.
 
-    A party that joins again begins the next sum: all its messages belong to the latest. Of several
-    instructions of one kind the first that is delivered counts, for a party never looks at another;
-    if none is delivered, the first that is sent. What is kept is a few numbers per party and
-    neighbour, and of an instruction under way what it says.
+    A party that joins again begins the next sum, and all its later messages belong to it. Of
+    several instructions of one kind the first delivered one counts, as a party ignores others; if
+    none is delivered, the first sent. Memory is a few numbers per party and neighbour, and
+    instructions under way.
 
     Args:
         charter: the survey.
 
     Attributes:
-        records: what is on record of each sum.
-        misplaced: whether there is a contribution that belongs to none of them.
+        records: the record of each sum.
+        misplaced: whether a contribution belongs to none of them.
     """
 
     def __init__(self, charter: Charter) -> None:
         self._charter = charter
         self._places = {name: place for place, name in enumerate(charter.roster.parties)}
-        # How the sums are shared, if the variant says: by the ``SecureSum`` among its parameters.
+        # The profile and degree of sums, by the ``SecureSum`` among the variant's parameters, if
+        # any.
         self._profile: Profile = "sparse"
         self._neighbours: int | None = None
         self._threshold: int | None = None
         variant: Variant = charter.variant
-        sums = sums_of(variant)
+        sums = find_secure_sum(variant)
         if sums is not None:
             with contextlib.suppress(ValueError):
                 degree = sums.degree(len(charter.roster.parties))
@@ -149,7 +150,7 @@ class SumReader:
 
     @property
     def threshold(self) -> int:
-        """Number of shares that give a secret; if nobody says, the fewest that a sum allows for."""
+        """Number of shares that give a secret; if unknown, the fewest that a sum can have."""
         if self._threshold is not None:
             return self._threshold
         # Of k neighbours it takes more than half.
@@ -207,7 +208,7 @@ class SumReader:
         sender, recipient = envelope.sender, envelope.recipient
         for_record = (sender, recipient) == (AGGREGATOR, RECORD)
         if for_record and envelope.kind not in _KERNEL and not isinstance(message, Opening):
-            # What is published may tell every total that there was.
+            # The published result may reveal every total.
             for record in self.records:
                 if record.contributed.any() and record.published_at is None:
                     record.published_at = number
@@ -267,7 +268,7 @@ class SumReader:
         return self.records[index] if index < len(self.records) else None
 
     def _most_sums(self, neighbours: int) -> int:
-        """Maximum number of sums: a party can join, and so begin the next one, without end."""
+        """Maximum number of sums, as a party could join, and so begin sums, without end."""
         return max(1, MASKS // max(1, len(self._places) * neighbours))
 
     def _note(
@@ -303,8 +304,8 @@ class SumReader:
     def _note_instruction(
         self, record: SumRecord, message: Message, envelope: Envelope, place: int, number: int
     ) -> None:
-        """Note what a party is told, unless something is noted already."""
-        kind, row = type(message), self._row_of(record, message, place)
+        """Note an instruction to a party, unless it has one already."""
+        kind, row = type(message), self._noted_row(record, message, place)
         if row is None:
             return
         stages = self._stages[record, kind]
@@ -322,8 +323,8 @@ class SumReader:
                 f"else (entry {number}): what was delivered to it first counts"
             )
 
-    def _row_of(self, record: SumRecord, message: Message, place: int) -> _Row | None:
-        """Row of an instruction, as it is noted; None if it does not fit the sum."""
+    def _noted_row(self, record: SumRecord, message: Message, place: int) -> _Row | None:
+        """Row of an instruction; None if it does not fit the sum."""
         match message:
             case Graph() if len(message.names) == record.neighbours:
                 named = [self._places.get(PartyId(name), NOBODY) for name in message.names]
@@ -376,7 +377,7 @@ class SumReader:
             record.recounted.append(counted)
 
     def _opened(self, first: int, told: Flags) -> None:
-        """Note of whom one secret is on record, from a place on, in every sum that it may open."""
+        """Note which parties, from a place on, have a secret on record in sums that it may open."""
         for record in self.records:
             rows = record.opened[max(0, first) :][: len(told)]
             rows |= told[: len(rows)]
@@ -396,7 +397,7 @@ def _put(record: SumRecord, kind: type[Message], place: int, row: _Row) -> None:
 def _survivors_among(
     hood: NDArray[np.int32], message: Survivors, *, parties: int
 ) -> NDArray[np.bool_]:
-    """Neighbours that have uploaded, as a party was told; none if the bitmap is malformed."""
+    """Neighbours that have uploaded by a message to a party; none if its bitmap is malformed."""
     try:
         among: NDArray[np.bool_] = survivors_among(message.uploaded, parties=parties)[hood]
     except RemoteProtocolError:

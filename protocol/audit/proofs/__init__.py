@@ -1,1 +1,1 @@
-"""Proofs for those who do not hold the transcript: receipts, and that nothing was taken back."""
+"""Proofs for members without the transcript: receipts, and consistency of the log."""

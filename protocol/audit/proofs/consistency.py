@@ -67,7 +67,7 @@ def prove_consistency(
 
 
 def log_hashes(chunks: Chunks) -> Sequence[bytes]:
-    """The leaf hashes of a record's log, as far as it can be read. Memory: 160 B for each.
+    """The leaf hashes of the readable part of a record's log. Memory: 160 B for each.
 
     Args:
         chunks: opens the transcript.

@@ -1,4 +1,4 @@
-"""The log of a transcript with all its leaf hashes: what proofs are made from."""
+"""The log of a transcript with all its leaf hashes, for proofs."""
 
 from __future__ import annotations
 
@@ -43,6 +43,6 @@ class Logged:
                 yield read_note(note)
 
     def shown(self, index: int, content: bytes, size: int) -> Shown:
-        """An entry, by its leaf and content, proved to be in the log of so many leaves."""
+        """An entry, by its leaf and content, with the proof that a log of a given size has it."""
         salt, path = self._log.shown(index, size)
         return Shown(index=index, salt=salt, content=content, path=path)

@@ -1,4 +1,4 @@
-"""Receipts from a transcript: they show what became of parties' reports."""
+"""Receipts from a transcript: proofs that parties' reports were counted or late."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from protocol.audit.walk import Step, steps
 from protocol.crypto.merkle import (
     joint_path,
     leaf_hash,
-    root_of,
+    merkle_root,
     root_of_hashes,
     tree_levels,
 )
@@ -35,12 +35,12 @@ from protocol.session.charter import Charter
 from protocol.session.closings import counts, leaves_out
 from protocol.session.heads import heard_leaf
 from protocol.session.roles import Topic
-from protocol.session.variant import Variant, event_of
+from protocol.session.variant import Variant, message_event
 from protocol.surveys.limits import Held
 from protocol.surveys.survey import listed
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.entries import Delivered, Departed, Sent
-from protocol.transcript.header import charter_of
+from protocol.transcript.header import read_charter
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.receipts import (
     Counted,
@@ -71,22 +71,20 @@ def prove(
     party: PartyId,
     checkpoint: SignedCheckpoint | None = None,
 ) -> tuple[Receipt, SignedCheckpoint]:
-    """A receipt for a party's reports, and the checkpoint that it is to be checked with.
+    """A receipt for a party's reports, and the checkpoint to check it with.
 
-    It shows those that were counted, and beside them those that came too late.
-
-    The record may still be growing, or end early.
+    It shows the counted reports and the late ones. The record may still be growing, or end early.
 
     Args:
         chunks: opens the transcript; it is read twice.
-        variant: the variant's class, chosen by who asks and never by the transcript.
-        party: whose receipt.
-        checkpoint: of the record; by default the last one in it.
+        variant: the variant's class, chosen by the caller and never by the transcript.
+        party: the party.
+        checkpoint: a checkpoint of the record; by default its last one.
 
     Raises:
         NotCountedError: no report of the party was counted by then, or the record proves nothing.
         SurveyError: no readable header, one of another variant, or no such party.
-        TooMuchError: what the party was told takes more than a file of this length may.
+        TooMuchError: the party's received messages take more than a file of this length may.
     """
     [(_, found)], covering = prove_each(chunks, variant, [party], checkpoint)
     if isinstance(found, NotCountedError):
@@ -107,14 +105,14 @@ def prove_each(
     """Receipts of many parties, of one reading.
 
     Args:
-        parties: whose; by default all.
+        parties: the parties; by default all.
 
     The other arguments and the errors are those of ``prove``. A party without a receipt comes with
     the reason instead.
     """
     verification = verify(chunks(), checkpoint=checkpoint)
     header = verification.checked_header()
-    charter = charter_of(header, variant)
+    charter = read_charter(header, variant)
     roster = charter.roster
     asked = roster.parties if parties is None else tuple(parties)
     for party in asked:
@@ -129,7 +127,7 @@ def prove_each(
     held = Held(lambda: reader.stored)
     logged = Logged(reader)
     reading = _Reading(charter, logged, asked, covering.size, held)
-    # Of a record that grows, no more than what has been verified.
+    # Of a growing record, only the verified part.
     entries = islice(reader, verification.entries)
     for step in steps(charter.codec, entries, held, handed=verification.handed):
         reading.add(step)
@@ -141,7 +139,7 @@ def prove_each(
 def _checked(
     verification: Verification, party: PartyId, checkpoint: SignedCheckpoint | None
 ) -> SignedCheckpoint:
-    """The checkpoint to go by; refuses a record that proves nothing."""
+    """The checkpoint for the receipts; refuses a record that proves nothing."""
     if verification.unopened is not None:
         raise NotCountedError(party, f"the record could not be read: {verification.unopened}")
     if verification.extends is False:
@@ -155,7 +153,7 @@ def _checked(
 
 
 class _Reading:
-    """Collects, in one pass over the entries, what receipts of some parties show."""
+    """Collects the receipts of some parties in one pass over the entries."""
 
     def __init__(
         self,
@@ -195,7 +193,7 @@ class _Reading:
             self._hearing.add(step)
 
     def receipts(self, terms: bytes) -> Iterator[Proved]:
-        """The receipt of each party, or why it has none.
+        """The receipt of each party, or the reason why it has none.
 
         Args:
             terms: the hash of the session's.
@@ -208,7 +206,7 @@ class _Reading:
 
 
 class _Words:
-    """Entries on record of one party, as indices and contents."""
+    """Entries of one party on record, as indices and contents."""
 
     def __init__(
         self, charter: Charter, logged: Logged, hearing: Hearing, party: PartyId, size: int
@@ -220,7 +218,7 @@ class _Words:
         self._size = size
         self._hearing = hearing
         self._said: list[bytes] = []
-        # By place of the sender and seq: the leaf hashes of what was sent to the party.
+        # The leaf hashes of envelopes to the party, by place of the sender and seq.
         self._told: dict[tuple[int, int], bytes] = {}
         # By seq: reports under way. By topic: the first that came, the closing that counted it,
         # and one that awaited the party before and left it out.
@@ -235,12 +233,12 @@ class _Words:
         self.departed: str | None = None
 
     def tell(self, envelope: Envelope, encoded: bytes) -> None:
-        """Note what was sent to the party."""
+        """Note an envelope to the party."""
         place = self._charter.roster.position[envelope.sender]
         self._told[place, envelope.seq] = leaf_hash(encoded)
 
     def deliver(self, seq: int) -> None:
-        """Note that what the party has sent was handed over."""
+        """Note that an envelope of the party was delivered."""
         report = self._sent.pop(seq, None)
         # Of one kind and round a machine counts the first that comes.
         if report is not None:
@@ -249,9 +247,9 @@ class _Words:
     def take(
         self, envelope: Envelope, message: Message | None, encoded: bytes, at: tuple[int, bytes]
     ) -> None:
-        """Note what the party has said."""
+        """Note an envelope of the party."""
         if isinstance(message, Head):
-            heard = root_of(
+            heard = merkle_root(
                 heard_leaf(w.said, w.kind, w.round, [(*slot, self._told[slot]) for slot in w.heard])
                 for w in message.waits
             )
@@ -264,7 +262,7 @@ class _Words:
             self._declined = message.reason
         elif message is not None and envelope.recipient == AGGREGATOR:
             seen = self._hearing.of(self._party, envelope.seq)
-            event = event_of(self._charter.variant, message, seen, envelope.recipient)
+            event = message_event(self._charter.variant, message, seen, envelope.recipient)
             topic = envelope.kind, getattr(message, "round", NO_ROUND)
             if not isinstance(event, Public | Derived):
                 self._reported = True
@@ -293,7 +291,7 @@ class _Words:
         """
         roster, place, size = self._charter.roster, self._place, self._size
         counted = {t: report for t, report in self._came.items() if t in self._closed}
-        # What was never handed over is late all the same.
+        # An envelope that was never delivered is late all the same.
         sent = {topic: (seq, leaf, content) for seq, (topic, leaf, content) in self._sent.items()}
         made = sent | self._came
         before = {t: self._early(t, report[1]) for t, report in made.items() if t not in counted}
@@ -331,7 +329,7 @@ class _Words:
         )
 
     def _path(self, seq: int) -> tuple[bytes, ...]:
-        """The path of an envelope in the tree that the party's head signs, if there is one."""
+        """The path of an envelope in the tree of the party's head; empty without a head."""
         return () if self._head is None else joint_path(self._levels, [seq])
 
     @functools.cached_property
@@ -339,7 +337,7 @@ class _Words:
         return tree_levels(self._said)
 
     def _early(self, topic: Topic, leaf: int) -> EarlierCheckpoint | None:
-        """A checkpoint with the closing that left out a report, and without the report."""
+        """A checkpoint with the closing that left out a report, but without the report."""
         if topic not in self._missed or leaf >= self._size:
             return None
         closing, _ = self._missed[topic]

@@ -1,4 +1,4 @@
-"""Spot checks: counted places that an auditor asks by other means, drawn by the record itself."""
+"""Spot checks: the record itself picks counted places, which an auditor asks by other means."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _CONTEXT = b"sottovoce spot 1\0"
 
 
 class Spot(msgspec.Struct, frozen=True, kw_only=True):
-    """Places that are drawn for a spot check.
+    """Places drawn for a spot check.
 
     Args:
-        asked: how many were to be drawn.
-        counted: how many places are counted in the record.
-        root: of the log, by the checkpoint of the whole record, 32 bytes; None without one, and
-            then nothing is drawn.
-        size: how many leaves that log has.
-        words: what the auditor adds to the root; empty if nothing.
+        asked: the number to be drawn.
+        counted: the number of places that the record counts.
+        root: of the log, by the checkpoint of the whole record, 32 bytes; None without a
+            checkpoint, and then nothing is drawn.
+        size: the number of leaves of that log.
+        words: words that the auditor adds to the root; may be empty.
         places: the places drawn, in the order in which they were drawn.
     """
 
@@ -34,7 +34,7 @@ class Spot(msgspec.Struct, frozen=True, kw_only=True):
     places: tuple[PartyId, ...]
 
     def missed(self, share: float) -> float:
-        """The probability, at most, that no made-up place is drawn.
+        """Upper bound on the probability that no made-up place is drawn.
 
         Args:
             share: of the counted places that are made up, from 0 to 1.
@@ -47,8 +47,8 @@ def draw_places(
 ) -> tuple[PartyId, ...]:
     """Some of the counted places, the same for everybody who has the record and the words.
 
-    The key is SHA-256 of ``sottovoce spot 1``, a zero byte, the root and the words in UTF-8. Drawn
-    are the places of which SHA-256 of the key and the id is least.
+    The key is SHA-256 of ``sottovoce spot 1``, a zero byte, the root and the words in UTF-8. The
+    places drawn are those with the least SHA-256 of the key and their id.
 
     Args:
         counted: the places to draw from.

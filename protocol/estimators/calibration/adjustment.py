@@ -1,8 +1,7 @@
 """Raking: weights that give randomized records some margins, estimated or known.
 
 RR-Adjustment, Algorithm 2 of Domingo-Ferrer and Soria-Comas, section 5, is iterative proportional
-fitting of the randomized records to their estimated margins. With known ones among the targets it
-calibrates.
+fitting of the randomized records to their estimated margins. With known margins it calibrates.
 """
 
 from __future__ import annotations
@@ -62,15 +61,17 @@ def adjust_records(
 
     Every record begins with the weight 1/n. A sweep takes one group after the other and multiplies
     each record's weight by ``target_v / s_v``, where v is the record's cell in the group and s_v
-    the weight of all records in that cell. Records that are equal keep equal weights, so working
-    on ``Counts`` gives the same result in less time.
+    the weight of all records in that cell. Equal records keep equal weights, so ``Counts`` give the
+    same result in less time.
 
-    What the paper leaves open: a record in a cell whose target is 0 (a clipped estimate has such)
-    gets the weight 0 at once, as the first sweep would give it. A cell with a positive target that
-    no remaining record is in has s_v = 0: its mass can be placed nowhere, the group's other
-    targets are scaled up to a total of 1, and the share that was lost is reported. Sweeps stop as
-    soon as the margin error is at most ``tolerance``; weights that must tend to 0 get there only
-    like 1/sweeps (the paper's Example 1), so there is a limit.
+    The paper leaves three cases open:
+
+    - A record in a cell with the target 0, as in a clipped estimate, gets the weight 0 at once. The
+      first sweep would give it the same.
+    - A cell with a positive target may have no remaining record. Its share cannot be placed: it is
+      reported, and the group's other targets are scaled up to a total of 1.
+    - Weights that must tend to 0 do so only like 1/sweeps (the paper's Example 1). Sweeps stop once
+      the margin error is at most ``tolerance``, or at a limit.
 
     Args:
         records: codes of shape (n, m), n at least 1, or the counts of distinct records.
@@ -106,60 +107,89 @@ def adjust_records(
         alive &= (target > 0)[cell]
     if not alive.any():
         raise ValueError("every record is in a cell whose target is 0")
-    places: list[NDArray[np.intp]] = []
-    shares: list[Floats] = []
-    for cell, target in zip(cells, wanted, strict=True):
-        kept = cell[alive]
-        # Cells that nobody is in are left out, so that a sweep costs what the records cost.
-        present = np.zeros(len(target), np.bool_)
-        present[kept] = True
-        places.append((np.cumsum(present) - 1)[kept])
-        shares.append(target[present])
-    unplaced = 1 - min(float(share.sum()) for share in shares)
-    shares = [share / share.sum() for share in shares]
-    weights = begin[alive] / begin.sum()
-
-    def margin(group: int) -> Floats:
-        summed = np.bincount(places[group], weights=weights)
-        return summed.astype(np.float64, copy=False)
-
-    first = margin(0)
-    for sweep in range(1, sweeps + 1):
-        for group, target in enumerate(shares):
-            found = margin(group) if group else first
-            # Nothing to divide where a weight has become too small for a float.
-            factors = np.divide(target, found, out=np.zeros_like(target), where=found > 0)
-            weights *= factors.take(places[group])
-        first = margin(0)
-        error = float(np.abs(first - shares[0]).max())
-        # The other margins are only looked at when they may decide.
-        if error > tolerance and sweep < sweeps:
-            continue
-        for group, target in enumerate(shares[1:], 1):
-            error = max(error, float(np.abs(margin(group) - target).max()))
-        if error <= tolerance:
-            break
-    everybody = np.zeros(len(codes))
-    everybody[alive] = weights
+    margins = [_Margin.of(cell[alive], target) for cell, target in zip(cells, wanted, strict=True)]
+    unplaced = max(margin.unplaced for margin in margins)
+    fitted = _rake(margins, begin[alive] / begin.sum(), sweeps=sweeps, tolerance=tolerance)
+    weights = np.zeros(len(codes))
+    weights[alive] = fitted.weights
     return Adjusted(
-        weights=everybody,
-        sweeps=sweep,
-        margin_error=error,
-        converged=error <= tolerance,
+        weights=weights,
+        sweeps=fitted.sweeps,
+        margin_error=fitted.error,
+        converged=fitted.error <= tolerance,
         # A total that only rounding keeps from 1 lacks nothing.
         unplaced=unplaced if unplaced > _TOTAL_TOLERANCE else 0.0,
-        effective_n=effective_number(everybody, counts),
+        effective_n=effective_number(weights, counts),
     )
+
+
+class _Margin(NamedTuple):
+    """A target on the cells that have a record.
+
+    Attributes:
+        places: the cell of every record, shape (records,).
+        shares: the target of every cell, scaled to a total of 1.
+        unplaced: the share of the target in cells without a record.
+    """
+
+    places: NDArray[np.intp]
+    shares: Floats
+    unplaced: float
+
+    @classmethod
+    def of(cls, cells: NDArray[np.intp], target: Floats) -> _Margin:
+        present = np.zeros(len(target), np.bool_)
+        present[cells] = True
+        shares = target[present]
+        placed = float(shares.sum())
+        return cls((np.cumsum(present) - 1)[cells], shares / placed, 1 - placed)
+
+    def found(self, weights: Floats) -> Floats:
+        """The weight of the records in every cell."""
+        summed = np.bincount(self.places, weights=weights)
+        return summed.astype(np.float64, copy=False)
+
+    def factors(self, found: Floats) -> Floats:
+        """Ratios of the targets to weights found; 0 where a weight is too small for a float."""
+        return np.divide(self.shares, found, out=np.zeros_like(found), where=found > 0)
+
+    def error(self, found: Floats) -> float:
+        return float(np.abs(found - self.shares).max())
+
+
+class _Fitted(NamedTuple):
+    weights: Floats
+    sweeps: int
+    error: float
+
+
+def _rake(margins: Sequence[_Margin], weights: Floats, *, sweeps: int, tolerance: float) -> _Fitted:
+    """Sweep until no margin is further than ``tolerance`` from its target."""
+    first, others = margins[0], margins[1:]
+    found = first.found(weights)
+    for sweep in range(1, sweeps + 1):
+        weights = weights * first.factors(found).take(first.places)
+        for margin in others:
+            weights *= margin.factors(margin.found(weights)).take(margin.places)
+        found = first.found(weights)
+        error = first.error(found)
+        # The other margins are computed only when they may decide.
+        if error > tolerance and sweep < sweeps:
+            continue
+        error = max([error, *(margin.error(margin.found(weights)) for margin in others)])
+        if error <= tolerance:
+            break
+    return _Fitted(weights, sweep, error)
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class AdjustedEstimate(Estimate):
     """The randomized records with weights that give them the estimated margins.
 
-    It relies on what is left in the reports of the relations between attributes, which
-    randomization has attenuated; so it is biased towards independence, and there is no closed form
-    for its standard errors: tables and queries have None in their place. Its proportions are
-    non-negative with a total of 1, so a projection leaves them as they are.
+    It relies on the dependence between attributes in the reports, which randomization has
+    attenuated, so it is biased towards independence. Its standard errors have no closed form and
+    are None. Its proportions are non-negative with a total of 1, so a projection leaves them as
+    they are.
 
     Args:
         survey: what was asked.
@@ -208,9 +238,9 @@ class AdjustedEstimate(Estimate):
     ) -> AdjustedEstimate:
         """Adjust the reports of RR-Independent or RR-Clusters to the estimates of their blocks.
 
-        The targets are the blocks' tables, projected by ``clip`` as in section 6.4. With known
-        margins these are targets too, and these tables are calibrated first: linearly, then clipped
-        and raked, so that no two targets contradict each other.
+        The targets are the blocks' tables, projected by ``clip`` as in section 6.4. Known margins
+        are targets too. The blocks' tables are then calibrated first: linearly, then clipped and
+        raked, so that no two targets contradict each other.
 
         Args:
             before: gives the reports, and the tables of their blocks.
@@ -263,7 +293,7 @@ class AdjustedEstimate(Estimate):
 
 
 def _raked(proportions: Floats, names: Sequence[str], known: Sequence[Margin]) -> Floats:
-    """A table that has the known distributions of its attributes, as near as raking gets."""
+    """A table raked to the known distributions of its attributes."""
     targets = []
     for margin in known:
         common = [name for name in names if name in margin.names]

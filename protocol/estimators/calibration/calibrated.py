@@ -17,14 +17,14 @@ Method: TypeAlias = Literal["linear", "post-stratified", "raking"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Adjusted:
-    """Weights, and how well they fit.
+    """Weights and their fit.
 
     Attributes:
         weights: at least 0, with a total of 1 (but for rounding): one per record, or per distinct
             record, as the records were given.
-        sweeps: how often every group was adjusted.
+        sweeps: the number of sweeps.
         margin_error: the largest ``|weighted margin - target|`` over all groups and cells, after
-            the last sweep; targets as rescaled where a part of them could not be placed.
+            the last sweep, with targets as rescaled.
         converged: whether the margin error is within the tolerance.
         unplaced: the largest share of a group's target that lies on cells in which no record can
             have a weight. 0 unless a category is missing from the reports.
@@ -46,10 +46,10 @@ class FarShare(NamedTuple):
     """A known share that the reports contradict.
 
     Attributes:
-        names: of the margin's attributes.
+        names: the attributes of the margin.
         cell: the combination of their categories.
-        share: as known.
-        low, high: between which it is by the reports.
+        share: the known share.
+        low, high: its interval by the reports.
     """
 
     names: tuple[str, ...]

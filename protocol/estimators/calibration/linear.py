@@ -26,23 +26,23 @@ from protocol.surveys.survey import Survey
 ENOUGH = 50
 """The fewest reports for each free cell of the margins, or errors are unknown.
 
-With fewer, what the margins seem to explain of a rare cell is chance.
+With fewer, the margins explain a rare cell by chance alone.
 """
 
 _MET = 1e-6
-# An eigenvalue that is smaller beside the largest is the rounding of 0: shares add up to 1.
+# Eigenvalues below this part of the largest are 0 but for rounding, as shares add up to 1.
 _ROUNDING = 1e-9
 
 
 class Regression(NamedTuple):
-    """Regression of what is estimated on known margins.
+    """Regression of estimates on known margins.
 
     Attributes:
         inverse: the pseudo-inverse of n times the covariance of the margins' cells, shape (d, d).
-        change: this times the known margins less the estimated ones, shape (d,): what covariances
-            with the margins are multiplied with.
+        change: this times the known margins less the estimated ones, shape (d,); the factor of
+            covariances with the margins.
         weights: of all occurrences of every distinct report together, shape (u,), with a total of
-            1, some perhaps negative; None where there are no reports of single respondents.
+            1, some perhaps negative; None without reports of single respondents.
     """
 
     inverse: Floats
@@ -52,27 +52,27 @@ class Regression(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class LinearCalibration(Residual):
-    """Estimates for a population whose margins are known.
+    """Estimates for a population with known margins.
 
-    Every table t becomes ``t + C V^-1 (M - m)``: m are the margins as they are estimated and V
-    their covariance, C is that of the table with them, and M is what is known. Of reports it is the
+    Every table t becomes ``t + C V^-1 (M - m)``: m are the estimated margins and V their
+    covariance, C is that of the table with them, and M are the known margins. For reports it is the
     linear calibration of Deville and Sarndal (Calibration Estimators in Survey Sampling, JASA 87,
     1992, section 1) with unmixed reports for auxiliary variables: report y has the weight
     ``(1 + (M - m)' V^-1 (h(y) - m)) / n`` with h(y) its scores of the margins' cells. All tables
     agree with the margins and with each other, and are signed.
 
     The variance about the population is that of the residuals of scores, times n/(n - rank of V).
-    About the respondents errors are unknown: their own margins are. They are unknown too with fewer
-    than ``ENOUGH`` reports for each free cell of the margins, and of a table that no release has
-    together with each of the margins: its covariances are guessed then.
+    Errors about the respondents are unknown, as their own margins are. Errors about the population
+    are unknown with fewer than ``ENOUGH`` reports for each free cell of the margins, and of a table
+    that no release has together with each margin, as its covariances are then guessed.
 
-    All errors are unknown where the reports contradict the margins (``far_shares``): the
-    respondents are then no random sample of the population, and calibration corrects a part of the
-    bias only. ``PostStratification`` is right there.
+    All errors are unknown where the reports contradict the margins (``far_shares``). The
+    respondents are then no random sample of the population, and calibration corrects only a part of
+    the bias. ``PostStratification`` is right there.
 
     Args:
         survey: what was asked.
-        before: what is calibrated.
+        before: to be calibrated.
         known: the margins.
         regression: ``of`` makes it.
         far: the known shares that the reports contradict.
@@ -124,7 +124,7 @@ class LinearCalibration(Residual):
 
     @property
     def clear(self) -> bool:
-        """True if errors are known: enough reports, none of which contradict the margins."""
+        """True if errors are known: enough reports, which do not contradict the margins."""
         return bool(np.isfinite(self._factor)) and not self.far
 
     @property
@@ -143,17 +143,17 @@ class LinearCalibration(Residual):
             raw = self.before.sums(names, weights)
             together = self.before.sum_covariances(names, weights)
         values: Floats = raw.values + together @ self.regression.change
-        return values, self._left(raw, together, names)
+        return values, self._variances_left(raw, together, names)
 
-    def _left(self, raw: Sums, together: Floats, names: Sequence[str]) -> Floats:
-        """The variances that are left of those of some sums about the population."""
+    def _variances_left(self, raw: Sums, together: Floats, names: Sequence[str]) -> Floats:
+        """Rest of the variances of some sums about the population."""
         if any(set(names) <= set(margin.names) for margin in self.known):
             return np.zeros(raw.variances.shape)
         if not (self.clear and self.before.together(names)):
             return np.full(raw.variances.shape, np.nan)
         explained = np.sum(together @ self.regression.inverse * together, axis=1)
         left = raw.variances - explained
-        # What the margins determine otherwise has no error, up to rounding.
+        # Sums that the margins determine in other ways have no error, up to rounding.
         return np.where(left > _ROUNDING * raw.scales, left * self._factor, 0.0)
 
     @property

@@ -19,7 +19,7 @@ MAX_CELLS = 1_000
 """The most cells of all margins together."""
 
 TOLERANCE = 1e-6
-"""How far the total of given shares may be from 1, and how far margins may disagree."""
+"""The largest distance of a total of shares from 1, and of two margins from each other."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

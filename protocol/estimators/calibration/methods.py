@@ -1,4 +1,4 @@
-"""Makes an estimate agree with what is known of the population, in one of three ways."""
+"""Calibration of an estimate to known margins of the population, by one of three methods."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ def calibrate(
 
     - ``linear``: every table changes by the regression of its scores on those of the margins. It is
       signed and, if the respondents are a random sample of the population, has the least variance.
-      Of what nonresponse has distorted it corrects a part, the less the more was randomized: where
-      the reports contradict the margins, its errors are unknown.
+      It corrects a part of the bias of nonresponse, less with more randomization. Where the reports
+      contradict the margins, its errors are unknown.
     - ``post-stratified``: the shares within each cell of one margin, weighted by the known shares.
-      It is signed, and right also where some cells respond more than others, as long as those who
-      respond in a cell are like the rest of it. Its variance may be larger than without.
+      It is signed, and right also where cells have different response rates, if those who respond
+      in a cell are like the rest of it. Its variance may be larger than without calibration.
     - ``raking``: RR-Adjustment with the known margins as targets. It is never negative and biased
       towards independence; its errors are unknown.
 
-    What no method corrects: that within a cell of the margins other people respond than do not. The
-    margins are taken for exact: errors of their own are in no figure.
+    No method corrects for differences between those who respond and those who do not within a cell
+    of the margins. The margins are taken to be exact: no figure includes their own errors.
 
     Args:
         estimate: made from the reports of single respondents, from releases of them
             (``CombinedReleases``) or of one table; ``raking`` needs reports of whole records.
-        margins: of the population that the respondents are from; one for ``post-stratified``.
-        method: which of the three.
+        margins: margins of the population of the respondents; one for ``post-stratified``.
+        method: one of the three.
 
     Raises:
         SurveyError: an unknown attribute.

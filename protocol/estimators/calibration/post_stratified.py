@@ -10,32 +10,31 @@ import numpy as np
 from protocol.estimators.calibration.calibrated import Calibrated
 from protocol.estimators.calibration.margins import Margin, checked_margins
 from protocol.estimators.calibration.residuals import Residual
-from protocol.estimators.calibration.sources import Varying, along, far_shares, varying
+from protocol.estimators.calibration.sources import Varying, along, each_cell, far_shares, varying
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.linear import LinearEstimate
 from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey, listed
 
 CLEAR = 4.0
-"""The number of standard errors that every stratum's share is above 0, or errors are unknown.
+"""The fewest standard errors of every stratum's share above 0; else errors are unknown.
 
-The estimate is a ratio of what was estimated in the stratum, whose error has a law of its own where
-the stratum may be empty.
+The estimate is a ratio. Where the stratum may be empty, its error has another law.
 """
 
 _HELD = 2**22
 """The most scores that are held at once."""
 
 _MOST_SCORES = 2**28
-"""The most scores of a table, its cells times the reports that they depend on, that have errors."""
+"""The most scores of a table with errors: its cells times the reports that they depend on."""
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class PostStratification(Residual):
-    """Estimates within strata, weighted by the known sizes of these: ``sum_a M_a pi_va / pi_a``.
+    """Estimates within strata, weighted by their known sizes: ``sum_a M_a pi_va / pi_a``.
 
     ``pi_va`` and ``pi_a`` are unbiased estimates from randomized reports, so it is signed. It is
-    right where strata respond differently, as long as those who respond in a stratum are like the
+    right where strata have different response rates, if those who respond in a stratum are like the
     rest of it. The variance about the population is that of the linearized scores
     ``sum_a M_a / pi_a (h_va(y) - pi_va / pi_a h_a(y))``, times n/(n - strata) (Sarndal, Swensson
     and Wretman, Model Assisted Survey Sampling, 1992, section 7.6). About the respondents errors
@@ -43,7 +42,7 @@ class PostStratification(Residual):
 
     Args:
         survey: what was asked.
-        before: what is calibrated.
+        before: to be calibrated.
         known: the sizes of the strata.
         factors: ``M_a / pi_a`` of each, of the shape of its shares; ``of`` makes them.
     """
@@ -55,7 +54,7 @@ class PostStratification(Residual):
 
     @classmethod
     def of(cls, estimate: Estimate, known: Margin) -> PostStratification:
-        """Weigh strata.
+        """Calibrate by strata.
 
         Raises:
             SurveyError, ValueError: as ``checked_margins`` and ``varying``, or nobody is
@@ -90,7 +89,7 @@ class PostStratification(Residual):
 
     @property
     def clear(self) -> bool:
-        """True if every stratum is estimated well enough to tell errors (``CLEAR``)."""
+        """True if every stratum is estimated well enough for errors (``CLEAR``)."""
         found = self.before.cells(self.known.names)
         needed = self.known.shares.ravel() > 0
         return bool((found.values >= CLEAR * np.sqrt(found.variances / self.n))[needed].all())
@@ -98,8 +97,7 @@ class PostStratification(Residual):
     def residual(self, names: tuple[str, ...], weights: Floats | None) -> tuple[Floats, Floats]:
         """Residual as in ``Residual.residual``."""
         if weights is None:
-            own = self.survey.sizes_of(names)
-            weights = np.eye(math.prod(own)).reshape(-1, *own)
+            weights = each_cell(self.survey.sizes_of(names))
         strata = self.known.names
         together = (*names, *(name for name in strata if name not in names))
         sizes = self.survey.sizes_of(together)
@@ -108,7 +106,7 @@ class PostStratification(Residual):
         others = tuple(1 + axis for axis, name in enumerate(together) if name not in strata)
         estimated = self.before.table(strata)
         present = np.divide(1, estimated, out=np.zeros(estimated.shape), where=self.factors > 0)
-        reports = self.before.reports_of(together)
+        reports = self.before.count_reports(together)
         known = self.clear and len(weights) * reports <= _MOST_SCORES
         rows = max(1, _HELD // max(reports, math.prod(sizes)))
         values, left = np.empty(len(weights)), np.full(len(weights), np.nan)

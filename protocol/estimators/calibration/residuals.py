@@ -16,15 +16,14 @@ from protocol.randomizers.exact import Floats
 
 
 class Residual(Source):
-    """Calibrated shares, with errors about the population alone.
+    """Calibrated shares, with errors about the population only.
 
-    Before calibration the variance and skewness of a share depend on the true one in a known way
-    (``Varying.skewed``). The part of the variance that is left is taken for the same whatever the
-    share is, as if all errors had become so much smaller. Errors are NaN where the reports are too
-    few to tell.
+    Before calibration the variance and skewness of a share are known functions of the true share
+    (``Varying.skewed``). The part of the variance that is left is taken to be the same for every
+    share, as if all errors had become smaller by one factor. Errors are NaN with too few reports.
 
     Attributes:
-        before: what is calibrated.
+        before: to be calibrated.
     """
 
     __slots__ = ()
@@ -47,7 +46,7 @@ class Residual(Source):
 
     @property
     def clusters(self) -> Sequence[tuple[str, ...]]:
-        """Those of what was calibrated."""
+        """The clusters before calibration."""
         return self.before.source.clusters
 
     def cells(self, names: tuple[str, ...]) -> Cells:
@@ -57,10 +56,10 @@ class Residual(Source):
         variances = self.before.cells(names).variances
         before = np.where(variances > 0, variances, np.nan).reshape(shape)
         errors = np.sqrt(np.where(np.isnan(before), np.nan, left))
-        told = self.before.source.cells(names).population_errors
-        if told is not None:
-            # What the margins determine is exact, however few reports there are.
-            errors = np.where(np.isnan(told) & (errors > 0), np.nan, errors)
+        uncalibrated = self.before.source.cells(names).population_errors
+        if uncalibrated is not None:
+            # Cells that the margins determine are exact, even with few reports.
+            errors = np.where(np.isnan(uncalibrated) & (errors > 0), np.nan, errors)
         part = np.sqrt(self.n * left / before)
         law = _residual_law(self.before.skewed(names), values, left, part)
         return Cells(values, population_errors=errors, law=law)
@@ -90,7 +89,7 @@ def _residual_law(
     least: float = 0.0,
     most: float = 1.0,
 ) -> ErrorLaw:
-    # What the margins determine is within the range but for rounding.
+    # Values that the margins determine are out of range by rounding alone.
     values = np.where(part == 0, np.clip(values, least, most), values)
     if skewed is None:
         variance = Variance(left)

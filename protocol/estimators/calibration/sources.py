@@ -1,7 +1,7 @@
-"""Input of calibration: cells and sums of an estimate, and how they vary about a population.
+"""Input of calibration: cells and sums of an estimate, with covariances about a population.
 
-All variances and covariances are n times those of the estimates: of reports they are those of the
-scores of one respondent.
+All variances and covariances are n times those of the estimates: for reports, those of the scores
+of one respondent.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 from protocol.estimators.calibration.calibrated import FarShare
 from protocol.estimators.calibration.margins import TOLERANCE, Margin
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.cumulants import CumulantLaw, Cumulants
-from protocol.estimators.inference.laws import DeferredLaw, ErrorLaw
+from protocol.estimators.inference.cumulants import Cumulants, cumulant_law
+from protocol.estimators.inference.laws import ErrorLaw
 from protocol.estimators.joint import JointReports
 from protocol.estimators.linear import LinearEstimate, Source
 from protocol.estimators.releases.combined import CombinedReleases
@@ -32,7 +32,7 @@ MAX_MARGIN_SCORES = 2**27
 """The most scores of margins that are kept: distinct reports times cells."""
 
 FAR = 0.99
-"""The level of the intervals, all at once, that known shares are held against."""
+"""The simultaneous level of the intervals that known shares are compared with."""
 
 
 class Sums(NamedTuple):
@@ -41,7 +41,7 @@ class Sums(NamedTuple):
     Attributes:
         values: the estimates, shape (s,).
         variances: about the population.
-        scales: the size of what these are the differences of; below a small part they are 0.
+        scales: the size of the terms that they are differences of.
     """
 
     values: Floats
@@ -57,7 +57,7 @@ class Skewed(NamedTuple):
 
 
 class Varying(ABC):
-    """A source, and margins that its sums of cells have covariances with.
+    """A source, with the covariances of its sums of cells with some margins.
 
     Attributes:
         source: as it is before it is calibrated.
@@ -73,7 +73,7 @@ class Varying(ABC):
 
     def cells(self, names: Sequence[str]) -> Sums:
         """The cells of a table, in row-major order."""
-        return self.sums(names, _each_cell(self.source.survey.sizes_of(names)))
+        return self.sums(names, each_cell(self.source.survey.sizes_of(names)))
 
     @abstractmethod
     def sums(self, names: Sequence[str], weights: Floats) -> Sums:
@@ -86,34 +86,34 @@ class Varying(ABC):
 
     @abstractmethod
     def covariances(self, names: Sequence[str]) -> Floats:
-        """Those of a table's cells with the cells of the margins, side by side, (cells, d)."""
+        """Covariances of a table's cells with the cells of all margins, (cells, d)."""
 
     def sum_covariances(self, names: Sequence[str], weights: Floats) -> Floats:
-        """Those of weighted sums with the cells of the margins, shape (s, d)."""
+        """Covariances of weighted sums with the cells of the margins, shape (s, d)."""
         found: Floats = weights.reshape(len(weights), -1) @ self.covariances(names)
         return found
 
     def margin_covariances(self) -> Floats:
-        """Those of the cells of the margins with each other, shape (d, d)."""
+        """Covariances of the cells of the margins, shape (d, d)."""
         found = np.concatenate([self.covariances(margin.names) for margin in self.margins])
         symmetric: Floats = (found + found.T) / 2
         return symmetric
 
     def estimated(self) -> Floats:
-        """The margins as they are estimated, shape (d,)."""
+        """The estimated margins, shape (d,)."""
         return np.concatenate([self.table(margin.names).ravel() for margin in self.margins])
 
     def together(self, names: Sequence[str]) -> bool:
-        """Check whether the covariances of a table with the margins are known, and no guess."""
+        """True if the covariances of a table with the margins are known, without guesses."""
         del names
         return True
 
-    def reports_of(self, names: Sequence[str]) -> int:
+    def count_reports(self, names: Sequence[str]) -> int:
         """Number of different reports that a sum depends on."""
         return math.prod(self.source.survey.sizes_of(names))
 
     def skewed(self, names: Sequence[str]) -> Skewed | None:
-        """The cumulants of a table's cells; None if their errors are taken for normal."""
+        """The cumulants of a table's cells; None if their errors are taken to be normal."""
         return _skewed_by(self.source.cells(tuple(names)).law)
 
     def skewed_mean(self, names: Sequence[str], weights: Floats) -> Skewed | None:
@@ -180,7 +180,7 @@ class VaryingReports(Varying):
             )
         scores = np.concatenate(
             [
-                self.source.scored(margin.names, _each_cell(margin.shares.shape))
+                self.source.scored(margin.names, each_cell(margin.shares.shape))
                 for margin in self.margins
             ],
             axis=1,
@@ -188,7 +188,7 @@ class VaryingReports(Varying):
         found: Floats = scores - self._shares @ scores
         return found
 
-    def reports_of(self, names: Sequence[str]) -> int:
+    def count_reports(self, names: Sequence[str]) -> int:
         return self.source.asked(names).shares.size
 
 
@@ -225,7 +225,7 @@ class VaryingReleases(Varying):
             whole = (*names, *(name for name in margin.names if name not in names))
             found = self.source.combination(whole, guessed=True)
             others = tuple(range(len(names), len(whole)))
-            for cell in _each_cell(margin.shares.shape):
+            for cell in each_cell(margin.shares.shape):
                 inside = along(cell, margin.names, whole)
                 weights = np.broadcast_to(inside, found.values.shape)
                 columns.append(found.covariance_with(weights).sum(axis=others).ravel())
@@ -237,7 +237,7 @@ class VaryingReleases(Varying):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class VaryingTable(Varying):
-    """One table, of which all others are margins."""
+    """One table, with all others as its margins."""
 
     source: Source
     margins: tuple[Margin, ...]
@@ -253,40 +253,37 @@ class VaryingTable(Varying):
         return self.source.cells(tuple(names)).values
 
     def sums(self, names: Sequence[str], weights: Floats) -> Sums:
-        rows = self._spread(names, weights)
+        rows = self._spread_weights(names, weights)
         whole = self.source.cells(self.names).values.ravel()
         values, variances = rows @ whole, np.sum(rows @ self._covariance * rows, axis=1)
         return Sums(values, variances, rows**2 @ self._covariance.diagonal() + values**2)
 
     def covariances(self, names: Sequence[str]) -> Floats:
-        cells = self._spread(names, _each_cell(self.source.survey.sizes_of(names)))
-        others = [self._spread(m.names, _each_cell(m.shares.shape)) for m in self.margins]
+        cells = self._spread_weights(names, each_cell(self.source.survey.sizes_of(names)))
+        others = [self._spread_weights(m.names, each_cell(m.shares.shape)) for m in self.margins]
         return cells @ self._covariance @ np.concatenate(others).T
 
-    def _spread(self, names: Sequence[str], weights: Floats) -> Floats:
-        """Weights of a table's cells as those of the whole table's, in row-major order."""
+    def _spread_weights(self, names: Sequence[str], weights: Floats) -> Floats:
+        """Weights of a table's cells as weights of the whole table, in row-major order."""
         shape = self.source.survey.sizes_of(self.names)
         rows = [np.broadcast_to(along(one, names, self.names), shape) for one in weights]
         return np.stack(rows).reshape(len(weights), -1)
 
 
 def _skewed_by(law: ErrorLaw | None) -> Skewed | None:
-    while isinstance(law, DeferredLaw):
-        law = law.made()
-    if not isinstance(law, CumulantLaw):
-        return None
-    return Skewed(law.cumulants["population"], law.steps)
+    known = cumulant_law(law)
+    return None if known is None else Skewed(known.cumulants["population"], known.steps)
 
 
 def varying(estimate: Estimate, margins: Sequence[Margin] = ()) -> Varying:
     """Cells and sums of an estimate, as calibration takes them.
 
     Args:
-        estimate: before.
-        margins: that covariances are asked for with.
+        estimate: to be calibrated.
+        margins: with which covariances are needed.
 
     Raises:
-        ValueError: how its tables vary together is not known.
+        ValueError: the covariances of its tables are not known.
     """
     given = tuple(margins)
     source = estimate.source if isinstance(estimate, LinearEstimate) else None
@@ -310,13 +307,13 @@ def varying(estimate: Estimate, margins: Sequence[Margin] = ()) -> Varying:
 def far_shares(
     estimate: Estimate, margins: Sequence[Margin], *, level: float = FAR
 ) -> list[FarShare]:
-    """Known shares outside of the intervals of an estimate that is not calibrated yet.
+    """Known shares outside the intervals of an estimate before calibration.
 
-    If the respondents are a random sample of the population that the margins are of, there are none
-    with probability ``level``: the intervals hold all shares at once (Bonferroni).
+    If the respondents are a random sample of the population of the margins, there are none with
+    probability ``level``: the intervals hold all shares at once (Bonferroni).
 
     Args:
-        estimate: before.
+        estimate: before calibration.
         margins: of attributes that it gives tables of.
         level: of all intervals together.
     """
@@ -325,7 +322,7 @@ def far_shares(
     for margin in margins:
         table = estimate.table(*margin.names)
         low, high = table.interval(each, "population")
-        # What is exactly on an end is out of it by a rounding at most.
+        # A share exactly on an end may be outside by rounding.
         outside = (margin.shares < low - TOLERANCE) | (margin.shares > high + TOLERANCE)
         for place in map(tuple, np.argwhere(outside)):
             cell = tuple(names[code] for names, code in zip(table.categories, place, strict=True))
@@ -342,6 +339,7 @@ def along(cells: Floats, names: Sequence[str], whole: Sequence[str]) -> Floats:
     return marginal(cells, names, kept).reshape(shape)
 
 
-def _each_cell(shape: tuple[int, ...]) -> Floats:
+def each_cell(shape: tuple[int, ...]) -> Floats:
+    """Weights of every single cell of a table, shape ``(cells, *shape)``."""
     cells = math.prod(shape)
     return np.eye(cells).reshape(cells, *shape)

@@ -1,14 +1,14 @@
-"""Are attributes independent? Tests of exact, randomized and noisy tables.
+"""Tests of independence for exact, randomized and noisy tables.
 
 RRBA (Randomized Response Block Aggregation), section 6, as corrected. The hypothesis H0 is that all
 attributes of a table are independent of each other (mutually, where there are more than two). The
 last ``ways`` axes are one table and the axes before count tables; by default all are one table.
 
-Reports on attributes that were randomized *independently of each other* need none of this: such
-reports are independent exactly where the answers are, so ``exact_test`` of the table of reports is
-right as it stands. The tests of randomized tables here are for one report on the whole combination:
-kept with probability p, else drawn from a public table T of fakes over all cells, so that the law
-of a report is ``lambda = p pi + (1-p) T`` with pi the law of the answers.
+Reports on attributes that were randomized *independently of each other* are independent exactly
+where the answers are, so ``exact_test`` of the table of reports is right. The tests of randomized
+tables here are for one report on the whole combination: kept with probability p, else drawn from a
+public table T of fakes over all cells. The law of a report is ``lambda = p pi + (1-p) T`` with pi
+the law of the answers.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class TestResult:
 
     Attributes:
         test: its name.
-        statistic: shape of the axes that count tables, () for one table; large speaks against H0.
+        statistic: shape of the axes that count tables, () for one table; large if H0 is unlikely.
         degrees: of freedom of its chi-squared law, same shape; None where the law was simulated.
         p_value: the probability of no smaller a statistic under H0, same shape.
     """
 
-    __test__ = False  # Not a class of tests, whatever a collector thinks of its name.
+    __test__ = False  # pytest would collect it by its name.
 
     test: str
     statistic: Floats
@@ -85,7 +85,7 @@ def exact_test(counts: ArrayLike, *, ways: int | None = None) -> TestResult:
     n = table.sum(axis=axes, keepdims=True)
     margins = _margins(table / n, axes)
     statistic = _pearson(table, n * _product(margins)).sum(axis=axes)
-    return _judged("exact", statistic, _degrees([margin > 0 for margin in margins], axes))
+    return _chi_squared("exact", statistic, _degrees([margin > 0 for margin in margins], axes))
 
 
 def unmixed_counts(
@@ -108,27 +108,26 @@ def noise_aware_test(
     Let ``pi`` be the raw estimate, ``pi0`` the product of its margins and ``d = pi - pi0``, which
     H0 expects to be 0. If the respondents are drawn from a population, a report has under H0 the
     law ``L = p pi0 + (1-p) T``, so that ``Cov(pi) = (diag(L) - L L^T) / (n p**2)``. To first order
-    d is what is left of the error of pi without its part along the tangents at pi0 of the set of
-    product tables. The Wald statistic of d, with the generalized inverse of its covariance, is then
+    d is the error of pi without its part along the tangents at pi0 of the set of product tables.
+    The Wald statistic of d, with the generalized inverse of its covariance, is then
 
         ``W = n p**2 min_t sum_v (d_v - t_v)**2 / L_v``
 
     over these tangents t: a least squares problem of ``sum r_i`` unknowns, however many the cells.
-    W is chi-squared with ``prod r_i - 1 - sum (r_i - 1)`` degrees of freedom, as many as there are
-    contrasts. Since tangents count nothing, any margins close to the true ones do: where a raw
-    margin leaves the simplex, its projection with shares of at least 1/n is taken.
+    W is chi-squared with ``prod r_i - 1 - sum (r_i - 1)`` degrees of freedom, the number of
+    contrasts. Tangents have no effect, so any margins close to the true ones will do: a raw margin
+    outside the simplex is replaced by its projection with shares of at least 1/n.
 
-    W is ``p**2 X**2``, with X**2 Pearson's of the raw estimate, where T is pi0 itself, which the
-    adaptive protocol comes close to, or p is 1. Categories that no report and no fake has are
-    dropped.
+    If p is 1, or T is pi0, as nearly so in the adaptive protocol, W is ``p**2 X**2`` with Pearson's
+    X**2 of the raw estimate. Categories without a report and a fake are dropped.
 
     Args:
         reports: counts of reports, none of the tables empty; of all blocks together where T changed
             from block to block.
         keep: the probability p, above 0, at most 1.
         fakes: the table T, of the shape of one table or of all, none negative, total 1; uniform by
-            default. The mean over the reports where T changed from block to block: the covariance
-            then leaves out only that T varied, ``(1-p)**2 Cov(T) / (n p**2)``, by which the test is
+            default. The mean over the reports if T changed from block to block. The covariance then
+            omits only the variation of T, ``(1-p)**2 Cov(T) / (n p**2)``, so the test is
             conservative.
         ways: the number of attributes of one table, at least 2.
 
@@ -145,17 +144,17 @@ def noise_aware_test(
     squares = (residual**2 * inverse).sum(axis=axes)
     explained = _explained(residual, inverse, margins, possible, axes)
     statistic = n.reshape(squares.shape) * np.maximum(squares - explained, 0.0)
-    return _judged("noise-aware", statistic, _degrees(possible, axes))
+    return _chi_squared("noise-aware", statistic, _degrees(possible, axes))
 
 
 def wald_test(table: ArrayLike, covariance: ArrayLike) -> TestResult:
-    """Are two attributes independent? For a raw estimate of any method with its covariance.
+    """Wald's test of independence of two attributes, for a raw estimate with its covariance.
 
     With R and C the margins of the table T and s its total, ``d = s T - R C^T`` is 0 under H0. To
-    first order its covariance follows from that of T, and ``W = d^T Cov(d)^-1 d`` over the first
-    r-1 rows and c-1 columns, which determine the rest, is chi-squared with (r-1)(c-1) degrees of
-    freedom. The covariance is that of the estimate, not one under H0. Where a report is one draw of
-    keep-else-table on both attributes, ``noise_aware_test`` has that one.
+    first order its covariance follows from that of T. ``W = d^T Cov(d)^-1 d`` over the first r-1
+    rows and c-1 columns, which determine the rest, is chi-squared with (r-1)(c-1) degrees of
+    freedom. The covariance is that of the estimate, not the one under H0. For reports that are one
+    draw of keep-else-table on both attributes, ``noise_aware_test`` uses the latter.
 
     Args:
         table: raw and signed, shape ``(..., r, c)``.
@@ -163,8 +162,8 @@ def wald_test(table: ArrayLike, covariance: ArrayLike) -> TestResult:
             are a random sample of a population: H0 is about the population.
 
     Raises:
-        ValueError: an entry that is not finite, or a covariance under which d is not uncertain in
-            every direction: too few reports, or a category that nobody has.
+        ValueError: an entry that is not finite, or a covariance under which d is certain in some
+            direction: too few reports, or a category that nobody has.
     """
     estimate, spread = np.asarray(table, np.float64), np.asarray(covariance, np.float64)
     rows, columns = estimate.shape[-2:]
@@ -192,15 +191,7 @@ def wald_test(table: ArrayLike, covariance: ArrayLike) -> TestResult:
         ) from error
     flat = distance.reshape(*estimate.shape[:-2], freedom, 1)
     statistic = (np.linalg.solve(root, flat) ** 2).sum(axis=(-2, -1))
-    # Imported here: it takes longer than all of this package.
-    from scipy.special import chdtrc
-
-    return TestResult(
-        test="wald",
-        statistic=statistic,
-        degrees=np.full(statistic.shape, freedom, np.int64),
-        p_value=np.asarray(chdtrc(freedom, statistic)),
-    )
+    return _chi_squared("wald", statistic, np.array(freedom, np.int64))
 
 
 def naive_test(noisy: ArrayLike, n: ArrayLike, *, ways: int | None = None) -> TestResult:
@@ -216,8 +207,8 @@ def two_step_estimate(noisy: ArrayLike, n: ArrayLike, *, ways: int | None = None
     """The counts that H0 expects, from a noisy table (sections 6 and 7.3).
 
     Step 1 is Equation 7: the nearest table with a total of n and no negative count. On that set the
-    elastic net has one minimum, the Euclidean projection, for every mixing parameter gamma below 1:
-    so gamma is not asked for. Step 2 is the maximum likelihood estimate under H0, n times the
+    elastic net has one minimum, the Euclidean projection, for every mixing parameter gamma below 1,
+    so gamma is no argument. Step 2 is the maximum likelihood estimate under H0, n times the
     product of the shares of the margins.
 
     Args:
@@ -245,8 +236,8 @@ def two_step_estimate(noisy: ArrayLike, n: ArrayLike, *, ways: int | None = None
 def two_step_statistic(noisy: ArrayLike, estimate: TwoStep, *, ways: int | None = None) -> Floats:
     """``sum (noisy - expected)**2 / expected`` with the estimate of the same noisy tables.
 
-    A cell with nothing expected adds nothing. The law of this statistic depends on the noise: it is
-    simulated, not looked up.
+    A cell with nothing expected adds nothing. The law of this statistic depends on the noise, so it
+    is simulated.
 
     Raises:
         ValueError: an entry that is not finite, or more ways than axes.
@@ -297,7 +288,7 @@ def _reported(
 
 
 def _margins(table: Floats, axes: tuple[int, ...]) -> list[Floats]:
-    """The margin of every attribute, with axes of length 1 in place of the others."""
+    """The margin of every attribute, with axes of length 1 for the others."""
     return [table.sum(axis=tuple(a for a in axes if a != axis), keepdims=True) for axis in axes]
 
 
@@ -306,7 +297,7 @@ def _product(margins: Sequence[Floats]) -> Floats:
 
 
 def _pearson(observed: Floats, expected: Floats) -> Floats:
-    """Every cell's term; nothing where nothing is expected, as in empty rows and columns."""
+    """Terms of the statistic, 0 for cells with nothing expected, as in empty rows and columns."""
     squares = (observed - expected) ** 2
     return np.divide(squares, expected, out=np.zeros_like(squares), where=expected > 0)
 
@@ -314,7 +305,7 @@ def _pearson(observed: Floats, expected: Floats) -> Floats:
 def _null_margins(
     observed: Floats, n: Floats, faked: Floats, keep: float, axes: tuple[int, ...]
 ) -> tuple[list[Floats], list[NDArray[np.bool_]]]:
-    """The estimated law of every attribute, and which of its categories a report can have."""
+    """The estimated law of every attribute, and the categories that a report can have."""
     estimated, possible = [], []
     for axis, seen, fake in zip(axes, _margins(observed, axes), _margins(faked, axes), strict=True):
         can = (seen > 0) | (fake > 0)
@@ -335,7 +326,7 @@ def _explained(
     possible: Sequence[NDArray[np.bool_]],
     axes: tuple[int, ...],
 ) -> Floats:
-    """Part of the weighted squares of the residual that the best tangent explains.
+    """Part of the weighted squares of the residual explained by the best tangent.
 
     The tangents are ``sum_i x_i * prod_{j != i} margin_j`` with each x_i of total 0. The normal
     equations ``G x = g`` with these constraints (Lagrange) have a unique solution; the x of an
@@ -377,7 +368,7 @@ def _degrees(possible: Sequence[NDArray[np.bool_]], axes: tuple[int, ...]) -> ND
     return np.asarray(cells - 1 - sum(categories - 1 for categories in left), np.int64)
 
 
-def _judged(test: str, statistic: Floats, degrees: NDArray[np.int64]) -> TestResult:
+def _chi_squared(test: str, statistic: Floats, degrees: NDArray[np.int64]) -> TestResult:
     # Imported here: it takes longer than all of this package.
     from scipy.special import chdtrc
 

@@ -42,16 +42,15 @@ _ROOT = "near 0 the root of an unbiased square is biased"
 _NOISY = "noise in the estimated tables adds to dependences, and clipping takes from them"
 
 Laws: TypeAlias = Callable[[About], QuadraticLaw]
-"""A law for each of those whom it may be about, made when it is asked for."""
+"""The law about the respondents or about the population, computed when it is called."""
 
 Correction: TypeAlias = Literal["none", "holm", "benjamini-hochberg"]
-"""What is done to the p-values of many pairs: nothing, a bound on the chance of any false
-rejection (Holm 1979), or one on the expected share of false ones among the rejected (Benjamini and
-Hochberg 1995)."""
+"""Correction of the p-values of many pairs: none, of the chance of any false rejection (Holm 1979),
+or of the expected share of false rejections (Benjamini and Hochberg 1995)."""
 
 Measured: TypeAlias = tuple[float, Floats | None]
-"""A measure of a table, and its slope: the derivative by every share, shifted so that its mean over
-the table is 0; None where there is none."""
+"""A measure of a table, and its derivatives by every share, shifted to a mean of 0 over the table;
+None if there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +58,10 @@ class Measure:
     """A measure of dependence of a two-way table.
 
     Attributes:
-        name: what results call it.
-        measured: of shares of shape (r_i, r_j), none negative, with a total of 1.
+        name: its name in results.
+        measured: computes it from shares of shape (r_i, r_j), at least 0, with a total of 1.
         largest: its greatest value, which caps the deviations.
-        law: the law of its unbiased square, from reports on two attributes; None if none is known.
+        law: the law of its unbiased square, from reports on two attributes; None if unknown.
     """
 
     name: str
@@ -128,8 +127,8 @@ pearson = Measure(name="pearson", measured=_pearson, law=pearsons_law)
 covariance = Measure(name="covariance", measured=_covariance, largest=math.inf, law=covariances_law)
 """The absolute covariance of two attributes' codes.
 
-It alone keeps its order when every attribute is kept with the same probability p: each becomes
-p**2 of what it was (Proposition 1, Corollary 1).
+If every attribute is kept with the same probability p, every covariance shrinks to p**2 of it. So
+this measure alone keeps the order of pairs (Proposition 1, Corollary 1).
 """
 
 MEASURES: Mapping[str, Measure] = MappingProxyType(
@@ -166,21 +165,20 @@ class Dependence(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Dependences:
-    """The dependence of every pair of attributes, and what it cost to learn it.
+    """The dependence of every pair of attributes, and the privacy cost of learning it.
 
     Attributes:
         names: the attributes, m of them, in the survey's order.
         measure: the name of the measure; ``auto`` if it was chosen pair by pair.
-        method: how it was learnt, for a reader.
-        matrix: shape (m, m), symmetric and finite. In the diagonal stands 1, whatever the measure.
+        method: the method, in words.
+        matrix: shape (m, m), symmetric and finite, with 1 in the diagonal for every measure.
         deviations: shape (m, m), symmetric: the standard deviations of the matrix given the
-            respondents' answers, 0 for exact counts and in the diagonal. They are about its own
-            mean: where that is not the true dependence, they do not say how far off it is.
-        epsilon: what it cost each respondent, by sequential composition; infinite for exact counts.
+            respondents' answers, 0 for exact counts and in the diagonal. They do not include the
+            bias of the matrix.
+        epsilon: the cost to each respondent, by sequential composition; infinite for exact counts.
         biased: why the mean of the matrix is not the true dependence; empty if it is.
-        law: given about whom the true dependences are, the law of their unbiased squares, in the
-            order of ``combinations(names, 2)``. It is about the measure itself, however biased the
-            matrix is. None if it is unknown.
+        law: the law of the unbiased squares, in the order of ``combinations(names, 2)``. It is
+            about the true measure, even if the matrix is biased. None if unknown.
 
     Raises:
         ValueError: a field is not as described, or a deviation or epsilon is negative.
@@ -218,19 +216,19 @@ class Dependences:
 
     @property
     def cautious(self) -> Floats:
-        """The dependences less what independent attributes might well show, shape (m, m).
+        """The dependences less those that chance explains, shape (m, m).
 
-        They are roots of the unbiased squares less two deviations that these would have without
-        dependence, at least 0; 1 in the diagonal, NaN where the law is unknown. The larger a pair's
-        table, the larger these deviations: ranked so, no pair is first for being uncertain.
+        They are the roots of the unbiased squares less two of their deviations under independence,
+        at least 0; 1 in the diagonal, NaN if the law is unknown. These deviations are larger for
+        larger tables, so no pair ranks first because it is uncertain.
         """
-        return self._square(self.law and self.law("respondents").cautious, 1.0)
+        return self._symmetric(self.law and self.law("respondents").cautious, 1.0)
 
     def interval(self, level: float = LEVEL, about: About = "respondents") -> Interval:
-        """The true dependences that the reports do not contradict, each end of shape (m, m).
+        """Intervals for the true dependences, each end of shape (m, m).
 
-        They invert the law of the unbiased square, so they hold the true measure even where the
-        matrix is biased. NaN where the law is unknown, 1 in the diagonal.
+        They invert the law of the unbiased square, so they cover the true measure even if the
+        matrix is biased. NaN if the law is unknown, 1 in the diagonal.
 
         Raises:
             ValueError: the level is not above 0 and below 1, or an unknown ``about``.
@@ -238,15 +236,14 @@ class Dependences:
         critical(level)
         law = self.law and self.law(checked(about))
         low, high = law.interval(level) if law else (None, None)
-        return Interval(self._square(low, 1.0), self._square(high, 1.0))
+        return Interval(self._symmetric(low, 1.0), self._symmetric(high, 1.0))
 
     def p_values(self, correction: Correction = "holm") -> Floats:
         """P-values of the dependence of each pair of attributes, shape (m, m).
 
-        They are those of tests of independence in a population of which the respondents are a
-        random sample, by the estimate's law without dependence: randomization is part of it. For
-        Pearson's r and covariances it is correlation that is tested. NaN in the diagonal and where
-        the law is unknown; such pairs do not count for the correction.
+        The null hypothesis is independence in a population of which the respondents are a random
+        sample; for Pearson's r and covariances, no correlation. The law includes randomization. NaN
+        in the diagonal and if the law is unknown. Such pairs do not count for the correction.
 
         Raises:
             ValueError: an unknown correction.
@@ -255,20 +252,20 @@ class Dependences:
             allowed = ", ".join(get_args(Correction))
             raise ValueError(f"correction {correction!r:.60}: expected {allowed}")
         if self.law is None:
-            return self._square(None, math.nan)
+            return self._symmetric(None, math.nan)
         found = self.law("population").p_values()
         known = ~np.isnan(found)
         if correction == "holm":
             found[known] = holm(found[known])
         elif correction == "benjamini-hochberg" and known.any():
-            # Imported here: it takes longer than all of this package.
+            # Imported here, since it takes longer than the whole package.
             from scipy.stats import false_discovery_control
 
             found[known] = false_discovery_control(found[known])
-        return self._square(found, math.nan)
+        return self._symmetric(found, math.nan)
 
-    def _square(self, values: Floats | None, diagonal: float) -> Floats:
-        """Values of every pair as a symmetric matrix; NaN for None."""
+    def _symmetric(self, values: Floats | None, diagonal: float) -> Floats:
+        """Symmetric matrix of one value per pair; NaN for None."""
         m = len(self.names)
         matrix = np.full((m, m), np.nan)
         np.fill_diagonal(matrix, diagonal)
@@ -283,10 +280,10 @@ class Dependences:
     ) -> Dependences:
         """Dependences of single pairs, in the order of ``combinations(names, 2)``, as one matrix.
 
-        All but what is joined is that of the first one.
+        Measure, method and bias are those of the first pair.
 
         Args:
-            epsilon: of all pairs together.
+            epsilon: the cost of all pairs together.
         """
         m = len(names)
         matrix, deviations = np.eye(m), np.zeros((m, m))
@@ -301,7 +298,7 @@ class Dependences:
             matrix=matrix,
             deviations=deviations,
             epsilon=epsilon,
-            law=_stacked([pair.law for pair in pairs]),
+            law=_stack_laws([pair.law for pair in pairs]),
         )
 
     def pairs(self) -> Iterator[Dependence]:
@@ -335,18 +332,18 @@ def dependences(
     shapes = list(combinations(survey.sizes, 2))
     if [table.shape for table in tables] != shapes:
         raise ValueError(f"tables of shapes {[t.shape for t in tables]}, expected {shapes}")
-    given = iter(tables)
+    by_pair = dict(zip(combinations(survey.names, 2), tables, strict=True))
 
-    def learned(_: tuple[str, str], chosen: Measure) -> _Learned:
-        table = next(given)
+    def learned(pair: tuple[str, str], chosen: Measure) -> _Learned:
+        table = by_pair[pair]
         value = chosen(table)
         if chosen.law is None:
             return _Learned(value, 0.0)
         filled = table[table.any(axis=1)][:, table.any(axis=0)]
         counted = PairReports.exact(filled / table.sum(), int(table.sum()))
-        return _Learned(value, 0.0, partial(_law_of_exact, value, partial(chosen.law, counted)))
+        return _Learned(value, 0.0, partial(_exact_law, value, partial(chosen.law, counted)))
 
-    return _gathered(survey, measure, learned, method, epsilon, "")
+    return _all_pairs(survey, measure, learned, method, epsilon, "")
 
 
 def raw_dependences(
@@ -354,20 +351,20 @@ def raw_dependences(
 ) -> Dependences:
     """The measure of the randomized reports themselves, as section 4.1 prints it.
 
-    It is biased: keep probabilities p_i and p_j make V about ``p_i p_j`` times as large, and n
-    reports add a floor of about ``sqrt((max r - 1) / n)``. The deviations, by the delta method, are
-    those of the reports' own measure.
+    It is biased: keep probabilities p_i and p_j multiply V by about ``p_i p_j``, and n reports add
+    a floor of about ``sqrt((max r - 1) / n)``. The deviations, by the delta method, are those of
+    the reports' measure.
 
     Raises:
         ValueError: an unknown measure, a table of more than 2**27 cells, or an attribute that has
             no keep randomizer of its own.
     """
-    return _gathered(
+    return _all_pairs(
         estimate.survey,
         measure,
-        partial(_of_reports, estimate),
+        partial(_measured_reports, estimate),
         "raw",
-        epsilon_of(estimate),
+        report_epsilon(estimate),
         _ATTENUATED,
     )
 
@@ -378,19 +375,17 @@ def debiased_dependences(
     measure: str | Measure = "auto",
     epsilon: float | None = None,
 ) -> Dependences:
-    """Estimate the measures themselves, without the bias that noise brings.
+    """Estimate the measures without the bias of noise.
 
-    The square of a measure is estimated without bias, by taking off what noise adds to it on
-    average, which follows from the design (``strength``); where less than nothing is left it is 0.
-    It takes any estimate: of attributes that were randomized by themselves (section 4.1), of pairs
-    (4.3) or of clusters, or from counts with noise (4.2). A measure without a law is that of the
-    estimated table, as in ``pairwise_dependences``.
+    Noise adds to the square of a measure. Its mean follows from the design (``strength``) and is
+    subtracted; negative squares become 0. Any estimate will do: of attributes randomized one by one
+    (section 4.1), of pairs (4.3) or clusters, or from noisy counts (4.2). A measure without a law
+    is taken from the estimated table, as in ``pairwise_dependences``.
 
     Args:
         estimate: from reports, or from counts of every pair.
         measure: its name, or one of your own.
-        epsilon: what it cost each respondent; by default that of the reports, and infinite of
-            counts.
+        epsilon: the cost to each respondent; by default that of the reports, infinite for counts.
 
     Raises:
         ValueError: an unknown measure, a table of more than 2**27 cells, or two attributes that one
@@ -398,9 +393,9 @@ def debiased_dependences(
     """
 
     def learned(pair: tuple[str, str], chosen: Measure) -> _Learned:
-        laws = _laws(estimate, pair, chosen)
+        laws = _square_law(estimate, pair, chosen)
         if laws is None:
-            return _unmixed(estimate, pair, chosen)
+            return _measured_estimate(estimate, pair, chosen)
         law = laws("respondents")
         value, deviation = law.measure.item(), law.deviation.item()
         if math.isnan(value) and estimate.pair_reports(*pair) is None:
@@ -413,8 +408,8 @@ def debiased_dependences(
         return _Learned(value, min(deviation, chosen.largest), laws)
 
     if epsilon is None:
-        epsilon = epsilon_of(estimate)
-    return _gathered(estimate.survey, measure, learned, "debiased", epsilon, _ROOT)
+        epsilon = report_epsilon(estimate)
+    return _all_pairs(estimate.survey, measure, learned, "debiased", epsilon, _ROOT)
 
 
 def pairwise_dependences(
@@ -423,15 +418,15 @@ def pairwise_dependences(
     *,
     measure: str | Measure = "auto",
 ) -> Dependences:
-    """The measure of every table of pairs that were randomized one by one (section 4.3).
+    """The measure of the estimated table of every pair, each randomized by itself (section 4.3).
 
     Tables are projected by clip-and-rescale first. It is biased: noise adds to V, up to
     ``sqrt(sum_ab var_ab / (pi_a pi_b) / min(r_i - 1, r_j - 1))``, and clipping takes from it. The
-    deviations are by the delta method, with clipped cells left out. Where the measure has no slope
-    (V of 0, a constant attribute) they are its largest value.
+    deviations are by the delta method, without clipped cells. If the measure has no derivative (V
+    of 0, a constant attribute) they are its largest value.
 
-    One respondent enters every pair, so epsilon is the sum over the pairs: the paper's waiver of
-    sequential composition does not hold.
+    Every respondent reports on every pair, so epsilon is the sum over the pairs. The paper's waiver
+    of sequential composition does not hold.
 
     Raises:
         ValueError: an unknown measure, or not one estimate of each pair of attributes, in the order
@@ -440,14 +435,16 @@ def pairwise_dependences(
     pairs = list(combinations(survey.attributes, 2))
     if [estimate.survey.attributes for estimate in estimates] != pairs:
         raise ValueError("expected one estimate of each pair of attributes, in their order")
-    given = iter(estimates)
-    epsilon = math.fsum(map(epsilon_of, estimates))
-    return _gathered(
-        survey, measure, lambda *a: _unmixed(next(given), *a), "pairs", epsilon, _NOISY
-    )
+    by_pair = dict(zip(combinations(survey.names, 2), estimates, strict=True))
+
+    def learned(pair: tuple[str, str], chosen: Measure) -> _Learned:
+        return _measured_estimate(by_pair[pair], pair, chosen)
+
+    epsilon = math.fsum(map(report_epsilon, estimates))
+    return _all_pairs(survey, measure, learned, "pairs", epsilon, _NOISY)
 
 
-def epsilon_of(estimate: LinearEstimate[JointReports | NoisyTables]) -> float:
+def report_epsilon(estimate: LinearEstimate[JointReports | NoisyTables]) -> float:
     """Cost of a report to its respondent: the sum of the blocks' epsilons; infinite for counts."""
     if isinstance(estimate.source, NoisyTables):
         return math.inf
@@ -455,14 +452,14 @@ def epsilon_of(estimate: LinearEstimate[JointReports | NoisyTables]) -> float:
 
 
 class _Learned(NamedTuple):
-    """The dependence of a pair, its deviation, and the laws of its unbiased square."""
+    """The dependence of a pair, its deviation, and the law of its unbiased square."""
 
     value: float
     deviation: float
     law: Laws | None = None
 
 
-def _gathered(
+def _all_pairs(
     survey: Survey,
     measure: str | Measure,
     learned: Callable[[tuple[str, str], Measure], _Learned],
@@ -486,12 +483,12 @@ def _gathered(
         deviations,
         epsilon,
         biased,
-        _stacked(laws),
+        _stack_laws(laws),
     )
 
 
-def _stacked(laws: Sequence[Laws | None]) -> Laws:
-    """The laws of single pairs as one, made once."""
+def _stack_laws(laws: Sequence[Laws | None]) -> Laws:
+    """One law for all pairs, computed once for each of ``about``."""
 
     @functools.cache
     def law(about: About) -> QuadraticLaw:
@@ -500,15 +497,15 @@ def _stacked(laws: Sequence[Laws | None]) -> Laws:
     return law
 
 
-def _law_of_exact(value: float, sampled: Laws, about: About) -> QuadraticLaw:
-    """The law of a measure of exact counts: that of sampling, or none."""
+def _exact_law(value: float, sampled: Laws, about: About) -> QuadraticLaw:
+    """The law of a measure of exact counts: of sampling, or certain about the respondents."""
     return QuadraticLaw.certain(value) if about == "respondents" else sampled(about)
 
 
-def _laws(
+def _square_law(
     estimate: LinearEstimate[JointReports | NoisyTables], pair: tuple[str, str], measure: Measure
 ) -> Laws | None:
-    """The law of a measure's unbiased square, made when it is asked for; None if it has none."""
+    """The law of a measure's unbiased square; None if it has none."""
     strength = measure.law
     if strength is None:
         return None
@@ -522,11 +519,11 @@ def _laws(
     return law
 
 
-def _unmixed(
+def _measured_estimate(
     estimate: LinearEstimate[JointReports | NoisyTables], pair: tuple[str, str], measure: Measure
 ) -> _Learned:
     raw = estimate.table(*pair).values
-    laws = _laws(estimate, pair, measure)
+    laws = _square_law(estimate, pair, measure)
     value, slope = measure.measured(project(raw, "clip"))
     if slope is None:
         return _Learned(value, measure.largest, laws)
@@ -535,17 +532,16 @@ def _unmixed(
     return _Learned(value, measure.largest if error is None else min(error, measure.largest), laws)
 
 
-def _of_reports(
+def _measured_reports(
     estimate: LinearEstimate[JointReports], pair: tuple[str, str], measure: Measure
 ) -> _Learned:
-    laws = _laws(estimate, pair, measure)
+    laws = _square_law(estimate, pair, measure)
     value, slope = measure.measured(
         _shares(estimate.source.counts.table(estimate.survey.axes(pair)))
     )
     if slope is None:
         return _Learned(value, measure.largest, laws)
-    # A query's weights are of answers; with the mean slope of an answer's reports, every report
-    # counts by the slope itself.
+    # A query weighs answers. With these weights, the unmixing gives every report its own slope.
     for axis, keep in enumerate(_keeps(estimate, pair)):
         slope = keep * slope + (1 - keep) * slope.mean(axis=axis, keepdims=True)
     error = estimate.query(pair, slope).standard_error
@@ -572,6 +568,6 @@ def _shares(table: ArrayLike) -> Floats:
 
 
 def _centred(shares: Floats) -> tuple[Floats, Floats]:
-    """The codes of both attributes less their means."""
+    """The centred codes of both attributes."""
     rows, columns = np.arange(shares.shape[0]), np.arange(shares.shape[1])
     return rows - shares.sum(axis=1) @ rows, columns - shares.sum(axis=0) @ columns

@@ -1,14 +1,15 @@
-"""All pairs of attributes of a result at a glance: which depend on each other, and how strongly.
+"""All pairs of attributes of a result at a glance: their dependences and tests of these.
 
-For any result that has tables of pairs with covariances, whatever made it. The strength is Cramer's
-V without what noise adds to it; whether there is any is tested as the result tests it
-(``Estimate.independence``), corrected for the number of pairs.
+It is for any result that has tables of pairs with covariances. The strength is Cramer's V without
+the part that noise adds. The test of dependence is the result's own (``Estimate.independence``),
+corrected for the number of pairs.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal, NamedTuple, TypeAlias
@@ -24,37 +25,40 @@ from protocol.estimators.tables import Table
 from protocol.randomizers.exact import Floats
 
 Judged: TypeAlias = Literal["dependent", "not found", "too noisy"]
-"""What can be said of a pair: they depend on each other; nothing was found, though a dependence of
-``STRONG`` would have been; or not even that would have been found, or nothing was tested."""
+"""Finding about a pair.
+
+``dependent``: they depend on each other. ``not found``: nothing was found, and a dependence of
+``STRONG`` would have been. ``too noisy``: not even that would have been, or nothing was tested.
+"""
 
 STRONG = 0.5
-"""A Cramer's V that is called strong."""
+"""The Cramer's V from which a dependence is called strong."""
 
 POWER = 0.8
-"""The probability with which a dependence has to be found, to say that there is none."""
+"""The probability with which a dependence would have to be found, to say that there is none."""
 
 _DAMPING = 4.0
 """As in ``strength``: a category counts half where its share is two standard errors."""
 
 MOST = 40
-"""Of more attributes the first ones are looked at."""
+"""The most attributes that are compared: the first ones."""
 
 CELLS = 400
-"""Larger tables are not looked at: their covariance has this squared entries."""
+"""The most cells of a table that is tested. Its covariance has the square of this entries."""
 
 
 class Pair(NamedTuple):
-    """Two attributes, and what their reports say of their dependence.
+    """Two attributes, and their dependence by the reports.
 
     Args:
         first, second: the attributes.
-        strength: Cramer's V without what noise adds to its square, from 0 to 1; NaN if unknown.
+        strength: Cramer's V without the part of noise in its square, from 0 to 1; NaN if unknown.
         least: the least V that would be found with a probability of ``POWER``; infinite if there is
             none.
-        p_value: of the test of independence, corrected for the number of tests (Holm); NaN if there
-            are too few reports for it.
+        p_value: of the test of independence, corrected for the number of tests (Holm); NaN with too
+            few reports.
         information: the mutual information of the nearest table of shares, in nats.
-        judged: what can be said of the two.
+        judged: the finding.
     """
 
     first: str
@@ -71,15 +75,13 @@ class Glance:
     """All pairs of a result.
 
     Attributes:
-        names: the attributes, the first ``MOST`` at most, in an order in which those of a cluster
-            are neighbours.
+        names: the attributes, the first ``MOST`` at most, cluster by cluster.
         pairs: by their two names, in either order.
-        large: how many pairs of these attributes were left out, for they have more than ``CELLS``
-            cells.
-        missing: how many pairs of them the result has no table of.
-        beyond: how many attributes were left out.
-        clusters: attributes that were randomized together; without such those that are connected
-            by strong dependences. Only those of at least two attributes, and not of all.
+        large: number of pairs of these attributes left out for more than ``CELLS`` cells.
+        missing: number of pairs that the result has no table of.
+        beyond: number of attributes left out.
+        clusters: attributes that were randomized together, or else that are connected by strong
+            dependences; at least two, and not all.
         edges: of the forest of the largest total mutual information among dependent pairs
             (Chow and Liu 1968).
         level: of the tests of all pairs together.
@@ -102,16 +104,16 @@ class Glance:
 
     @property
     def noisy(self) -> int:
-        """Number of pairs of which nothing can be said."""
+        """Number of pairs that are too noisy."""
         return sum(pair.judged == "too noisy" for pair in self.pairs.values())
 
     @property
     def too_noisy(self) -> bool:
-        """True if nothing can be said of most pairs."""
+        """True if most pairs are too noisy."""
         return 2 * self.noisy > len(self.pairs)
 
     def pair(self, first: str, second: str) -> Pair:
-        """Two attributes, in either order.
+        """The pair of two attributes, named in either order.
 
         Raises:
             KeyError: the result has no table of them.
@@ -124,7 +126,7 @@ def glance(estimate: Estimate, *, level: float = 0.05) -> Glance | None:
 
     Args:
         estimate: the result.
-        level: the probability, at most, that any independent pair is called dependent.
+        level: the most that the probability of calling any independent pair dependent may be.
     """
     if estimate.attribute_means():
         return None
@@ -141,19 +143,14 @@ def glance(estimate: Estimate, *, level: float = 0.05) -> Glance | None:
         except ValueError:
             missing += 1
             continue
-        law, p_value = None, math.nan
-        try:
-            law = dependence_excess(estimate, first, second).law
-            p_value = float(estimate.independence(first, second).p_value)
-        except ValueError:
-            pass  # Too few reports to know how uncertain anything is, or for the test.
+        law, p_value = _tested(estimate, first, second)
         measured.append((first, second, law, p_value, _information(table)))
     if not measured and not large:
         return None
     p_values = np.array([found[3] for found in measured])
     known = np.isfinite(p_values)
     p_values[known] = holm(p_values[known])
-    # The level that the first of the tests is held against, and with few dependences most of them.
+    # The level of the first test, and with few dependences of most of them.
     outside = level / max(1, int(known.sum()))
     laws = QuadraticLaw.stacked([found[2] for found in measured])
     leasts = np.where(known, laws.detectable(outside, POWER), np.inf)
@@ -166,7 +163,7 @@ def glance(estimate: Estimate, *, level: float = 0.05) -> Glance | None:
         pairs[frozenset((first, second))] = pair
     clusters = _clusters(estimate, names, pairs)
     return Glance(
-        names=_ordered(names, pairs, clusters),
+        names=_by_cluster(names, clusters),
         pairs=pairs,
         large=large,
         missing=missing,
@@ -177,9 +174,18 @@ def glance(estimate: Estimate, *, level: float = 0.05) -> Glance | None:
     )
 
 
+def _tested(estimate: Estimate, first: str, second: str) -> tuple[QuadraticLaw | None, float]:
+    """Law of the strength, and p-value; None and NaN with too few reports."""
+    law, p_value = None, math.nan
+    with suppress(ValueError):
+        law = dependence_excess(estimate, first, second).law
+        p_value = float(estimate.independence(first, second).p_value)
+    return law, p_value
+
+
 def _judged(least: float, p_value: float, level: float) -> Judged:
     if not least <= 1:
-        return "too noisy"  # Not even complete dependence would show, so nothing else is believed.
+        return "too noisy"  # Not even complete dependence would show.
     if p_value <= level:
         return "dependent"
     return "not found" if least <= STRONG else "too noisy"
@@ -243,7 +249,7 @@ def _excess_of_table(table: Table) -> Excess:
     one = _weights(first, np.einsum("ijkl->ik", cells).diagonal())
     other = _weights(second, np.einsum("ijkl->jl", cells).diagonal())
     weights = np.outer(one, other)
-    # By this X changes with the excess; how the weights change with the margins is left out.
+    # The derivative of X by the excess; that by the margins in the weights is left out.
     steep = (2 * excess * weights).reshape(-1)
     roots = np.sqrt(weights.reshape(-1))
     once = spread * np.outer(roots, roots)
@@ -262,7 +268,7 @@ def _excess_of_table(table: Table) -> Excess:
 
 
 def _weights(margin: Floats, variance: Floats) -> Floats:
-    """Weights in place of the inverse shares of categories: less for an uncertain category."""
+    """Damped inverse shares of categories: less for an uncertain category."""
     shares = np.maximum(margin, 0.0)
     whole = shares**2 + _DAMPING * np.maximum(variance, 0.0)
     return np.divide(shares, whole, out=np.zeros_like(shares), where=whole > 0)
@@ -276,11 +282,8 @@ def _seen(margin: Floats, weights: Floats) -> float:
 
 
 def _information(table: Table) -> float:
-    return mutual_information(project_simplex(table.values)) if _is_known(table) else 0.0
-
-
-def _is_known(table: Table) -> bool:
-    return bool(np.isfinite(table.values).all())
+    known = bool(np.isfinite(table.values).all())
+    return mutual_information(project_simplex(table.values)) if known else 0.0
 
 
 # Of all pairs
@@ -318,12 +321,7 @@ def _connected(names: Sequence[str], edges: Sequence[tuple[str, str]]) -> list[t
     return list(dict.fromkeys(tuple(n for n in names if n in group[name]) for name in names))
 
 
-def _ordered(
-    names: Sequence[str],
-    pairs: Mapping[frozenset[str], Pair],
-    clusters: Sequence[tuple[str, ...]],
-) -> tuple[str, ...]:
-    """Cluster by cluster; where all are alone, in the survey's order."""
+def _by_cluster(names: Sequence[str], clusters: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     cluster_of = {name: cluster for cluster in clusters for name in cluster}
     found: dict[str, None] = {}
     for name in names:

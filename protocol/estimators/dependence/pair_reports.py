@@ -1,11 +1,11 @@
-"""Reports about two attributes, as far as their dependence goes.
+"""Reports on two attributes, for tests and measures of their dependence.
 
 With pi the joint shares of two attributes, their excess is ``d = pi - margin * margin``: 0 where
-they are independent. Whatever randomized them, an estimate of it is to first order the mean over
-the reports y of ``u(y)[a] v(y)[b]`` and a constant: a product, since what randomizes each attribute
-by itself is one, and what keeps a pair or draws a fake one becomes one by centring at the margins.
-So covariances of whole tables, with (r c)**2 entries, are never made: all that follows from them is
-sums over a table of reports and r x r and c x c matrices.
+they are independent. To first order an estimate of it is a constant plus the mean over the reports
+y of ``u(y)[a] v(y)[b]``. This is a product for attributes that were randomized apart. For pairs
+that were kept or replaced by a fake pair it becomes one by centring at the margins. So covariances
+of whole tables, with (r c)**2 entries, are never made: sums over a table of reports, and r x r and
+c x c matrices, are enough.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Side:
 
     Attributes:
         margin: the estimated shares of its categories, raw and signed, shape (..., r).
-        errors: what each report adds to the error of the margin, shape (..., R, r), mean 0.
-        contrast: its factor of what a report adds to the excess: u or v, shape (..., R, r).
+        errors: each report's part of the error of the margin, shape (..., R, r), mean 0.
+        contrast: this side's factor of each report's part of the excess: u or v, shape (..., R, r).
     """
 
     margin: Floats
@@ -36,20 +36,20 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class PairReports:
-    """The reports on two attributes, and what each of them says.
+    """The reports on two attributes, and each one's part of the estimates.
 
     Leading axes, if there are any, are runs of the same design.
 
     Attributes:
-        n: how many reports there are.
+        n: the number of reports.
         shares: of the reports, shape (..., R_1, R_2); of estimated answers they may be negative.
         sides: the two attributes.
         excess: the estimated d, shape (..., r_1, r_2).
         null: the law that the reports would have without dependence: a mixture of laws by which the
             two parts of a report are independent, each with its weight, (..., R_1) and (..., R_2).
-        design: what other shares of so many reports, randomized alike, would say.
-        noise: the covariance of what was added to the shares beside what the reports vary by, by
-            component (``releases.components``), shape (2, 2); None if nothing was.
+        design: makes reports with other shares, randomized alike.
+        noise: the covariance of noise that was added to the shares, by component
+            (``releases.components``), shape (2, 2); None without such noise.
     """
 
     n: int
@@ -62,12 +62,12 @@ class PairReports:
 
     @classmethod
     def apart(cls, shares: Floats, n: int, first: Floats, second: Floats) -> PairReports:
-        """Reports on attributes that were randomized each by itself.
+        """Reports on attributes that were randomized one by one.
 
         Args:
             shares: of the reports, shape (..., R_1, R_2).
-            n: how many there are.
-            first, second: the inverse Q of what randomized each attribute, shape (R, r).
+            n: their number.
+            first, second: the inverse Q of each attribute's randomization, shape (R, r).
         """
         laws = shares.sum(axis=-1), shares.sum(axis=-2)
         sides = []
@@ -93,7 +93,7 @@ class PairReports:
 
         Args:
             shares: of the reports, shape (..., r_1, r_2).
-            n: how many there are.
+            n: their number.
             keep: the probability of keeping.
             fakes: the probability of each fake pair, shape (r_1, r_2), total 1.
         """
@@ -121,11 +121,11 @@ class PairReports:
 
     @classmethod
     def exact(cls, shares: Floats, n: int, *, noise: Floats | None = None) -> PairReports:
-        """Answers that were not randomized, or are estimated to have these shares.
+        """Unrandomized answers, or estimates of their shares.
 
         Args:
             shares: of the answers, with noise if there is any, shape (..., r_1, r_2).
-            n: how many there are.
+            n: their number.
             noise: as the attribute.
         """
         made = cls.apart(shares, n, np.eye(shares.shape[-2]), np.eye(shares.shape[-1]))
@@ -150,7 +150,7 @@ class PairReports:
 
     @property
     def added(self) -> list[tuple[float, Floats, Floats]]:
-        """The covariance of what the noise adds to the excess: Kronecker products, added up.
+        """The covariance that the noise adds to the excess, as a sum of Kronecker products.
 
         Each has a weight and two matrices, of shapes (..., r_1, r_1) and (..., r_2, r_2).
         """
@@ -179,14 +179,14 @@ class PairReports:
         return found
 
     def margin_noise(self, place: int) -> float:
-        """The variance of what is added to each share of the margin of one attribute."""
+        """The variance of the noise in each share of the margin of one attribute."""
         if self.noise is None:
             return 0.0
         own, other = self.shares.shape[-2 + place], self.shares.shape[-1 - place]
         return float(self.noise[1 - place, place]) * float(other) * (1 - 1 / float(own))
 
     def score_noise(self, scores: Floats) -> Floats:
-        """The variance of what is added to the mean over the reports of a score, shape (...).
+        """The variance of the noise in the mean score of the reports, shape (...).
 
         Args:
             scores: of the reports, shape (..., R_1, R_2).
@@ -201,9 +201,9 @@ class PairReports:
 
     @property
     def answers(self) -> PairReports:
-        """Answers of as many respondents with the estimated shares, not randomized.
+        """Unrandomized answers of as many respondents with the estimated shares.
 
-        What they vary by is the sampling of the respondents; the rest is randomization.
+        Their variance is that of sampling alone.
         """
         first, second = self.sides
         return PairReports.exact(self.excess + outer(first.margin, second.margin), self.n)

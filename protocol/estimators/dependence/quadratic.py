@@ -1,9 +1,9 @@
 """The law of an estimated square: intervals, and tests of whether it is 0.
 
-The square of a measure of dependence is a quadratic form ``t = |delta|**2``, and what an estimate
-sees is ``X = |delta + e|**2``, with errors e that are nearly normal: X is distributed like a sum of
-weighted noncentral chi-squared variables. Its first four cumulants are known, and by them it is
-taken for a shifted and scaled noncentral chi-squared variable (Liu, Tang and Zhang, A New
+The square of a measure of dependence is a quadratic form ``t = |delta|**2``. The estimate is
+``X = |delta + e|**2``, with errors e that are nearly normal, so X is distributed like a sum of
+weighted noncentral chi-squared variables. It is approximated by its first four cumulants, as a
+shifted and scaled noncentral chi-squared variable (Liu, Tang and Zhang, A New
 Chi-Square Approximation to the Distribution of Non-Negative Definite Quadratic Forms in
 Non-Central Normal Variables, Computational Statistics and Data Analysis 53, 2009). That is exact
 where all weights are equal, as for two attributes of two categories.
@@ -24,7 +24,7 @@ _HALVINGS = 44
 """Ends of intervals are known to this many bits of the largest value."""
 
 _LEAST = 0.1
-"""The least part of the mean noise that X is taken for: by chance it may be less."""
+"""The least value of X, as a part of the mean noise; by chance X may be less."""
 
 _LEAST_DEGREES = 1e-3
 """The least degrees of freedom, which rounding might take below 0."""
@@ -34,8 +34,8 @@ _LEAST_DEGREES = 1e-3
 class QuadraticLaw:
     """The law of the unbiased estimates of some squares t, as a function of t.
 
-    All fields are arrays of one shape, NaN where nothing is known. A is the covariance of the
-    errors e, in the units in which X is ``|delta + e|**2``.
+    All fields are arrays of one shape, NaN if unknown. A is the covariance of the errors e, in the
+    units in which X is ``|delta + e|**2``.
 
     Attributes:
         estimate: of t, unbiased to first order: X less the mean of ``|e|**2``; maybe negative.
@@ -45,8 +45,8 @@ class QuadraticLaw:
         ratio: the variance of the part of X that is linear in e, over ``4 t``.
         scale: the measure is ``sqrt(t / scale)``.
         most: the largest t there can be.
-        seen: the share of t that X shows if rare categories, which it shows less of, depend as
-            much as the others.
+        seen: the share of t that X shows, if rare categories depend as much as others. X shows less
+            of them.
     """
 
     estimate: Floats
@@ -72,7 +72,7 @@ class QuadraticLaw:
         most: float,
         seen: ArrayLike,
     ) -> QuadraticLaw:
-        """The law of an estimate from what X is made of.
+        """The law of an estimate from the moments of X.
 
         Args:
             form: X.
@@ -158,18 +158,18 @@ class QuadraticLaw:
         return found
 
     def interval(self, level: float = LEVEL) -> Interval:
-        """The measures that the estimate does not contradict, each of them being that of its t.
+        """The measures that the estimate does not contradict.
 
-        Both ends leave out as much. The upper one is at least what an estimate of 0 has, so that no
-        interval is empty, and it allows for the categories that X does not show.
+        Both tails have the same probability. The upper end is at least that of an estimate of 0, so
+        that no interval is empty, and it allows for the categories that X does not show.
 
         Raises:
             ValueError: the level is not above 0 and below 1.
         """
         critical(level)
         outside = (1 - level) / 2
-        low = self._with_tail(self.estimate, 1 - outside)
-        high = self._with_tail(np.maximum(self.estimate, 0.0), outside)
+        low = self._truth_with_tail(self.estimate, 1 - outside)
+        high = self._truth_with_tail(np.maximum(self.estimate, 0.0), outside)
         with np.errstate(invalid="ignore", divide="ignore"):
             high = np.minimum(high / self.seen, self.most)
         return Interval(self._root(low), self._root(high))
@@ -182,9 +182,9 @@ class QuadraticLaw:
     def detectable(self, outside: float, power: float) -> Floats:
         """The least measure that a test finds with a probability of ``power``; infinite if none.
 
-        A dependence of it is taken to lie where the noise does, as strong among rare categories as
-        among others. Where rare categories have much more noise than others, a test that weighs
-        them by it finds somewhat less.
+        The dependence is taken to be as strong among rare categories as among others. Where rare
+        categories have much more noise, a test that weighs categories by their noise finds a
+        somewhat smaller dependence.
 
         Args:
             outside: the probability that the test rejects where t is 0.
@@ -202,7 +202,7 @@ class QuadraticLaw:
             # Not the estimated ratio: without dependence that is of one draw of the noise.
             ratio = np.where(noisy, self.trace_3 / self.trace_2, 0.0)
             law = replace(self, ratio=ratio)
-            squares = law._with_tail(np.where(noisy, placed, 0.0), 1 - power)
+            squares = law._truth_with_tail(np.where(noisy, placed, 0.0), 1 - power)
             found: Floats = np.sqrt(squares / self.seen / self.scale)
         return np.where((squares < self.most) & (self.seen > 0), found, np.inf)
 
@@ -212,7 +212,7 @@ class QuadraticLaw:
         return found
 
     def _below(self, estimate: Floats, t: Floats) -> Floats:
-        """The probability of at most such an estimate, given t."""
+        """The probability of at most this estimate, given t."""
         # Imported here: it takes longer than all of this package.
         from scipy.special import chndtr
 
@@ -231,8 +231,8 @@ class QuadraticLaw:
         # Without errors the estimate is t.
         return np.where(second > 0, found, np.where(np.isnan(second), np.nan, estimate >= t))
 
-    def _with_tail(self, estimate: Floats, below: float) -> Floats:
-        """The t that leave this probability at or below such an estimate; falls as t rises."""
+    def _truth_with_tail(self, estimate: Floats, below: float) -> Floats:
+        """The t that gives this probability of at most the estimate; it falls as t rises."""
         low, high = np.zeros(estimate.shape), np.array(np.broadcast_to(self.most, estimate.shape))
         nothing = self._below(estimate, low) <= below
         everything = self._below(estimate, high) >= below
@@ -247,7 +247,7 @@ class QuadraticLaw:
 
 
 def holm(p_values: NDArray[np.float64]) -> Floats:
-    """p-values of several tests, corrected so that any false rejection has the level's chance.
+    """p-values of several tests, corrected to bound the probability of any false rejection.
 
     Holm, A Simple Sequentially Rejective Multiple Test Procedure, 1979. It needs no independence of
     the tests.

@@ -1,8 +1,8 @@
 """Strength of the dependence of two attributes: unbiased squares of measures, with their laws.
 
-Noise adds to every square, so the square of an estimate is too large by the variance of what is
-squared. That is known from the design, and it is taken off. About the respondents the variance is
-that of randomization alone: that of reports less that of answers with the estimated shares.
+The square of an estimate is too large by its variance, which is known from the design and is taken
+off. About the respondents the variance is that of randomization alone: that of the reports less
+that of answers with the estimated shares.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ known: half of it where the share is two standard errors."""
 
 
 class _Weights(NamedTuple):
-    """Weights in place of the inverse share of each category of an attribute.
+    """Damped inverse shares of the categories of an attribute.
 
     Args:
-        values: ``margin / (margin**2 + 4 variance)``, 0 below 0, shape (..., r).
+        values: ``margin / (margin**2 + 4 variance)``, 0 for negative margins, shape (..., r).
         slopes: their derivatives by the margin.
     """
 
@@ -38,12 +38,12 @@ class _Weights(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A part of the covariance of the errors of the excess under independence, of one report.
+    """Part of the covariance of one report's error of the excess, under independence.
 
     The covariance is a sum of Kronecker products of two matrices.
 
     Args:
-        weight: of the part; negative if it is taken off.
+        weight: the weight of the product, maybe negative.
         first, second: the matrices, shapes (..., r_1, r_1) and (..., r_2, r_2).
     """
 
@@ -65,7 +65,7 @@ def cramers_law(reports: PairReports, about: About) -> QuadraticLaw:
     squares = reports.excess**2 * weights
     designs = _designs(reports, about)
     rows, columns = _noise(designs, first.values, second.values, weights)
-    # What X changes by with each margin, which enters the weights.
+    # The derivatives of X by the margins, which enter the weights.
     by_first = first.slopes * _over(squares.sum(axis=-1) - rows, first.values)
     by_second = second.slopes * _over(squares.sum(axis=-2) - columns, second.values)
     slope = 2 * reports.excess * weights
@@ -102,7 +102,7 @@ def pearsons_law(reports: PairReports, about: About) -> QuadraticLaw:
 
     Where the variance of a code is not estimated above 0 it is unknown.
     """
-    centred = [_codes(side.margin) for side in reports.sides]
+    centred = [_centred_codes(side.margin) for side in reports.sides]
     variances = [
         (side.margin * codes**2).sum(axis=-1)
         for side, codes in zip(reports.sides, centred, strict=True)
@@ -120,12 +120,12 @@ def pearsons_law(reports: PairReports, about: About) -> QuadraticLaw:
         spread = spread + turned(other.errors @ (second**2)[..., :, None])
         return _products(design, first, second) - r[..., None, None] / 2 * spread
 
-    return _law_of_one(reports, about, r, (first, second), score, most=1.0)
+    return _single_law(reports, about, r, (first, second), score, most=1.0)
 
 
 def covariances_law(reports: PairReports, about: About) -> QuadraticLaw:
     """The law of the unbiased square of the covariance of two attributes' codes."""
-    first, second = (_codes(side.margin) for side in reports.sides)
+    first, second = (_centred_codes(side.margin) for side in reports.sides)
     # Half of the respondents are at either end of both attributes.
     most = ((first.shape[-1] - 1) * (second.shape[-1] - 1) / 4) ** 2
 
@@ -133,10 +133,10 @@ def covariances_law(reports: PairReports, about: About) -> QuadraticLaw:
         return _products(design, first, second)
 
     value = _contrast(reports, first, second)
-    return _law_of_one(reports, about, value, (first, second), score, most=most)
+    return _single_law(reports, about, value, (first, second), score, most=most)
 
 
-def _law_of_one(
+def _single_law(
     reports: PairReports,
     about: About,
     value: Floats,
@@ -145,7 +145,7 @@ def _law_of_one(
     *,
     most: float,
 ) -> QuadraticLaw:
-    """The law of the square of one number, which is 0 where its contrast of the excess is."""
+    """The law of the square of one number, which is 0 if its contrast of the excess is 0."""
     designs = _designs(reports, about)
     variance = _variance(designs, score)
     parts = [
@@ -157,7 +157,7 @@ def _law_of_one(
         for part in _null_parts(designs)
     ]
     noise = np.maximum(variance, 0.0) / reports.n
-    # The square is that of a number with one error: its linear part is all there is beside it.
+    # The part that is linear in the one error.
     linear = 4 * (value**2) * np.maximum(variance, 0.0)
     return QuadraticLaw.of(
         value**2,
@@ -171,7 +171,7 @@ def _law_of_one(
 
 
 def _designs(reports: PairReports, about: About) -> list[tuple[float, PairReports]]:
-    """The designs whose variances add up, with their signs."""
+    """Designs with variances that add up, each with its sign."""
     if about == "population":
         return [(1.0, reports)]
     return [(1.0, reports), (-1.0, reports.answers)]
@@ -193,7 +193,7 @@ def _weights(reports: PairReports, place: int) -> _Weights:
 def _noise(
     designs: Sequence[tuple[float, PairReports]], first: Floats, second: Floats, weights: Floats
 ) -> tuple[Floats, Floats]:
-    """The means of the weighted squared errors of the excess, by rows and by columns."""
+    """Mean weighted squared errors of the excess, by rows and by columns."""
     rows: Floats = np.zeros(())
     columns: Floats = np.zeros(())
     for sign, design in designs:
@@ -212,7 +212,6 @@ def _noise(
 def _variance(
     designs: Sequence[tuple[float, PairReports]], score: Callable[[PairReports], Floats]
 ) -> Floats:
-    """The variance of one report's score."""
     found: Floats = np.zeros(())
     for sign, design in designs:
         scores = score(design)
@@ -232,7 +231,7 @@ def _null_parts(designs: Sequence[tuple[float, PairReports]]) -> list[_Part]:
             means = [
                 (law[..., None, :] @ u)[..., 0, :] for law, u in ((first, one), (second, other))
             ]
-            # Fakes have another mean than answers, unless these are fakes' like.
+            # Fakes and answers have different means.
             if weight < 1:
                 square = sign * weight**2
                 parts.append(_Part(-square, *(outer(mean, mean) for mean in means)))
@@ -241,7 +240,7 @@ def _null_parts(designs: Sequence[tuple[float, PairReports]]) -> list[_Part]:
 
 
 def _traces(parts: Sequence[_Part], n: int) -> list[Floats]:
-    """The traces of the first four powers of a covariance, of the mean of n reports."""
+    """Traces of the first four powers of the covariance of a mean of n reports."""
     weights = np.array([part.weight for part in parts])
     first = np.stack(np.broadcast_arrays(*(part.first for part in parts)), axis=-3)
     second = np.stack(np.broadcast_arrays(*(part.second for part in parts)), axis=-3)
@@ -283,13 +282,12 @@ def _scaled(matrix: Floats, weights: Floats) -> Floats:
 
 
 def _over(values: Floats, by: Floats) -> Floats:
-    """The quotients, 0 where the divisor is."""
+    """Quotients, with 0 for a divisor of 0."""
     found: Floats = np.divide(values, by, out=np.zeros_like(values), where=by > 0)
     return found
 
 
-def _codes(margin: Floats) -> Floats:
-    """The codes of an attribute less their mean."""
+def _centred_codes(margin: Floats) -> Floats:
     codes = np.arange(margin.shape[-1])
     found: Floats = codes - (margin @ codes)[..., None]
     return found

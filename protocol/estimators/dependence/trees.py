@@ -1,4 +1,4 @@
-"""Chow-Liu trees, by which pairs of attributes describe all of them.
+"""Chow-Liu trees: joint distributions that are described by pairs of attributes.
 
 Kulkarni, Cormode and Srivastava, Marginal Release Under Local Differential Privacy, make them of
 2-way marginals.
@@ -27,7 +27,7 @@ def mutual_information(shares: Floats) -> float:
         shares: of two attributes, none negative, total 1.
     """
     expected = shares.sum(axis=1, keepdims=True) * shares.sum(axis=0, keepdims=True)
-    # Two tiny margins have a product of 0, and what they add is as good as nothing.
+    # Two tiny margins may have a product of 0; they add next to nothing.
     filled = (shares > 0) & (expected > 0)
     ratio = np.divide(shares, expected, out=np.ones_like(shares), where=filled)
     return max(0.0, float((shares * np.log(ratio)).sum()))
@@ -121,7 +121,7 @@ def _spanning_tree(gains: Sequence[float], m: int) -> list[tuple[int, int]]:
     from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
     first, second = np.triu_indices(m, 1)
-    # Ranks for weights: all are different, and from 1 on, for scipy takes a 0 for no edge.
+    # Ranks as weights: all different, and from 1 on, since scipy takes 0 for no edge.
     ranks = np.empty(len(first))
     ranks[np.argsort(-np.asarray(gains), kind="stable")] = np.arange(1, len(first) + 1)
     tree = minimum_spanning_tree(coo_array((ranks, (first, second)), shape=(m, m)).tocsr())
@@ -130,7 +130,7 @@ def _spanning_tree(gains: Sequence[float], m: int) -> list[tuple[int, int]]:
 
 
 def _conditional(joint: Floats) -> Floats:
-    """``P(second | first)``; uniform where the first has no share."""
+    """``P(second | first)``; uniform if the first has no share."""
     margin = joint.sum(axis=1, keepdims=True)
     uniform = np.full_like(joint, 1 / joint.shape[1])
     law: Floats = np.divide(joint, margin, out=uniform, where=margin > 0)
@@ -138,7 +138,7 @@ def _conditional(joint: Floats) -> Floats:
 
 
 def _expected_log(counts: ArrayLike, law: Floats) -> float:
-    """``sum counts ln law`` over the cells that have a count."""
+    """``sum counts ln law`` over the cells with a count."""
     found = np.asarray(counts, np.float64)
     if (law[found > 0] <= 0).any():
         return -np.inf

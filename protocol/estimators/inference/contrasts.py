@@ -1,11 +1,11 @@
-"""Contrasts of the cells of one table, and tests of what a share may be.
+"""Contrasts of the cells of one table, and tests of hypotheses about a share.
 
-Cells of one table are estimated from the same reports, so their errors are correlated: a contrast
-takes the covariance of the whole table, which holds the noise of randomization, and about a
-population that of sampling. Errors are normal here, with the variance at the estimate and what one
-report more would add to it for each number compared: from a few reports a variance is itself badly
-estimated (Bonett and Price, Adjusted Wald Confidence Interval for a Difference of Binomial
-Proportions Based on Paired Data, Journal of Educational and Behavioral Statistics 37, 2012).
+Cells of one table are estimated from the same reports, so their errors are correlated. A contrast
+takes the covariance of the whole table: the noise of randomization, and about a population that of
+sampling. Errors are taken to be normal. Their variance is that of the estimate, plus that of one
+report more for each number compared, as few reports estimate a variance badly (Bonett and Price,
+Adjusted Wald Confidence Interval for a Difference of Binomial Proportions Based on Paired Data,
+Journal of Educational and Behavioral Statistics 37, 2012).
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Contrast(NamedTuple):
     Attributes:
         value: the estimate.
         low, high: the ends of its interval.
-        p_value: of the hypothesis that the two shares are the same, or for an odds ratio that the
-            attributes are independent in these cells; two-sided. Of exact shares it is 0 or 1.
+        p_value: the two-sided p-value of equal shares or, for an odds ratio, of independence in
+            these cells. For exact shares it is 0 or 1.
     """
 
     value: float
@@ -53,11 +53,11 @@ def difference(
     level: float = LEVEL,
     about: About = "respondents",
 ) -> Contrast:
-    """Difference of the share of one set of cells from that of another.
+    """Difference of the shares of two sets of cells.
 
     Args:
         table: raw.
-        first, second: which cells are in the sets, of the table's shape; other weights are allowed.
+        first, second: masks of the sets of cells, of the table's shape; other weights are allowed.
         level: of the interval.
         about: whose shares.
 
@@ -66,7 +66,7 @@ def difference(
             ``about``, or a table without a known covariance.
     """
     one, two, [[v, c], [_, w]] = _pair(table, first, second, about)
-    error, weights = _root(v - 2 * c + w, v + w), np.subtract(first, second)
+    error, weights = _contrast_error(v - 2 * c + w, v + w), np.subtract(first, second)
     law = NormalLaw.of_errors(
         one - two, error, error, least=float(weights.min()), most=float(weights.max())
     )
@@ -84,9 +84,9 @@ def ratio(
 ) -> Contrast:
     """Ratio of the share of one set of cells to that of another.
 
-    The interval holds every ratio r for which ``first - r second`` is not told from 0 (Fieller,
-    Some Problems in Interval Estimation, JRSS B 16, 1954), from 0 on. Where the second share is not
-    told from 0 it has no upper end.
+    The interval holds every ratio r of at least 0 for which ``first - r second`` may be 0 (Fieller,
+    Some Problems in Interval Estimation, JRSS B 16, 1954). Where the second share may be 0 it has
+    no upper end.
 
     Args:
         table, first, second, level, about: as ``difference``.
@@ -112,8 +112,8 @@ def odds_ratio(
     and d. It is the ratio of two products, and its interval is that of ``ratio``, with their
     covariance, which holds the table's whole covariance and terms of second order. So it holds also
     where a share cannot be distinguished from 0. The estimate is unknown unless all four shares are
-    positive, and the interval where that of one of them is from 0 to 1; all is unknown where the
-    variances of some of them, but not of all, are estimated as 0.
+    positive, and the interval where that of one of them is from 0 to 1. All is unknown where the
+    variances of some shares, but not of all, are estimated as 0.
 
     Args:
         table: raw, of two attributes.
@@ -135,7 +135,7 @@ def odds_ratio(
     own = covariance.diagonal()
     if (own > 0).any() and not (own > 0).all():
         return Contrast(math.nan, math.nan, math.nan, math.nan)
-    # The products' slopes, and how much their covariance is more than by these.
+    # The products' slopes, and the second-order terms of their covariance.
     slopes = np.array([[shares[1], shares[0], 0, 0], [0, 0, shares[3], shares[2]]])
     found = slopes @ covariance @ slopes.T
     found[0, 0] += covariance[0, 0] * covariance[1, 1] + covariance[0, 1] ** 2
@@ -156,13 +156,13 @@ def odds_ratio(
 def p_value(found: Estimated, truth: float, *, about: About = "respondents") -> float:
     """The two-sided p-value of the hypothesis that the true number is this.
 
-    It is 1 less the level of the narrowest interval that holds the hypothesis, so a test and an
-    interval never disagree. NaN where the interval is unknown; at least 1.3e-15.
+    It is 1 less the level of the narrowest interval that contains the hypothesis, so tests and
+    intervals agree. NaN if the interval is unknown; at least 1.3e-15.
 
     Args:
         found: the answer to a query or a count; of a cell, the query that is 1 there.
-        truth: within the range of what is estimated.
-        about: whose number.
+        truth: within the range of the number.
+        about: the subject of the number.
 
     Raises:
         ValueError: an unknown ``about``.
@@ -199,15 +199,15 @@ def _pair(
 def _quotient(
     one: float, two: float, covariance: tuple[float, float, float], level: float
 ) -> Contrast:
-    """One number over another, from 0 on: those r for which ``one - r two`` is not told from 0.
+    """Interval of a quotient, at least 0: the r for which ``one - r two`` may be 0.
 
     Args:
         one, two: the estimates.
-        covariance: the variance of the first, the covariance and the variance of the second.
-        level: of the interval.
+        covariance: the variance of the first, the covariance, and the variance of the second.
+        level: the level of the interval.
     """
     v, c, w = covariance
-    z, error = critical(level), _root(v - 2 * c + w, v + w)
+    z, error = critical(level), _contrast_error(v - 2 * c + w, v + w)
     a, b, constant = two**2 - z**2 * w, one * two - z**2 * c, one**2 - z**2 * v
     inside = b**2 - a * constant
     value = one / two if two else math.nan
@@ -232,12 +232,12 @@ def _raw(table: Table) -> Floats:
     return table.values
 
 
-def _root(variance: float, parts: float) -> float:
-    """The standard error; unknown where an estimated variance is not positive.
+def _contrast_error(variance: float, parts: float) -> float:
+    """The standard error; unknown if the estimated variance is not positive.
 
     Args:
-        variance: of the contrast.
-        parts: the sum of the variances of what it is made of; 0 if these are exact.
+        variance: the variance of the contrast.
+        parts: the sum of the variances of its parts; 0 if these are exact.
     """
     if parts == 0:
         return 0.0

@@ -1,9 +1,9 @@
 """Errors of counts and other sums of reports, by their first three cumulants.
 
-The tails of a sum are those of the binomial distribution that has its mean, its variance and its
-third cumulant, and steps as long as its own. For a count of independent reports that is exact. For
-what respondents with given answers report, a sum of two binomials, and for samples of them, it is
-within a thousandth or so of the exact tails from some ten reports on.
+The tails of a sum are those of the binomial distribution with the same mean, variance, third
+cumulant and steps. For a count of independent reports that is exact. For reports of respondents
+with given answers, a sum of two binomials, and for samples of them, it is within about a thousandth
+of the exact tails from some ten reports on.
 """
 
 from __future__ import annotations
@@ -15,23 +15,31 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from protocol.estimators.inference.laws import SIDES, About, ErrorLaw, Interval, checked, critical
+from protocol.estimators.inference.laws import (
+    SIDES,
+    About,
+    DeferredLaw,
+    ErrorLaw,
+    Interval,
+    checked,
+    critical,
+)
 from protocol.randomizers.exact import Floats
 
 _STEPS = 60
 _FINE = 2.0**-40
-"""An end of an interval is found to so much of its range, within so many steps."""
+"""The ends of intervals: the most steps, and the precision as a part of the range."""
 
-# So many standard errors the ends of normal intervals are from those that are searched for.
+# Distance of the ends of normal intervals from those searched for, in standard errors.
 _NEAR = 0.1
 
-# Squared steps of a sum in its variance at which its own probability counts for less in a tail.
+# The variance in squared steps over which the estimate's own probability counts less in a tail.
 _FEW = 5.0
 
-# Skewness is kept so far from that of a Poisson variable, and parameters so far from 0.
+# Distance of the skewness from that of a Poisson variable, and of parameters from 0.
 _EDGE, _TINY = 1e-12, 1e-300
 
-# Stands for a variance that is not positive; large enough to be divided by.
+# In place of a variance that is not positive; large enough to be divided by.
 _NONE = 1e-100
 
 
@@ -61,7 +69,7 @@ class Cumulants(NamedTuple):
 
 
 class Offsets(NamedTuple):
-    """Probabilities that reports count whose respondent is not in the set.
+    """Probabilities that reports of respondents outside the set count.
 
     Attributes:
         first, second, third: the sums of these probabilities, of their squares and their cubes.
@@ -78,7 +86,7 @@ class Offsets(NamedTuple):
         return cls(reports * each, reports * each**2, reports * each**3)
 
     def moved(self, n: ArrayLike, gain: ArrayLike) -> Offsets:
-        """Offsets of respondents who are in the set: each probability is larger by the gain."""
+        """Offsets of respondents in the set: each probability is larger by the gain."""
         n, g = np.asarray(n, np.float64), np.asarray(gain, np.float64)
         return Offsets(
             self.first + n * g,
@@ -88,14 +96,14 @@ class Offsets(NamedTuple):
 
 
 def left_by_sampling(n: ArrayLike, of: ArrayLike) -> tuple[Floats, Floats]:
-    """Part of the variance of a sum, and of its skew, that drawing without replacement leaves.
+    """Part of the variance of a sum, and of its skew, that is left without replacement.
 
-    Draws with replacement have a variance and a third cumulant. Without replacement the variance is
-    the first part of theirs, and the third cumulant is that of theirs times both parts.
+    The variance is the first part of that with replacement. The third cumulant is that with
+    replacement times both parts.
 
     Args:
-        n: how many are drawn.
-        of: from how many, at least n (fewer count as n); infinite for a population.
+        n: the number of draws.
+        of: the number to draw from, at least n (fewer count as n); infinite for a population.
 
     Returns:
         The two parts, 1 of a population.
@@ -117,20 +125,20 @@ def count_cumulants(
     of: ArrayLike,
     together: ArrayLike | None = None,
 ) -> Cumulants:
-    """The cumulants of how many of n reports count for a set, by the share of those who are in it.
+    """The cumulants of the count of n reports for a set, by the share of respondents in the set.
 
-    A report counts with the probability of its offset, and with ``gain`` more if its respondent is
-    in the set.
+    A report counts with the probability of its offset, plus ``gain`` if its respondent is in the
+    set.
 
     Args:
         n: the number of reports.
-        offsets: theirs.
+        offsets: their offsets.
         gain: the same for all.
-        about: whose share it is: that of all respondents, of whom those who report are a simple
-            random sample, or that of a population of which they are a sample.
+        about: the subject of the share: all respondents, of whom those who report are a simple
+            random sample, or a population.
         of: the number of all respondents, at least n.
-        together: the number of all reports of which these are a part, where the cumulants of the
-            parts are to be added up: they are then a random sample together.
+        together: the number of all reports that are a random sample together, if these are a part
+            of them and the cumulants of the parts are added up.
     """
     n, g = np.asarray(n, np.float64), np.asarray(gain, np.float64)
     sampled = n if together is None else np.asarray(together, np.float64)
@@ -140,7 +148,7 @@ def count_cumulants(
     spread = inside.first - inside.second - least
     skewed = out.first - 3 * out.second + 2 * out.third
     skew = inside.first - 3 * inside.second + 2 * inside.third - skewed
-    # How many of those who report are in the set has the variance n t (1-t) left.
+    # The number of reporters in the set has the variance n t (1-t) left.
     drawn = n * g**2 * left
     both, own = 3 * g * spread * left, n * g**3 * left * turned
     none = np.zeros_like(drawn + least)
@@ -156,12 +164,12 @@ class CumulantLaw(ErrorLaw):
 
     Attributes:
         values: the unbiased estimates.
-        cumulants: theirs, about whom they are known.
-        steps: by how much an estimate can change at least; of a sum of reports with many different
-            scores, the most that one report can change it by.
+        cumulants: by the subject, where they are known.
+        steps: the least change of an estimate; of a sum of reports with many different scores, the
+            largest change by one report.
         least, most: between which the truth is.
-        covariances: how they follow from whom they are about, if they are known.
-        most_by_one: by how much one respondent can change an estimate; by ``steps`` if None.
+        covariances: the covariances by the subject, if they are known.
+        most_by_one: the largest change of an estimate by one respondent; ``steps`` if None.
     """
 
     values: Floats
@@ -181,17 +189,15 @@ class CumulantLaw(ErrorLaw):
         other: ArrayLike,
         gain: ArrayLike,
         of: ArrayLike | None = None,
-        covariances: Callable[[About], Floats] | None = None,
     ) -> CumulantLaw:
         """Law of ``(count/n - other) / gain`` for counts of n reports.
 
         Args:
             values: the estimates.
             n: the number of reports of each.
-            other: how likely a report counts whose respondent is not in the set.
-            gain: how much likelier one does whose respondent is.
-            of: the number of respondents of whom those who report are a random sample; all if None.
-            covariances: as in the class.
+            other: the probability that a report counts if its respondent is not in the set.
+            gain: the increase of that probability if the respondent is in the set.
+            of: the number of respondents that reporters are a random sample of; all if None.
         """
         found = np.asarray(values, np.float64)
         reports = np.broadcast_to(np.asarray(n, np.float64), found.shape)
@@ -206,15 +212,23 @@ class CumulantLaw(ErrorLaw):
             values=np.where(reports > 0, found, np.nan),
             cumulants=cumulants,
             steps=np.broadcast_to(step, found.shape),
-            covariances=covariances,
         )
 
-    def of_sample(self, n: int, of: int) -> CumulantLaw:
-        """The law of the same estimates about ``of`` respondents, of whom those n who report are
-        a simple random sample.
+    def with_noise(self, noise: Cumulants) -> CumulantLaw:
+        """The law with independent noise that has the same cumulants for every estimate.
 
-        What the sampling adds to the variance is a part of what a population adds. So much of the
-        third cumulant is taken too, which is an approximation.
+        Args:
+            noise: cumulants of shapes (3,) and (4,).
+        """
+        added = Cumulants(*(part.reshape(-1, *[1] * self.values.ndim) for part in noise))
+        cumulants = {about: own.plus(added) for about, own in self.cumulants.items()}
+        return replace(self, cumulants=cumulants)
+
+    def of_sample(self, n: int, of: int) -> CumulantLaw:
+        """The law about ``of`` respondents, if the n who report are a simple random sample of them.
+
+        Sampling adds a part of the variance that a population adds. The same part of the third
+        cumulant is added too, which is an approximation.
         """
         left = float(left_by_sampling(n, of)[0])
         if not left or len(self.cumulants) < 2:
@@ -226,9 +240,9 @@ class CumulantLaw(ErrorLaw):
         return replace(self, cumulants={**self.cumulants, "respondents": known})
 
     def interval(self, level: float, about: About) -> Interval:
-        """The truths that the estimate is not in the tails of, cut to the range of the truth.
+        """The truths under which the estimate is not in a tail, cut to the range of the truth.
 
-        A tail is what lies beyond the estimate and a part of the probability of the estimate
+        A tail has the probability of all beyond the estimate, and a part of that of the estimate
         itself: half of it (the mid-p value), and more, up to all, where the sum has few steps in a
         standard error.
         """
@@ -258,8 +272,15 @@ class CumulantLaw(ErrorLaw):
         return self.covariances(checked(about))
 
 
+def cumulant_law(law: ErrorLaw | None) -> CumulantLaw | None:
+    """A law by cumulants, worked out if it is deferred; None for another law."""
+    while isinstance(law, DeferredLaw):
+        law = law.made()
+    return law if isinstance(law, CumulantLaw) else None
+
+
 def _exact(cumulants: Cumulants) -> NDArray[np.bool_]:
-    """Estimates that have no error, whatever the truth is."""
+    """Mask of the estimates without error for every truth."""
     found: NDArray[np.bool_] = (cumulants.variance == 0).all(axis=0)
     return found
 
@@ -325,17 +346,17 @@ def accepted(
 
 
 def below(errors: Errors) -> Floats:
-    """The lower tails: how likely an estimate this small or smaller is."""
+    """The lower tails: probabilities of an estimate this small or smaller."""
     return _tails(errors, 1.0)
 
 
 def above(errors: Errors) -> Floats:
-    """The upper tails: how likely an estimate this large or larger is."""
+    """The upper tails: probabilities of an estimate this large or larger."""
     return _tails(errors, -1.0)
 
 
 def _quantile(tail: Floats) -> Floats:
-    """The standard normal quantile of a tail, in which it is nearly linear in the truth."""
+    """The standard normal quantile of a tail, which is nearly linear in the truth."""
     from scipy.special import ndtri
 
     found: Floats = ndtri(np.clip(tail, _TINY, 1 - _EDGE))
@@ -343,9 +364,9 @@ def _quantile(tail: Floats) -> Floats:
 
 
 def _tails(errors: Errors, sign: float | Floats) -> Floats:
-    # Turned round for the upper tail, which so has all its digits.
     from scipy.special import betainc
 
+    # The upper tail is computed as a mirrored lower tail, to keep its digits.
     steps = errors.steps
     variance = np.maximum(errors.variance / steps**2, _NONE)
     skew = np.clip(sign * errors.third / steps**3 / variance, _EDGE - 1, 1 - _EDGE)
@@ -374,16 +395,16 @@ def crossing(
     """Points at which falling functions become negative.
 
     Chandrupatla, A New Hybrid Quadratic/Bisection Algorithm, Advances in Engineering Software 28,
-    1997: it takes a parabola through the last three points where that is safe, and else bisects.
+    1997: it uses a parabola through the last three points if that is safe, and bisects otherwise.
 
     Args:
         excess: the functions, of arguments of the shape of ``start``.
         start, stop: between which arguments they are searched.
-        fine: how closely the argument is found.
-        guesses: what is tried first; it may be outside.
+        fine: the precision of the argument.
+        guesses: arguments that are tried first; they may be outside.
 
     Returns:
-        NaN where a function is negative at the start, and the stop where it is not negative there.
+        NaN where a function is negative at the start; the stop where it is not negative there.
     """
     a, b = start, stop
     at_a, at_b = excess(a), excess(b)

@@ -1,4 +1,4 @@
-"""Intervals in words: an interval, and what a reader has to know of several."""
+"""Intervals in words, and sentences for their reader."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from protocol.estimators.likelihood import Fit
 from protocol.estimators.projection import Projection
 
 UNKNOWN, EXACT = "unknown", "exact"
-"""An interval whose ends are not known, and one of width 0."""
+"""An interval with unknown ends, and one of width 0."""
 
 
 def made_by(projection: Projection) -> str:
@@ -27,9 +27,9 @@ def sentences(
     """Sentences for the reader of figures with their intervals.
 
     Args:
-        intervals: their level, and what they are about.
+        intervals: their level and subject.
         figures: all that are shown.
-        projection: what was done to the shares.
+        projection: of the shares.
         fits: of the tables that are shown, where EM was to fit them.
     """
     known = [figure for figure in figures if not math.isnan(figure.low + figure.high)]
@@ -61,7 +61,7 @@ def sentences(
 
 
 def bracketed(found: Shown, figure: Callable[[float], str], unit: str = "") -> str:
-    """An interval: its ends in brackets, or that they are unknown, or that it has no width."""
+    """The ends of an interval in brackets, or a word if they are unknown or equal."""
     if math.isnan(found.low) or math.isnan(found.high):
         return UNKNOWN
     return EXACT if found.exact else f"[{figure(found.low)}, {figure(found.high)}]{unit}"

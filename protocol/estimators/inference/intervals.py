@@ -1,4 +1,4 @@
-"""Values of reports: which intervals they show, and figures beside the ends of theirs."""
+"""Intervals to show: their level and subject, and figures with the ends of their intervals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Uncertain(Protocol):
 
 
 class Intervals(NamedTuple):
-    """The level of a report's intervals, and whose shares and means they are about.
+    """The level and the subject of a report's intervals.
 
     Args:
         level: the confidence level, above 0 and below 1.
@@ -56,7 +56,7 @@ USUAL = Intervals()
 
 
 class Shown(NamedTuple):
-    """A share or a mean beside the ends of its interval, which are NaN where they are unknown."""
+    """A share or a mean with the ends of its interval, NaN where they are unknown."""
 
     value: float
     low: float
@@ -74,6 +74,6 @@ def level_text(level: float) -> str:
 
 
 def interval_figures(values: ArrayLike, found: Interval) -> list[Shown]:
-    """Values beside their intervals, in row-major order."""
+    """Values with their intervals, in row-major order."""
     columns = (np.asarray(each, np.float64).ravel().tolist() for each in (values, *found))
     return list(starmap(Shown, zip(*columns, strict=True)))

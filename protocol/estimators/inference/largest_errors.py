@@ -41,12 +41,12 @@ class LargestErrors(NamedTuple):
 
 
 class _Squares(NamedTuple):
-    """The mean squares of the scores of each category, given the answer.
+    """Mean squares of the scores of each category, given the answer.
 
     Attributes:
         inside: if the answer is that category, shape (r,).
         outside: the largest if it is another one, shape (r,).
-        mean: averaged over the answers, along an axis of a table of their shares.
+        mean: their average over the answers, along an axis of a table of shares.
     """
 
     inside: Floats
@@ -64,7 +64,7 @@ def reported_errors(reported: ArrayLike, n: int, *, level: float = LEVEL) -> Lar
     Args:
         reported: the probabilities of all r different reports.
         n: the number of reports.
-        level: at which all hold at once.
+        level: the level at which all bounds hold at once.
 
     Raises:
         ValueError: not a probability distribution, no report, or a level out of range.
@@ -88,27 +88,27 @@ def largest_errors(
 
     Errors are taken for normal. The bound is the least one beyond which the tails of all cells
     together are at most ``1 - level``: ``sum_v 2 Phi(-bound / error_v) <= 1 - level``. It is
-    never more than Expression (5) gives with the same variances, whose B shares ``1 - level`` out
-    among the cells equally, also to those whose errors are small.
+    never more than that of Expression (5) with the same variances, which shares ``1 - level`` out
+    equally among the cells, even those with small errors.
 
-    Where the shares are not known it holds whatever they are (Thompson, Sample Size for Estimating
-    Multinomial Proportions, The American Statistician 41, 1987): the worst of them is found by
-    Lagrange duality, so that the bound may be a percent or two too large, and never too small.
+    Without shares the bound holds for any (Thompson, Sample Size for Estimating Multinomial
+    Proportions, The American Statistician 41, 1987): the worst ones are found by Lagrange duality,
+    so the bound may be a percent or two too large, but never too small.
 
     Args:
-        randomizers: of the blocks that a table shows, one for each of its axes; more than one only
-            if their reports are codes.
+        randomizers: those of a table's blocks, one for each axis; more than one only if their
+            reports are codes.
         n: the number of reports.
-        shares: of the answers, one axis for each randomizer, as far as they are known or guessed;
-            None if they may be any.
+        shares: known or guessed shares of the answers, one axis for each randomizer; None if they
+            are not known.
         level: at which the bounds hold.
-        about: whose shares: those of a population of which the respondents are a random sample, or
-            those of the respondents.
+        about: the subject of the shares: a population of which the respondents are a random sample,
+            or the respondents.
 
     Raises:
         ValueError: no randomizer or report, shares of another shape or that are not a probability
             distribution, a level out of range, or an unknown ``about``.
-        UnsupportedEventError: a randomizer does not say how its reports become shares.
+        UnsupportedEventError: a randomizer has no estimator of shares.
     """
     if not randomizers:
         raise ValueError("expected at least one randomizer")
@@ -116,7 +116,7 @@ def largest_errors(
     axes = [_squares(randomizer, alone=len(randomizers) == 1) for randomizer in randomizers]
     power = 2 if checked(about) == "population" else 1
     if shares is None:
-        return LargestErrors(_at_worst(axes, power, level) / math.sqrt(_number(n)), math.inf)
+        return LargestErrors(_worst_bound(axes, power, level) / math.sqrt(_number(n)), math.inf)
     given = _distribution(shares)
     expected = tuple(len(axis.inside) for axis in axes)
     if given.shape != expected:
@@ -134,7 +134,7 @@ def _squares(randomizer: Randomizer, *, alone: bool) -> _Squares:
     except UnsupportedEventError:
         if not alone:
             raise
-        # Reports count for several categories: of each only how likely a report counts matters.
+        # Reports count for several categories; for each only the probability to count matters.
         variances = [randomizer.variances(np.full(randomizer.size, t), 1) for t in (0.0, 1.0)]
         return _two_valued(variances[1] + 1, variances[0])
     if not isinstance(unmixing, MatrixUnmixing):
@@ -161,17 +161,17 @@ def _two_valued(inside: Floats, outside: Floats) -> _Squares:
 
 
 def _common(errors: Floats, level: float) -> float:
-    """The least bound beyond which all cells together have no more than the tails allowed."""
+    """The least bound that all cells together exceed with at most the allowed probability."""
     if np.isinf(errors).any():
         return math.inf
     return _least(lambda bound: float(_tails(bound, errors).sum()), float(errors.max()), level)
 
 
-def _at_worst(axes: Sequence[_Squares], power: int, level: float) -> float:
-    """The bound of one report, times which 1/sqrt(n) holds for any shares.
+def _worst_bound(axes: Sequence[_Squares], power: int, level: float) -> float:
+    """The bound for one report; times 1/sqrt(n) it holds for any shares.
 
-    The sum over the cells v of the tails g_v(t_v) is to be bounded over all shares t that add up
-    to 1. It is at most ``m + sum_v max_t (g_v(t) - m t)`` for any number m.
+    The sum of the tails g_v(t_v) over the cells v must be bounded for all shares t that add up to
+    1. For any number m it is at most ``m + sum_v max_t (g_v(t) - m t)``.
     """
     inside = reduce(np.multiply.outer, [axis.inside for axis in axes]).reshape(-1)
     outside = np.zeros(inside.shape)
@@ -193,7 +193,8 @@ def _at_worst(axes: Sequence[_Squares], power: int, level: float) -> float:
             return multiplier + float((cells * (each - multiplier * _SHARES).max(axis=1)).sum())
 
         # It is convex in the multiplier.
-        low, high = 0.0, _steepest(each) + _TINY
+        steepest = float(np.abs(np.diff(each) / np.diff(_SHARES)).max())
+        low, high = 0.0, steepest + _TINY
         for _ in range(_HALVINGS):
             one, other = low + (high - low) / 3, high - (high - low) / 3
             low, high = (low, other) if dual(one) < dual(other) else (one, high)
@@ -202,12 +203,8 @@ def _at_worst(axes: Sequence[_Squares], power: int, level: float) -> float:
     return _least(tails, float(errors.max()), level)
 
 
-def _steepest(tails: Floats) -> float:
-    return float(np.abs(np.diff(tails) / np.diff(_SHARES)).max())
-
-
 def _least(tails: Callable[[float], float], error: float, level: float) -> float:
-    """The least bound whose tails are at most what is left of the level."""
+    """The least bound with tails of at most ``1 - level``."""
     low, high = 0.0, error
     while tails(high) > 1 - level:
         high *= 2

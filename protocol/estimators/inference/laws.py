@@ -1,8 +1,7 @@
-"""Laws of errors: how far an estimate may be from the truth, whatever the truth is.
+"""Laws of errors: the error of an estimate as a function of the truth.
 
 A standard error is that of one truth, the estimated one. An interval holds every truth that the
-estimate does not contradict, and each of these has its own error: so a law says the error as a
-function of the truth.
+estimate does not contradict, and each truth has its own error.
 """
 
 from __future__ import annotations
@@ -19,11 +18,10 @@ from numpy.typing import ArrayLike
 from protocol.randomizers.exact import Floats
 
 About: TypeAlias = Literal["respondents", "population"]
-"""Whose shares an interval is about: those of the respondents, whose answers were randomized, or
-those of a population of which they are a random sample."""
+"""Subject of an interval: the respondents, or a population of which they are a random sample."""
 
 SIDES: tuple[About, About] = ("respondents", "population")
-"""Both of them."""
+"""Both subjects."""
 
 LEVEL = 0.95
 """The confidence level of intervals, unless another one is asked for."""
@@ -111,11 +109,11 @@ class OneLaw(ErrorLaw):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DeferredLaw(ErrorLaw):
-    """A law that is worked out when it is asked for something.
+    """A law that is worked out when it is needed.
 
     Attributes:
-        made: the law.
-        covariances: how the covariances follow from whom they are about; as the law says if None.
+        made: makes the law.
+        covariances: the covariances by the subject; those of the law if None.
     """
 
     made: Callable[[], ErrorLaw]
@@ -135,12 +133,12 @@ class DeferredLaw(ErrorLaw):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class NormalLaw(ErrorLaw):
-    """Normal errors whose variance depends on the truth.
+    """Normal errors with a variance that depends on the truth.
 
     Attributes:
         values: the unbiased estimates.
-        variances: the variance about whom is known.
-        least, most: between which the truth is.
+        variances: by the subject, where they are known.
+        least, most: the range of the truth.
     """
 
     values: Floats
@@ -158,7 +156,7 @@ class NormalLaw(ErrorLaw):
         least: float = 0.0,
         most: float = 1.0,
     ) -> NormalLaw:
-        """Standard errors that are the same whatever the truth is; None where they are unknown."""
+        """Standard errors that do not depend on the truth; None where they are unknown."""
         errors: dict[About, ArrayLike | None] = {
             "respondents": respondents,
             "population": population,
@@ -181,25 +179,20 @@ class NormalLaw(ErrorLaw):
         Where the estimate is so far outside of the range that nothing is left, the interval goes
         from the end of the range to one standard error inside, so it is never empty.
         """
-        variance = self.variances.get(checked(about))
-        return score_interval(
-            self.values,
-            Variance(np.nan) if variance is None else variance,
-            critical(level),
-            least=self.least,
-            most=self.most,
-        )
+        variance = self.variances.get(checked(about), Variance(np.nan))
+        z = critical(level)
+        return score_interval(self.values, variance, z, least=self.least, most=self.most)
 
 
 def exact_law(value: float) -> ErrorLaw:
-    """The law of a number without error, whomever it is about."""
+    """The law of a number without error."""
     return NormalLaw.of_errors(value, 0.0, 0.0, least=-np.inf, most=np.inf)
 
 
 def score_interval(
     values: Floats, variance: Variance, z: float, *, least: float, most: float
 ) -> Interval:
-    """The truths within z standard errors of the estimates, each error being that of its truth.
+    """The truths within z standard errors of the estimates, each with the error of its own.
 
     The two ends are the roots of ``(1 - z**2 square) t**2 - (2 value + z**2 slope) t + value**2
     - z**2 constant``; where this has a maximum, all truths on one side may qualify.
@@ -249,6 +242,6 @@ def checked(about: About) -> About:
     Raises:
         ValueError: it is unknown.
     """
-    if about not in ("respondents", "population"):
+    if about not in SIDES:
         raise ValueError(f"about {about!r:.60}: expected 'respondents' or 'population'")
     return about

@@ -28,23 +28,22 @@ def html_table(
     """The first rows of estimates as an HTML table, with every text escaped.
 
     Args:
-        caption: what it is of.
+        caption: of the table.
         heads: of the columns before the estimate.
         rows: what stands in these columns, and the estimate with its usual interval; at most
             ``ROWS`` are taken.
-        total: how many rows there are.
-        projection: what was done to shares.
+        total: the number of rows.
+        projection: of the shares.
         fits: of the tables, where EM was to fit them.
         figure: the format of a number.
     """
     first = list(islice(rows, ROWS))
     head = "".join(f"<th>{html.escape(name)}</th>" for name in (*heads, "value", USUAL.name))
-    body = "".join(
-        "<tr>"
-        + "".join(f"<td>{html.escape(text)}</td>" for text in texts)
-        + f"<td>{figure.format(found.value)}</td><td>{bracketed(found, figure.format)}</td></tr>"
-        for texts, found in first
-    )
+    body = ""
+    for texts, found in first:
+        cells = [html.escape(text) for text in texts]
+        cells += [figure.format(found.value), bracketed(found, figure.format)]
+        body += "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
     more = f"<p>and {total - len(first):,} more rows</p>" if total > len(first) else ""
     said = html.escape(" ".join(sentences(USUAL, [found for _, found in first], projection, fits)))
     return (

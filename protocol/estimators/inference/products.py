@@ -22,11 +22,11 @@ def product_interval(
     Truths that are z_g standard errors from the estimates, each by its own law, are not
     contradicted where the sum of ``z_g**2`` is at most the square of the critical value. The
     smallest and the largest of their products are found with that square shared out in eighths.
-    Where an estimate has few reports its truths reach farther to one side, and so do the products,
-    which the first-order error of a product does not show.
+    With few reports the interval is longer on one side, which the first-order error of a product
+    does not show.
 
     Args:
-        shares: the estimates, which are cut to 0 and 1, of shapes that are spread over each other.
+        shares: the estimates, cut to 0 and 1, of shapes that broadcast.
         intervals: of each, by the level, of the same shapes.
         level: the confidence level.
     """
@@ -46,7 +46,7 @@ def product_interval(
 def _shared_out(
     products: Sequence[Floats], ends: Sequence[Floats], farther: Callable[[Floats, Floats], Floats]
 ) -> list[Floats]:
-    """The farthest products with one more factor, by how many parts are spent on all of them."""
+    """The farthest products with one more factor, by the number of parts spent so far."""
     return [
         functools.reduce(farther, [products[spent - own] * ends[own] for own in range(spent + 1)])
         for spent in range(len(ends))

@@ -1,8 +1,8 @@
-"""Estimates that are means of scores: one score a respondent, which follows from her report.
+"""Estimates that are means of scores, one score for each respondent's report.
 
 The score of a cell is unbiased: given the answers its mean is 1 in the cell and 0 outside. Its
-other moments depend on the randomizers, and where attributes were randomized apart, on how many
-respondents are in a part of the cell: in the first attribute's category but not in the second's.
+other moments depend on the randomizers. Where attributes were randomized apart, they also depend on
+the number of respondents in a part of the cell, such as in the first attribute's category alone.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from protocol.estimators.inference.cumulants import CumulantLaw, Cumulants
-from protocol.estimators.inference.laws import About, DeferredLaw, ErrorLaw
+from protocol.estimators.inference.laws import SIDES, About, DeferredLaw, ErrorLaw
 from protocol.randomizers.exact import Floats
 from protocol.randomizers.unmixing import Moments
 
 MOST_COVARIANCE_CELLS = 2048
-"""The most cells of a table whose covariance matrix is made."""
+"""The most cells of a table for a covariance matrix."""
 
 _MOST_DOUBT = 0.9
 """The most that the squared error of a variance counts as, in its own square."""
 
 
 def check_covariance(cells: int) -> None:
-    """Refuse a covariance matrix that is too large.
+    """Refuse a covariance matrix of more than ``MOST_COVARIANCE_CELLS`` cells.
 
     Raises:
-        ValueError: it is.
+        ValueError: there are more.
     """
     if cells > MOST_COVARIANCE_CELLS:
         raise ValueError(
@@ -45,8 +45,8 @@ class Scores:
     Each array has the cells' shape, but for the first axis of the first two.
 
     Attributes:
-        variance: of a score given the answer, averaged over the respondents: a constant, and what
-            the share of the cell is multiplied with, shape (2, ...).
+        variance: of a score given the answer, averaged over the respondents: a constant and the
+            factor of the share of the cell, shape (2, ...).
         third: the same of the third cumulant.
         inside: the variance given an answer in the cell.
         step: the largest difference between two scores.
@@ -63,14 +63,14 @@ class Scores:
     ) -> Scores:
         """The product of independent scores, one for each block of attributes.
 
-        A mean square or cube of the product is a sum over the sets of blocks: the shares of those
-        who are in the cell as far as these blocks go, times the gains of these and the means
-        outside of the others. The set of all blocks gives the slope, the others the constant.
+        A mean square or cube of the product is a sum over the sets of blocks: the shares of
+        respondents in the cell on these blocks, times the gains of these and the means outside of
+        the others. The set of all blocks gives the slope, the others the constant.
 
         Args:
             blocks: arrays with one axis for each block, of length 1 for the others'.
-            shares: of the respondents who are in the cell on some blocks, by their places, at
-                least 0 and at most 1, with axes likewise.
+            shares: of the respondents in the cell on some blocks, by their places, at least 0 and
+                at most 1, with axes likewise.
         """
         places = range(len(blocks))
         constants, slopes = [], []
@@ -126,10 +126,7 @@ class Scores:
         """The law of the estimates that are the means over n respondents."""
         return CumulantLaw(
             values=values,
-            cumulants={
-                "respondents": self.cumulants(n, "respondents"),
-                "population": self.cumulants(n, "population"),
-            },
+            cumulants={about: self.cumulants(n, about) for about in SIDES},
             steps=np.broadcast_to(self.step / n, values.shape),
         )
 
@@ -151,7 +148,7 @@ def law_of_mean(
     of_set: Callable[[NDArray[np.bool_]], ErrorLaw | None],
     of_mean: Callable[[Floats], ErrorLaw],
 ) -> DeferredLaw:
-    """The law of a mean, worked out when it is asked for something.
+    """The law of a mean, worked out when it is needed.
 
     Args:
         weights: of the cells, not all the same.
@@ -182,22 +179,22 @@ def weighted_law(
 ) -> CumulantLaw:
     """The law of the mean of a weight that takes more than two values.
 
-    How the mean square of the scores changes with the mean is not known without all shares. It is
-    taken as the line through what is likely, which is exact where scores are two-valued
+    The mean square of the scores as a function of the mean is not known without all shares. It is
+    taken to be the line through the likely scores, which is exact where scores are two-valued
     (exponential tilting has this slope: Davison and Hinkley, Bootstrap Methods and their
     Application, 1997, section 5.4). The third cumulant is that of the likely scores.
 
-    The variance is itself estimated, from few reports badly: it is that of one report more, half
-    of it at each end of the scores, and ``inflation`` times as large.
+    The variance is itself estimated, badly from few reports. It is that with one report more, half
+    of it at each end of the scores, times ``inflation``.
 
     Args:
         value: the estimate.
         scores: unbiased for the weight of the answer, one for each possible report.
-        shares: of the reports, as they are likely to be; a distribution.
+        shares: the likely shares of the reports; a distribution.
         n: the number of reports.
         squares: the mean square of the weight of the answers that give them.
         least, most: the ends of the weights.
-        seen: how many reports the shares follow from; as many as the estimate if None.
+        seen: the number of reports that the shares follow from; n if None.
     """
     seen = seen or n
     mean = float(np.sum(shares * scores))
@@ -208,7 +205,7 @@ def weighted_law(
     fourth = float(np.sum(shares * (scores - mean) ** 4))
     known: dict[About, Cumulants] = {}
     if spread > 0:
-        # Beside what the line in the mean leaves of how far the squares are spread.
+        # Only the part of the spread of the squares that the line in the mean does not explain.
         wider = inflation(spread, (fourth - cube**2 / spread - spread**2) / seen + more**2)
         slope = 2 * mean + cube / spread
         constant = spread + mean**2 - slope * mean
@@ -241,12 +238,12 @@ def one_report_more(width: float, n: ArrayLike) -> Floats:
 
 
 def inflation(variance: float, squared_error: float) -> float:
-    """Factor of an estimated variance for being estimated.
+    """Factor that allows for a variance being estimated.
 
-    An estimate whose squared error is ``e`` of its own square is as good as that of a normal
-    sample with ``f = 2 / e`` degrees of freedom (Satterthwaite, An Approximate Distribution of
-    Estimates of Variance Components, Biometrics Bulletin 2, 1946), and Student's distribution has
-    the variance ``f / (f - 2) = 1 / (1 - e)``.
+    An estimate with a squared error of ``e`` times its square is as good as that of a normal sample
+    with ``f = 2 / e`` degrees of freedom (Satterthwaite, An Approximate Distribution of Estimates
+    of Variance Components, Biometrics Bulletin 2, 1946), and Student's distribution has the
+    variance ``f / (f - 2) = 1 / (1 - e)``.
 
     Args:
         variance: the estimate.

@@ -21,7 +21,7 @@ from protocol.estimators.tables import Cells, Estimated, standard_error, standar
 from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey
 
-# A variance that is smaller beside 1/n is the rounding of 0.
+# Variances below this part of 1/n are 0 but for rounding.
 _EXACT = 1e-15
 
 
@@ -29,23 +29,23 @@ _EXACT = 1e-15
 class CombinedReleases(Source):
     """Tables from all releases of the same respondents' answers, by least squares.
 
-    Every table is the sum of its components (``components``), and every component is the weighted
-    mean of what the releases that know it say of it. The weights are inverse to the releases'
-    variances by design: for a component that meets the groups B of a release of n reports,
-    ``prod_B 1/a_B**2 / n - 1/N``, with N the number of respondents, and what coins add of counts
-    that have them. If all releases have as many reports, this is exact for the mean over the
-    component's cells, whatever the answers are: no weight depends on an estimate, and no table has
-    a larger mean squared error than from any one release. Exact counts have a variance of 0 and
-    stand as they are. Tables agree on what they have in common.
+    Every table is the sum of its components (``components``), and every component is a weighted
+    mean over the releases that have it. The weights are inverse to the releases' variances by
+    design: for a component that meets the groups B of a release of n reports,
+    ``prod_B 1/a_B**2 / n - 1/N``, with N the number of respondents, and the variance of coins. If
+    all releases have as many reports, this is exact for the mean over the component's cells,
+    whatever the answers are: no weight depends on an estimate, and no table has a larger mean
+    squared error than from any one release. Exact counts have a variance of 0 and stay as they are.
+    Tables agree on what they have in common.
 
-    **Who the respondents are.** The largest release has one report of each. Others may have fewer,
-    all of the same ones: who left in between is taken to be a random part of the respondents, and
-    errors about the respondents hold the error of that too.
+    The largest release has one report of each respondent. Others may have fewer, all of the same
+    respondents. Those who left in between are taken to be a random part, and errors about the
+    respondents include the error of that.
 
     Args:
         survey: what was asked.
-        releases: whose randomness is independent given the answers; counts with coins are one.
-        final: the whole records among them; None if there are none.
+        releases: with independent randomness given the answers.
+        final: the release of whole records; None if there is none.
 
     Raises:
         ValueError: no release, or releases of more than two numbers of reports.
@@ -82,10 +82,10 @@ class CombinedReleases(Source):
     def cells(self, names: tuple[str, ...]) -> Cells:
         """The estimated joint distribution of some attributes.
 
-        Given the answers the variance of a cell is the sum over the releases of
-        ``(E h**2 - E g**2) / n``, with h what a report counts for the cell, whose mean given the
-        answer is g, and about a population ``pi (1 - pi) / N`` more. Both expectations are weighted
-        sums of the table's components, and are estimated from the table.
+        Given the answers the variance of a cell is the sum over the releases of ``(E h**2 - E g**2)
+        / n``, with h the score of a report for the cell and g its mean given the answer. About a
+        population, ``pi (1 - pi) / N`` is added. Both expectations are weighted sums of the table's
+        components, and are estimated from the table.
         """
         found = self.combination(names)
         values = found.values
@@ -93,11 +93,12 @@ class CombinedReleases(Source):
         sampled = variances + (values - values**2) / self.n
         each, reach = found.changes_by_one()
         more = each + reach * np.abs(1 - 2 * values) / self.n
+        given = np.zeros(values.shape)
+        if found.randomized:
+            given = standard_errors(variances, scale, each)
         return Cells(
             values,
-            standard_errors=standard_errors(variances, scale, each)
-            if found.randomized
-            else np.zeros(values.shape),
+            standard_errors=given,
             population_errors=standard_errors(sampled, scale + np.abs(values) / self.n, more),
             law=DeferredLaw(found.law, found.covariance),
         )
@@ -105,8 +106,7 @@ class CombinedReleases(Source):
     def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The mean over the respondents of a weight that depends on some attributes.
 
-        Its variance is that of ``table`` with h the sum of the weights times what a report counts
-        for each cell.
+        Its variance is that of ``table`` with h the weighted sum of the scores of a report.
         """
         found = self.combination(names)
         value = float(np.sum(found.values * weights))
@@ -118,10 +118,9 @@ class CombinedReleases(Source):
         return Estimated(value, standard_error(variance, scale, each), law)
 
     def reported(self, names: Sequence[str]) -> list[Reported]:
-        """Reports of all releases. They are of the same respondents, which their product leaves
-        aside.
+        """The reports of all releases, or exact counts alone if a release has them.
 
-        Where the answers themselves were counted, they alone: reports add nothing to them.
+        Releases are taken to be of different respondents.
         """
         self._known(names)
         found = []
@@ -147,27 +146,27 @@ class CombinedReleases(Source):
         lacking = np.argwhere(~known.any(axis=0))
         if len(lacking) and not guessed:
             together = [name for name, one in zip(names, lacking[0], strict=True) if one]
-            raise ValueError(
-                f"no release has {', '.join(together)}{' together' if len(together) > 1 else ''}"
-            )
+            suffix = " together" if len(together) > 1 else ""
+            raise ValueError(f"no release has {', '.join(together)}{suffix}")
         return known
 
     def knows(self, names: Collection[str]) -> bool:
-        """Check whether the releases say something of some attributes together."""
+        """Check whether a release has some attributes together."""
         return any(release.known(tuple(names)).all() for release in self.releases)
 
     def combination(self, names: Sequence[str], *, guessed: bool = False) -> Combination:
-        """A table of some attributes, and how it is combined, which depends on no report.
+        """A table of some attributes, with weights that follow from the design alone.
 
         Args:
             names: the attributes.
-            guessed: whether interactions that no release has are taken for 0.
+            guessed: whether interactions that no release has are taken to be 0.
 
         Raises:
-            SurveyError, ValueError: as ``table``; or none has them together, if nothing is guessed.
+            SurveyError: an unknown or repeated name.
+            ValueError: no name, or without ``guessed``, attributes that no release has together.
         """
         known = self._known(names, guessed=guessed)
-        # All know that the total is 1.
+        # Every release has the constant component.
         used = known.reshape(len(known), -1).sum(axis=1) > 1
         knows = known[used]
         releases = tuple(release for release, one in zip(self.releases, used, strict=True) if one)
@@ -179,7 +178,7 @@ class CombinedReleases(Source):
             added = np.array([release.added(names) for release in releases])
             variances = np.where(knows, sampled + added, np.inf)
         least = variances.min(axis=0)
-        # Of several exact ones the first is as good as all.
+        # Of several exact releases the first is enough.
         first = np.arange(len(releases)).reshape(reports.shape) == variances.argmin(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             shares = least / variances

@@ -1,9 +1,9 @@
 """Tables by their components, and operators that treat all categories of an attribute alike.
 
 A table over k attributes is the sum of 2**k components: a constant, the main effects of its
-attributes and their interactions. The component of a set S of attributes is what is left of the
-margin of S when the mean along each of its axes is taken off, spread evenly over the other axes
-(analysis of variance; it is the same in every table that has S).
+attributes and their interactions. The component of a set S of attributes is the margin of S less
+the mean along each of its axes, spread evenly over the other axes (analysis of variance). It is the
+same in every table that has S.
 
 An operator is given by one coefficient per component, ``coefficients[s_1, ..., s_k]`` with
 ``s_i = 1`` where attribute i is in S. Its matrix has one entry per set of attributes on which row
@@ -65,7 +65,7 @@ def entries_to_coefficients(entries: Floats, sizes: Sequence[int]) -> Floats:
     return found
 
 
-def margins_of(coefficients: Floats, sizes: Sequence[int]) -> Floats:
+def margin_factors(coefficients: Floats, sizes: Sequence[int]) -> Floats:
     """Factors of a table's margins for the same sum as of its components.
 
     Args:
@@ -94,7 +94,7 @@ def meeting(inside: Sequence[bool], outside: float, value: float) -> Floats:
 
 
 def component_subsets(inside: Sequence[bool]) -> tuple[slice, ...]:
-    """Places of the components whose attributes are all among those marked."""
+    """Places of the components with all attributes among those marked."""
     return tuple(slice(0, 2 if one else 1) for one in inside)
 
 
@@ -105,18 +105,18 @@ def shared_components(
     sizes: Sequence[int],
     coefficients: Floats,
 ) -> Floats:
-    """The components of a table that some of other tables have, times coefficients, added up.
+    """The components of a table that are in some other tables, times coefficients, added up.
 
     Args:
-        tables: the attributes of the others, which agree on what they have in common.
-        shares: given one of them, and which of the names it has, its shares of these.
+        tables: the attributes of the other tables, which agree on what they have in common.
+        shares: the shares of some attributes in one of these tables.
         names: the attributes of the table.
         sizes: their numbers of categories.
-        coefficients: shape ``(2,) * k``, 0 for components that none of the others has.
+        coefficients: shape ``(2,) * k``, 0 for components that no other table has.
     """
     found = np.zeros(tuple(sizes))
     left = coefficients.copy()
-    # Large tables first, so that few of them are needed.
+    # The largest tables first, so that few are needed.
     for table in sorted(tables, key=lambda table: -len(set(table) & set(names))):
         inside = [name in table for name in names]
         where = component_subsets(inside)

@@ -12,9 +12,9 @@ from protocol.surveys.survey import Survey
 
 
 class ExactTables(NoisyTables):
-    """Exact counts of some tables: no error but that of sampling from a population.
+    """Exact counts of some tables, with no error but that of sampling from a population.
 
-    That one is unknown where nobody or everybody is in a cell.
+    The sampling error is unknown where nobody or everybody is in a cell.
 
     Args:
         survey: what was asked.

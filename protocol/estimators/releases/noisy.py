@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from protocol.estimators.dependence.association import TestResult, exact_test, wald_test
 from protocol.estimators.dependence.pair_reports import PairReports, outer, proper
 from protocol.estimators.inference.cumulants import CumulantLaw, Cumulants
-from protocol.estimators.inference.laws import SIDES, About, DeferredLaw, ErrorLaw
+from protocol.estimators.inference.laws import About, DeferredLaw, ErrorLaw
 from protocol.estimators.inference.scores import (
     check_covariance,
     law_of_mean,
@@ -30,6 +30,7 @@ from protocol.estimators.releases.components import (
     shared_components,
     spread,
 )
+from protocol.estimators.releases.release import uniform_mixing
 from protocol.estimators.tables import (
     Cells,
     Estimated,
@@ -39,30 +40,29 @@ from protocol.estimators.tables import (
 )
 from protocol.randomizers import coins
 from protocol.randomizers.exact import Floats
-from protocol.randomizers.mixing import FakesMixing
 from protocol.surveys.survey import Survey
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class NoisyTables(Source):
-    """Counts of some tables of the same respondents, with the sum of many coins in every cell.
+    """Counts of some tables of the same respondents, with a sum of many coins in every cell.
 
-    A raw count is the true one and a binomial number of coins beside it, independent in every cell
-    of every table. Less their mean, the counts are made to agree by least squares: all tables have
+    A raw count is the true one plus a binomial number of coins, independent in every cell of every
+    table. The counts less the mean of the coins are made to agree by least squares: all tables have
     the known total, and those that share attributes have the same margins of them. All cells have
     noise of one variance, so the fit is made component by component (``components``): each is the
     mean over the tables that have it, weighted by the inverse of their numbers of cells. It is
     exact, no table depends on the order of others, and the variance of every cell is known without
     the data. Nothing is clipped: estimates are unbiased, and rare cells may be negative.
 
-    Without coins counts are exact, and have no error but that of sampling from a population. That
-    one is unknown where nobody or everybody is in a cell.
+    Without coins counts are exact, with no error but that of sampling from a population. The
+    sampling error is unknown where nobody or everybody is in a cell.
 
     Args:
         survey: what was asked.
         counts: the raw counts, by the names of their attributes.
-        respondents: how many were counted, which is exact.
-        trials: how many coins there are in each cell, of all who counted together; 0 for none.
+        respondents: the exact number of respondents.
+        trials: the number of coins in each cell, of all parties together; 0 for none.
         chance: of each coin to count, in units of ``2**-16``; above 0 and below ``2**16`` if there
             are coins.
 
@@ -87,6 +87,7 @@ class NoisyTables(Source):
             )
         if self.trials and not 0 < self.chance < coins.SIDES:
             raise ValueError(f"chance {self.chance}: expected more than 0, less than {coins.SIDES}")
+        coins_too = f" and {self.trials} coins" if self.trials else ""
         for names, table in self.counts.items():
             shape = self.survey.sizes_of(names)
             if table.shape != shape:
@@ -94,13 +95,14 @@ class NoisyTables(Source):
             if table.min() < 0 or table.max() > self.respondents + self.trials:
                 raise ValueError(
                     f"a count of the table of {names} is not of 0 to {self.respondents} respondents"
-                    + (f" and {self.trials} coins" if self.trials else "")
+                    + coins_too
                 )
             total, most = int(table.sum()), self.respondents + self.trials * table.size
             if not self.respondents <= total <= most:
+                to_most = f" to {most}" if self.trials else ""
                 raise ValueError(
                     f"the table of {names} has a total of {total}, expected {self.respondents}"
-                    + (f" to {most}" if self.trials else "")
+                    + to_most
                 )
         if not self.trials:
             self._check_exact()
@@ -165,8 +167,8 @@ class NoisyTables(Source):
     def independence(self, first: str, second: str) -> TestResult:
         """Pearson's test of exact counts; else Wald's, by the covariance under independence.
 
-        That is the covariance of a sample with the product of the fitted margins for its shares,
-        without what is negative of them, and of the noise.
+        That is the covariance of a sample with the product of the fitted margins, without negative
+        parts, for its shares, and of the noise.
 
         Raises:
             SurveyError, ValueError: as ``cells``; a table too large for its covariance.
@@ -184,11 +186,12 @@ class NoisyTables(Source):
         return PairReports.exact(self._shares(pair), self.n, noise=noise)
 
     def reported(self, names: Sequence[str]) -> Sequence[Reported]:
-        """Exact counts are reports that are always kept: EM ends at their shares.
+        """Counts as reports that were kept or replaced by fakes.
 
-        Coins count like fakes that are as likely in each cell, as many as there are more counts
-        than respondents. This is the likelihood of coins that are many and rare; of others it has
-        its maximum at the truth too. Tables count as those of different respondents.
+        Exact counts are always kept, and EM ends at their shares. Coins count like uniform fakes,
+        as many as there are more counts than respondents. This is the likelihood of coins that are
+        many and rare; of others it has its maximum at the truth too. Tables are taken to be of
+        different respondents.
         """
         if not self.trials:
             return (_counted_as(names, self._counts(names), self.n),)
@@ -199,7 +202,7 @@ class NoisyTables(Source):
 
     def known(self, names: Sequence[str]) -> NDArray[np.bool_]:
         """Components of a table that some table has, shape ``(2,) * k``."""
-        found: NDArray[np.bool_] = self._told(names)[0].sum(axis=0) > 0
+        found: NDArray[np.bool_] = self._precisions(names)[0].sum(axis=0) > 0
         found.flat[0] = True
         return found
 
@@ -232,7 +235,7 @@ class NoisyTables(Source):
         )
 
     def noise(self, names: Sequence[str], by: Floats) -> AddedNoise:
-        """Noise of the coins in a table that is made of these ones' components times ``by``."""
+        """Noise of the coins in a table made of these components times ``by``."""
         return AddedNoise(self, tuple(names), by)
 
     def pairs(self) -> dict[tuple[str, str], Cells]:
@@ -253,7 +256,7 @@ class NoisyTables(Source):
                     raise ValueError(f"the tables disagree on the counts of {name!r}")
 
     def _fitted(self) -> Mapping[tuple[str, ...], Floats]:
-        """The nearest tables that agree, of counts."""
+        """The nearest tables of counts that agree."""
         found: dict[tuple[str, ...], Floats] = {}
         for names, table in self.counts.items():
             # Less the coins' mean, which is the same in all cells, as the error of the total is.
@@ -273,16 +276,14 @@ class NoisyTables(Source):
         return found
 
     def _holder(self, names: Sequence[str]) -> tuple[str, ...]:
-        """The attributes of the first table that holds some together."""
+        """The attributes of the first table with all of these."""
         self.survey.axes(names)
         for known in self.counts:
             if names and set(names) <= set(known):
                 return known
-        raise ValueError(
-            f"no table has {', '.join(names)} together"
-            if names
-            else "expected at least one attribute"
-        )
+        if not names:
+            raise ValueError("expected at least one attribute")
+        raise ValueError(f"no table has {', '.join(names)} together")
 
     def _counts(self, names: Sequence[str]) -> NDArray[np.int64]:
         """The raw counts of some attributes, in any order."""
@@ -290,7 +291,7 @@ class NoisyTables(Source):
         return marginal(self.counts[known], known, names)
 
     def _table(self, names: Sequence[str]) -> Floats:
-        """The fitted counts, of which all tables tell the same."""
+        """The fitted counts, on which all tables agree."""
         known = self._holder(names)
         return marginal(self._tables[known], known, names)
 
@@ -299,12 +300,13 @@ class NoisyTables(Source):
 
     # The noise
 
-    def _told(self, names: Sequence[str]) -> tuple[Floats, Floats]:
-        """Precision with which each table gives the components of one of some attributes.
+    def _precisions(self, names: Sequence[str]) -> tuple[Floats, Floats]:
+        """Precision of the components of a table in each given table.
 
         Returns:
-            The inverse of its number of cells for those that it has, shape ``(tables, *(2,) * k)``,
-            but 0 for the constant, which is known; and the numbers of cells, shape (tables,).
+            The inverse of the number of cells for components that the given table has, else 0, and
+            0 for the constant, which is known, shape ``(tables, *(2,) * k)``. Then the numbers of
+            cells, shape (tables,).
         """
         cells = np.array([float(table.size) for table in self.counts.values()])
         found = np.zeros((len(cells),) + (2,) * len(names))
@@ -314,52 +316,52 @@ class NoisyTables(Source):
         return found, cells
 
     def _covariances(self, names: Sequence[str]) -> Floats:
-        """The coefficients of the covariance matrix of a table's noise, shape ``(2,) * k``.
+        """Coefficients of the covariance matrix of a table's noise, shape ``(2,) * k``.
 
-        A component that tables of B cells tell has in a table of N cells the variance of a raw cell
-        times ``1 / sum (N / B)`` in every direction, and none has to do with another.
+        Components are independent. In a table of N cells, a component from tables of B cells each
+        has the variance of a raw cell times ``1 / sum (N / B)`` in every direction.
         """
-        told = self._told(names)[0].sum(axis=0)
+        precisions = self._precisions(names)[0].sum(axis=0)
         cells = np.prod(self.survey.sizes_of(names))
         chance = self.chance / coins.SIDES
         each = self.trials * chance * (1 - chance) / self.n**2
-        found: Floats = np.divide(each / cells, told, out=np.zeros_like(told), where=told > 0)
+        found: Floats = np.divide(
+            each / cells, precisions, out=np.zeros_like(precisions), where=precisions > 0
+        )
         return found
 
     def _weights(self, names: Sequence[str]) -> tuple[Floats, Floats]:
-        """Weights of the tables in one of some attributes.
+        """Weights of the given tables in a combined one.
 
         Returns:
-            What each raw table counts for, by component, shape ``(tables, *(2,) * k)``; and how
-            many of its cells there are for each of the combined table's, shape (tables,).
+            The weight of each raw table by component, shape ``(tables, *(2,) * k)``; and the number
+            of its cells for each cell of the combined table, shape (tables,).
         """
-        told, cells = self._told(names)
-        whole = told.sum(axis=0)
-        weights = np.divide(told, whole, out=np.zeros_like(told), where=whole > 0)
+        precisions, cells = self._precisions(names)
+        whole = precisions.sum(axis=0)
+        weights = np.divide(precisions, whole, out=np.zeros_like(precisions), where=whole > 0)
         return weights, cells / np.prod(self.survey.sizes_of(names))
 
     def _noise(self, names: Sequence[str], by: Floats | float = 1.0) -> Cumulants:
         """Noise of every cell of a table: a sum of independent, weighted coins.
 
         Args:
-            by: what each component is multiplied by, shape ``(2,) * k``.
+            by: the factor of each component, shape ``(2,) * k``.
         """
         sizes = self.survey.sizes_of(names)
         weights, times = self._weights(names)
-        weights = weights * by
-        entries = coefficients_to_entries(weights, sizes)
-        squares, cubes = (
-            float(
-                times @ entries_to_coefficients(entries**power, sizes).reshape(len(times), -1)[:, 0]
-            )
-            for power in (2, 3)
-        )
-        return self._cumulants(squares, cubes)
+        entries = coefficients_to_entries(weights * by, sizes)
+
+        def summed(power: int) -> float:
+            """Sum of a power of the weights of all coins in one cell."""
+            coefficients = entries_to_coefficients(entries**power, sizes)
+            return float(times @ coefficients.reshape(len(times), -1)[:, 0])
+
+        return self._cumulants(summed(2), summed(3))
 
     def _noise_of_mean(
         self, names: Sequence[str], weights: Floats, by: Floats | float = 1.0
     ) -> Cumulants:
-        """Cumulants of the mean of a weight."""
         if not self.trials:
             return self._cumulants(0.0, 0.0)
         squares = cubes = 0.0
@@ -370,7 +372,7 @@ class NoisyTables(Source):
         return self._cumulants(squares, cubes)
 
     def _cumulants(self, squares: float, cubes: float) -> Cumulants:
-        """The noise of a sum of all coins by the sums of the powers of what each counts for."""
+        """The noise of a weighted sum of all coins, by the sums of powers of their weights."""
         chance = self.chance / coins.SIDES
         variance = self.trials * chance * (1 - chance)
         third = variance * (1 - 2 * chance)
@@ -387,10 +389,7 @@ class NoisyTables(Source):
     def _counted(self, shares: Floats, noise: Cumulants | None) -> CumulantLaw:
         """Law about a population, where true counts are binomial."""
         law = CumulantLaw.of_counts(shares, self.n, other=0.0, gain=1.0)
-        if noise is None:
-            return law
-        added = Cumulants(*(part.reshape(-1, *[1] * shares.ndim) for part in noise))
-        return replace(law, cumulants={side: law.cumulants[side].plus(added) for side in SIDES})
+        return law if noise is None else law.with_noise(noise)
 
     def _mean_law(self, names: Sequence[str], shares: Floats, weights: Floats) -> ErrorLaw:
         likely = proper(shares.reshape(-1)).reshape(shares.shape)
@@ -418,12 +417,12 @@ class NoisyTables(Source):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AddedNoise:
-    """The noise that counts with coins bring into a table, whose components they are a part of.
+    """Noise of counts with coins in a table that is combined from them.
 
     Args:
-        counts: that have it.
+        counts: the counts with coins.
         names: the attributes of the table.
-        by: what each component of the counts' own table is multiplied by, shape ``(2,) * k``.
+        by: factor of each component of the counts' own table, shape ``(2,) * k``.
     """
 
     counts: NoisyTables
@@ -447,7 +446,7 @@ class AddedNoise:
 
 
 def _shared(tables: Mapping[tuple[str, ...], object]) -> list[frozenset[str]]:
-    """The sets of attributes that more than one table has, each with at least one."""
+    """Sets of attributes, each in more than one table."""
     both = {frozenset(one) & frozenset(other) for one, other in combinations(tables, 2)}
     found = (
         combinations(sorted(names), number) for names in both for number in range(1, len(names) + 1)
@@ -463,11 +462,6 @@ def _component(table: Floats) -> Floats:
 
 
 def _counted_as(names: Sequence[str], counts: NDArray[np.int64], n: int) -> Reported:
-    """Counts of which n are of respondents and the others of fakes, as likely in every cell."""
-    keep = n / int(counts.sum())
-    kept = FakesMixing(
-        places=tuple(range(len(names))),
-        keep=keep,
-        fakes=np.full(counts.size, (1 - keep) / counts.size),
-    )
-    return Reported((tuple(names),), counts.reshape(-1), (kept,))
+    """Counts as reports: of n respondents, and of fakes that are uniform over the cells."""
+    mixing = uniform_mixing(counts.shape, n / int(counts.sum()))
+    return Reported((tuple(names),), counts.reshape(-1), (mixing,))

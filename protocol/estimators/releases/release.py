@@ -1,4 +1,4 @@
-"""A release: counts of one report of each respondent, and how the reports were randomized."""
+"""A release: counts of one report per respondent, with the design of their randomization."""
 
 from __future__ import annotations
 
@@ -20,10 +20,7 @@ from protocol.surveys.survey import Survey
 
 
 class Group(NamedTuple):
-    """Attributes that are kept together with some probability, and else drawn uniformly.
-
-    With a probability of 1 they are not randomized.
-    """
+    """Attributes that are kept together with a probability, else drawn uniformly."""
 
     attributes: tuple[str, ...]
     keep: float
@@ -56,9 +53,9 @@ class Release:
         """Whole randomized records.
 
         Raises:
-            ValueError: as ``groups_of``.
+            ValueError: as ``block_groups``.
         """
-        return cls(groups_of(reports.blocks), {reports.survey.names: reports.counts})
+        return cls(block_groups(reports.blocks), {reports.survey.names: reports.counts})
 
     @classmethod
     def of_tables(
@@ -96,9 +93,9 @@ class Release:
         return found
 
     def counted(self, survey: Survey, names: Sequence[str]) -> list[Reported]:
-        """The counts that a table of some attributes is fitted to: no table within another.
+        """The counts that a table of some attributes is fitted to, none within another.
 
-        Counts of the same reports that overlap in part count as those of different ones.
+        Counts that overlap in part are taken to be of different reports.
 
         Args:
             survey: what was asked.
@@ -113,11 +110,8 @@ class Release:
             for attributes, keep in self.groups:
                 part = tuple(name for name in attributes if name in inside)
                 if part:
-                    cells = math.prod(survey.attribute(name).size for name in part)
-                    fakes = np.full(cells, (1 - keep) / cells)
-                    places = tuple(range(len(part)))
                     groups.append(part)
-                    mixings.append(FakesMixing(places=places, keep=keep, fakes=fakes))
+                    mixings.append(uniform_mixing(survey.sizes_of(part), keep))
             axes = [table.index(name) for part in groups for name in part]
             counts = self.tables[table].table(axes)
             shape = [len(mixing.fakes) for mixing in mixings]
@@ -125,14 +119,11 @@ class Release:
         return list(found.values())
 
     def added(self, names: Sequence[str]) -> Floats:
-        """The variance of each component times the table's cells that coins have added.
-
-        None: it is all of sampling and randomization. Shape ``(2,) * k``.
-        """
+        """Variance of coins in each component, times the table's cells, shape ``(2,) * k``: 0."""
         return np.zeros((2,) * len(names))
 
     def noise(self, names: Sequence[str], by: Floats) -> None:
-        """The noise that is added to a table: reports have none."""
+        """Noise of coins in a table: none."""
 
     def components(self, survey: Survey, names: Sequence[str], coefficients: Floats) -> Floats:
         """The known components of the reports' shares times their coefficients, added up.
@@ -154,11 +145,23 @@ class Release:
         return shared_components(list(self.tables), shares, names, sizes, coefficients)
 
 
-def groups_of(blocks: Sequence[Block]) -> tuple[Group, ...]:
+def uniform_mixing(sizes: Sequence[int], keep: float) -> FakesMixing:
+    """The law of reports on some attributes that are kept together, else drawn uniformly.
+
+    Args:
+        sizes: the number of categories of each attribute.
+        keep: the probability of keeping.
+    """
+    cells = math.prod(sizes)
+    fakes = np.full(cells, (1 - keep) / cells)
+    return FakesMixing(places=tuple(range(len(sizes))), keep=keep, fakes=fakes)
+
+
+def block_groups(blocks: Sequence[Block]) -> tuple[Group, ...]:
     """The blocks of a design in which every randomizer keeps or draws uniformly.
 
-    Of such a design alone the variance of a component, summed over its cells, is known without the
-    data; and it is the same in all directions when the answers are uniform.
+    In such a design alone the variance of a component, summed over its cells, is known without the
+    data. It is the same in all directions when the answers are uniform.
 
     Raises:
         ValueError: a randomizer of another kind.

@@ -34,7 +34,7 @@ from protocol.estimators.tables import (
     standard_errors,
 )
 from protocol.randomizers import Randomizer
-from protocol.randomizers.exact import Floats, sums_of
+from protocol.randomizers.exact import Floats, group_sums
 from protocol.randomizers.unmixing import matrix_moments
 from protocol.surveys.survey import Survey
 
@@ -49,13 +49,13 @@ class Tallies(Source):
         randomizer: by which every respondent reported.
         totals: of ``Randomizer.tally``, over all reports.
         reports: how many there are.
-        of: the number of respondents of whom those who reported are a simple random sample, and
-            whom errors about the respondents are about; all reported if None.
+        of: the number of all respondents, of whom those who reported are a simple random sample;
+            all reported if None. Errors about the respondents are about all of them.
 
     Raises:
         SurveyError: an unknown or repeated name.
         ValueError: the randomizer is of another size, or ``reports`` is less than 1.
-        UnsupportedEventError: the randomizer does not say how counts become shares.
+        UnsupportedEventError: the randomizer has no estimator of shares.
     """
 
     survey: Survey
@@ -105,13 +105,13 @@ class Tallies(Source):
         """
         cells = self._cells(names)
         shares = self._shares()
-        values = sums_of(cells, shares, int(cells.max()) + 1)
+        values = group_sums(cells, shares, int(cells.max()) + 1)
         given = self._variances(shares, cells)
         sizes = self.survey.sizes_of(names)
         law = DeferredLaw(partial(self._law, cells, sizes), partial(self._covariance, cells))
         given_errors, sampled_errors = (
             None if given is None else self._errors(shares, cells, given, part).reshape(sizes)
-            for part in (self._left(), 1.0)
+            for part in (self._variance_left(), 1.0)
         )
         values = np.ascontiguousarray(values.reshape(sizes))
         return Cells(values, given_errors, sampled_errors, law, self.reports)
@@ -127,8 +127,8 @@ class Tallies(Source):
             given: the variances of the sums given the answers.
             sampled: the part of the variance of sampling from a population that is counted.
         """
-        values = sums_of(cells, shares, len(given))
-        scale = sums_of(cells, self._scales(shares), len(values))
+        values = group_sums(cells, shares, len(given))
+        scale = group_sums(cells, self._scales(shares), len(values))
         variances = given + sampled * (values - values**2) / self.n
         larger = scale + sampled * (np.abs(values) + values**2) / self.n
         each = change_by_one(values, self._ends(cells), self.n, sampled=sampled)
@@ -137,9 +137,9 @@ class Tallies(Source):
     def _ends(self, cells: NDArray[np.intp]) -> tuple[Floats, Floats]:
         """The least and the largest score of a report for each sum of shares.
 
-        Of a report that counts for many inputs, those of one that counts for one more, or one
-        fewer, than it does on average. 0 where the randomizer does not say what reports count for:
-        then only a variance that is not positive is unknown.
+        For reports that count for many inputs: the score of one that counts for one more, or one
+        fewer, than on average. 0 if the randomizer has no support: then only a variance that is not
+        positive is unknown.
         """
         number = int(cells.max()) + 1
         if self.randomizer.is_table:
@@ -150,7 +150,7 @@ class Tallies(Source):
         except UnsupportedEventError:
             return np.zeros(number), np.zeros(number)
         gain, other = float(support.gain), float(support.other)
-        expected = sums_of(cells, np.full(len(cells), other), number)
+        expected = group_sums(cells, np.full(len(cells), other), number)
         many = expected > 1
         return -np.where(many, 1.0, expected) / gain, np.where(many, 1.0, 1 - expected) / gain
 
@@ -186,8 +186,7 @@ class Tallies(Source):
     def _change_of_mean(self, weights: Floats) -> float:
         """The most that one report adds to the estimated variance of a mean weight.
 
-        Where reports count for many inputs, of one that counts for one more than it does on
-        average.
+        If reports count for many inputs, for a report that counts for one more than on average.
         """
         if self.randomizer.is_table:
             inverse = self.randomizer.inverse()
@@ -205,16 +204,16 @@ class Tallies(Source):
         return float((scores**2 - squares).max()) / self.n**2
 
     def _law(self, cells: NDArray[np.intp], sizes: tuple[int, ...]) -> ErrorLaw:
-        """Law of the sums over the combinations that each cell stands for."""
+        """Law of the sums of the combinations in each cell."""
         shares = self._shares()
         number = int(cells.max()) + 1
-        values = sums_of(cells, shares, number).reshape(sizes)
+        values = group_sums(cells, shares, number).reshape(sizes)
         try:
             if self.randomizer.is_table:
                 scores = self._table_scores(cells, shares)
             else:
                 support = self.randomizer.support
-                summed = sums_of(cells, np.ones(len(cells)), number)
+                summed = group_sums(cells, np.ones(len(cells)), number)
                 if summed.max() == 1 or support.both_hit == support.both_other == 0:
                     # A report counts once for a cell, or not.
                     other = float(support.other) * summed.reshape(sizes)
@@ -235,9 +234,9 @@ class Tallies(Source):
         )
 
     def _sum_scores(self, cells: NDArray[np.intp], number: int) -> Scores:
-        """Scores of reports that count for several combinations of a cell, without their skew."""
+        """Scores of reports that count for several combinations of a cell, without skewness."""
         ones = np.ones(len(cells))
-        alike = 1 / sums_of(cells, ones, number)[cells]
+        alike = 1 / group_sums(cells, ones, number)[cells]
         outside = self.randomizer.sum_variances(np.zeros(len(cells)), 1, cells, ones)
         inside = self.randomizer.sum_variances(alike, 1, cells, ones)
         return Scores(
@@ -248,7 +247,7 @@ class Tallies(Source):
         )
 
     def _set_law(self, cells: NDArray[np.intp], inside: NDArray[np.bool_]) -> ErrorLaw | None:
-        """The law of a set's share; None where the rest is a single input, which tells it best."""
+        """The law of a set's share; None if the rest is a single input, which gives it best."""
         within = inside.reshape(-1)[cells]
         if within.sum() == 1:
             law = self._law(np.arange(len(within)), (len(within),))
@@ -268,7 +267,7 @@ class Tallies(Source):
             return NormalLaw(values=np.asarray(value), least=least, most=most)
         given = given if given > 0 else np.nan
         sampled = max(float(shares @ weights**2) - value**2, 0.0) / self.n
-        missed = self._left() * sampled
+        missed = self._variance_left() * sampled
         return NormalLaw.of_errors(
             value, np.sqrt(given + missed), np.sqrt(given + sampled), least=least, most=most
         )
@@ -281,11 +280,11 @@ class Tallies(Source):
             found = summing @ self.randomizer.covariance(shares, self.n) @ summing.T
         except UnsupportedEventError as error:
             raise ValueError(str(error)) from error
-        left = self._left() if about == "respondents" else 1.0
+        left = self._variance_left() if about == "respondents" else 1.0
         return found + left * multinomial(summing @ shares, self.n) if left else found
 
-    def _left(self) -> float:
-        """Part of the variance of a population's sample that the respondents have."""
+    def _variance_left(self) -> float:
+        """Part of the sampling variance of a population that the respondents have."""
         return float(left_by_sampling(self.n, self.of or self.n)[0])
 
     def reported(self, names: Sequence[str]) -> tuple[Reported, ...]:
@@ -308,7 +307,7 @@ class Tallies(Source):
         return self.randomizer.shares(self.totals, self.reports)
 
     def _scales(self, shares: Floats) -> Floats:
-        """The size of what the variances of shares are the differences of, which are linear."""
+        """Size of the terms that the variances of linear shares are differences of."""
         least = self.randomizer.variances(np.zeros(len(shares)), self.n)
         most = self.randomizer.variances(np.ones(len(shares)), self.n)
         scales: Floats = np.abs(least) + np.abs(shares) * np.abs(most - least)
@@ -316,14 +315,14 @@ class Tallies(Source):
 
     def _variances(self, shares: Floats, cells: NDArray[np.intp]) -> Floats | None:
         if cells.max() + 1 == len(shares):
-            return sums_of(cells, self.randomizer.variances(shares, self.n), len(shares))
+            return group_sums(cells, self.randomizer.variances(shares, self.n), len(shares))
         try:
             return self.randomizer.sum_variances(shares, self.n, cells, np.ones(len(shares)))
         except UnsupportedEventError:
             return None
 
     def _cells(self, names: Sequence[str]) -> NDArray[np.intp]:
-        """The combination of some attributes that each combination of all of them has."""
+        """The combination of some attributes, for each combination of all of them."""
         sizes = self.survey.sizes_of(names)
         if not names or not set(names) <= set(self.names):
             raise ValueError(

@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from protocol.estimators.counts import effective_number
-from protocol.estimators.inference.cumulants import CumulantLaw, Cumulants
+from protocol.estimators.inference.cumulants import CumulantLaw, Cumulants, cumulant_law
 from protocol.estimators.inference.laws import SIDES, About, DeferredLaw, ErrorLaw, NormalLaw
 from protocol.estimators.inference.scores import check_covariance
 from protocol.estimators.likelihood import Reported
@@ -27,7 +27,7 @@ class Stratum(NamedTuple):
 
     Args:
         weight: of each of them.
-        source: what they reported.
+        source: of their reports.
     """
 
     weight: float
@@ -41,9 +41,9 @@ class Weighted(Source):
     They are Hajek's estimates from unmixed reports. Strata answer independently, so the variance
     about the respondents is ``sum_h W_h**2 v_h``, with ``W_h`` the part of a stratum in the sum of
     all weights. About the population, of which the respondents are independent draws, it has
-    ``W_h**2 (p_h - p)**2 / n_h`` in addition, for how many are drawn in each stratum is random too.
+    ``W_h**2 (p_h - p)**2 / n_h`` in addition, as the number drawn in each stratum is random too.
 
-    How an error depends on the true share t is known within a stratum. It is taken as if t were the
+    The error as a function of the true share t is known within a stratum. Here t is taken for the
     share of every stratum, which gives the variance of ``weighted_n`` reports where strata are
     asked alike. Laws are scaled to the variance above, where it is known and larger.
 
@@ -101,20 +101,22 @@ class Weighted(Source):
     def cells(self, names: tuple[str, ...]) -> Cells:
         """The weighted shares of the combinations of some attributes.
 
-        An error is unknown where it is in every stratum. Where it is in some, these are taken to
-        vary as they would if the weighted share were theirs.
+        An error is unknown where it is unknown in every stratum. Strata with an unknown error get
+        that of a stratum with the weighted share.
         """
         tables = _Tables(
-            tuple(self.parts), tuple(one.source.cells(names) for one in self.strata), self._n
+            parts=tuple(self.parts),
+            cells=tuple(one.source.cells(names) for one in self.strata),
+            n=tuple(one.source.n for one in self.strata),
         )
         given, sampled = (tables.errors(about) for about in SIDES)
         law = DeferredLaw(tables.law, tables.covariance)
         reports = [cells.n for cells in tables.cells]
-        known = None if None in reports else sum(filter(None, reports))
-        return Cells(tables.values, given, sampled, law, known)
+        n = None if None in reports else sum(filter(None, reports))
+        return Cells(tables.values, given, sampled, law, n)
 
     def reported(self, names: Sequence[str]) -> tuple[Reported, ...]:
-        """The reports of all strata, which count by their weights for ``weighted_n`` in all."""
+        """The reports of all strata, weighted, with a total of ``weighted_n``."""
         found = []
         for part, one in zip(self.parts, self.strata, strict=True):
             each = self.weighted_n * part / one.source.n
@@ -124,18 +126,14 @@ class Weighted(Source):
             ]
         return tuple(found)
 
-    @property
-    def _n(self) -> tuple[int, ...]:
-        return tuple(one.source.n for one in self.strata)
-
 
 @dataclass(frozen=True, slots=True)
 class _Tables:
     """The same table of each stratum.
 
     Args:
-        parts: of the strata in the sum of all weights.
-        cells: of each.
+        parts: the share of each stratum in the sum of all weights.
+        cells: the cells of each.
         n: the number of respondents of each.
     """
 
@@ -195,23 +193,18 @@ class _Tables:
         return replace(alike, cumulants=cumulants)
 
     def _alike(self) -> CumulantLaw | None:
-        """The law if strata have the same shares; None if those of some have no cumulants."""
-        laws = [_cumulants_of(one.law) for one in self.cells]
+        """The law if all strata have the same shares; None if a stratum has no cumulants."""
+        laws = [cumulant_law(one.law) for one in self.cells]
         known = [law for law in laws if law is not None]
         if len(known) < len(laws):
             return None
         sides = [about for about in SIDES if all(about in law.cumulants for law in known)]
+        weighted = list(zip(self.parts, known, strict=True))
         cumulants = {
-            about: reduce(
-                Cumulants.plus,
-                (
-                    law.cumulants[about].times(part)
-                    for part, law in zip(self.parts, known, strict=True)
-                ),
-            )
+            about: reduce(Cumulants.plus, [law.cumulants[about].times(w) for w, law in weighted])
             for about in sides
         }
-        steps = [part * law.steps for part, law in zip(self.parts, known, strict=True)]
+        steps = [part * law.steps for part, law in weighted]
         return CumulantLaw(values=self.values, cumulants=cumulants, steps=np.maximum.reduce(steps))
 
     def _variances(self, about: About) -> Floats | None:
@@ -227,7 +220,7 @@ class _Tables:
         unknown = np.isnan(known).all(axis=0)
         for part, cells, error, n in zip(self.parts, self.cells, known, self.n, strict=True):
             variance = error**2
-            law = _cumulants_of(cells.law) if np.isnan(variance).any() else None
+            law = cumulant_law(cells.law) if np.isnan(variance).any() else None
             if law is not None and about in law.cumulants:
                 usual = law.cumulants[about].at(np.clip(values, 0.0, 1.0))[0]
                 variance = np.where(np.isnan(variance), usual, variance)
@@ -235,9 +228,3 @@ class _Tables:
             if about == "population":
                 total += part**2 * (cells.values - values) ** 2 / n
         return np.where(unknown, np.nan, total)
-
-
-def _cumulants_of(law: ErrorLaw | None) -> CumulantLaw | None:
-    while isinstance(law, DeferredLaw):
-        law = law.made()
-    return law if isinstance(law, CumulantLaw) else None

@@ -1,1 +1,1 @@
-"""Randomizers of numbers, of which the mean is estimated."""
+"""Randomizers of numbers, to estimate their mean."""

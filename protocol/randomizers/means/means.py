@@ -1,4 +1,4 @@
-"""Randomizers of numbers: a report has a score whose mean is the value that was reported on."""
+"""Randomizers of numbers: the mean of the score of a report is the true value."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class MeanRandomizer(Randomizer, frozen=True):
     """Base of randomizers whose inputs are values on a grid, and whose reports have scores.
 
     An author gives ``values`` and ``scores`` besides the law as a table (``row``): a report's score
-    has the value of the input as its expectation. Its shares are not estimated, but their mean is.
+    has the value of the input as its expectation. The mean of the inputs is estimated, and their
+    shares are not.
     """
 
     @property
@@ -70,10 +71,10 @@ class MeanRandomizer(Randomizer, frozen=True):
         return float(totals @ _floats(self)) / int(totals.sum())
 
     def mean(self, totals: NDArray[np.integer]) -> Mean:
-        """The mean of the values of those who reported.
+        """The mean of the values of the reporters.
 
         Args:
-            totals: of ``tally``: how many reports there are of each.
+            totals: the result of ``tally``, the number of each report.
 
         Raises:
             ValueError: fewer than two reports.
@@ -88,14 +89,15 @@ class MeanRandomizer(Randomizer, frozen=True):
     def noise(self, totals: NDArray[np.integer]) -> float | None:
         """The estimated variance of ``mean`` given the answers.
 
-        By default that of answers drawn anew, which is the larger by their own spread: it is never
-        too small on average. A subclass whose reports tell the spread leaves it out.
+        By default the variance if answers were drawn anew. It includes the spread of the answers,
+        so it is never too small on average. A subclass with reports that determine the spread
+        leaves it out.
 
         Args:
             totals: of ``tally``.
 
         Returns:
-            None where the reports are too few, or too much alike, to tell.
+            None if the reports are too few or too similar.
         """
         n = int(totals.sum())
         if n < 2 or np.count_nonzero(totals) < 2:

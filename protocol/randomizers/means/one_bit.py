@@ -68,7 +68,7 @@ class OneBitMean(MeanRandomizer, frozen=True, tag="one-bit"):
 
     @property
     def gain(self) -> Fraction:
-        """``g``: what the probabilities of a 1 differ by, between the values 1 and -1."""
+        """``g``: the difference of the probabilities of a 1 between the values 1 and -1."""
         return Fraction(self.step * (self.size - 1), _HALF)
 
     @property
@@ -121,5 +121,5 @@ class OneBitMean(MeanRandomizer, frozen=True, tag="one-bit"):
         return (stream.words(len(codes)) < ones).astype(np.uint8)
 
     def _ones(self, code: int) -> int:
-        """Number of words that make a 1 of a code."""
+        """Number of words for which a code is reported as 1."""
         return _HALF + self.step * (2 * code - (self.size - 1))

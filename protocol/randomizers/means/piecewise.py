@@ -21,13 +21,13 @@ from protocol.randomizers.exact import (
     DIGITS,
     check_column,
     check_epsilon,
-    log_of,
+    log_fraction,
     odds,
 )
 from protocol.randomizers.means.grid import check_grid, grid
 from protocol.randomizers.means.means import MeanRandomizer
 from protocol.randomizers.pairs import Dominating, ThreePoint
-from protocol.wire.arrays import Array, ArraySpec, name_of, smallest_dtype
+from protocol.wire.arrays import Array, ArraySpec, dtype_name, smallest_dtype
 
 MAX_PLACES = 2**18
 """The most different reports."""
@@ -118,7 +118,7 @@ class PiecewiseMean(MeanRandomizer, frozen=True, tag="piecewise"):
     @property
     def report(self) -> ArraySpec:
         """A place."""
-        return ArraySpec(dtype=name_of(smallest_dtype(self.places)), shape=(), high=self.places)
+        return ArraySpec(dtype=dtype_name(smallest_dtype(self.places)), shape=(), high=self.places)
 
     @property
     def values(self) -> Sequence[Fraction]:
@@ -133,7 +133,7 @@ class PiecewiseMean(MeanRandomizer, frozen=True, tag="piecewise"):
     @property
     def epsilon(self) -> float:
         """``ln(1 + a r / ((1-a) w))`` of the exact threshold, rounded once."""
-        return log_of(self._ratio)
+        return log_fraction(self._ratio)
 
     @property
     def _ratio(self) -> Fraction:
@@ -142,7 +142,7 @@ class PiecewiseMean(MeanRandomizer, frozen=True, tag="piecewise"):
 
     @property
     def dominating(self) -> Dominating:
-        """Dominating pair of the two ends of the grid, whose windows have the least in common."""
+        """Dominating pair of the two ends of the grid, with the least common part of windows."""
         apart = min(self.window, self.step * (self.size - 1))
         distance = self.keep * Fraction(apart, self.window)
         return Dominating((ThreePoint(self._ratio, distance),), self.size == 2)
@@ -186,20 +186,20 @@ class PiecewiseMean(MeanRandomizer, frozen=True, tag="piecewise"):
 
     @property
     def _spread(self) -> Fraction:
-        """The variance of the value 0, were it on the grid."""
+        """The variance at the value 0, even if it is not on the grid."""
         a = self.keep
         spread = a * (self.window**2 - 1) + (1 - a) * (self.places**2 - 1)
         return self._unit**2 * spread / 12
 
     @property
     def _unit(self) -> Fraction:
-        """Difference of the scores of two places beside each other."""
+        """Difference of the scores of two neighbouring places."""
         return 2 / (self.keep * self.step * (self.size - 1))
 
     def randomize(self, codes: NDArray[np.unsignedinteger], stream: Stream) -> Array:
         """Randomize every value by itself: one word decides between its window and all places.
 
-        Both are drawn for each, so that the time of a draw does not tell which it was.
+        Both are drawn for each, so that the time does not reveal the decision.
 
         Args:
             codes: below ``size``, shape (k,), of an unsigned type that holds them.

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS, Stream
-from protocol.randomizers.exact import Floats, check_column, log_of, sums_of
+from protocol.randomizers.exact import Floats, check_column, group_sums, log_fraction
 from protocol.randomizers.keep import KeepUniform
 from protocol.randomizers.pairs import Dominating, ThreePoint
 from protocol.randomizers.randomizer import OutputClass, Randomizer, Support
 from protocol.randomizers.walsh import wht
-from protocol.wire.arrays import Array, ArraySpec, name_of, smallest_dtype
+from protocol.wire.arrays import Array, ArraySpec, dtype_name, smallest_dtype
 
 MAX_INPUTS = 2**22
 """The most inputs: a tally takes a number for each report."""
@@ -60,7 +60,7 @@ class HadamardResponse(Randomizer, frozen=True, tag="hadamard"):
         Raises:
             ValueError: ``epsilon`` is not positive and finite, or too small for any threshold.
         """
-        # A sign is kept or else drawn anew, and is then right half of the time.
+        # A sign is kept or drawn anew, and is then right half of the time.
         keep = KeepUniform.with_epsilon(2, epsilon=epsilon).threshold
         if keep < 2:
             raise ValueError(f"epsilon {epsilon}: too small for a probability above 1/2")
@@ -79,12 +79,12 @@ class HadamardResponse(Randomizer, frozen=True, tag="hadamard"):
     @property
     def report(self) -> ArraySpec:
         """A place."""
-        return ArraySpec(dtype=name_of(smallest_dtype(self.places)), shape=(), high=self.places)
+        return ArraySpec(dtype=dtype_name(smallest_dtype(self.places)), shape=(), high=self.places)
 
     @property
     def epsilon(self) -> float:
         """``ln(p / (1-p))`` of the exact threshold, rounded once."""
-        return log_of(self.p / (1 - self.p))
+        return log_fraction(self.p / (1 - self.p))
 
     @property
     def dominating(self) -> Dominating:
@@ -112,10 +112,10 @@ class HadamardResponse(Randomizer, frozen=True, tag="hadamard"):
 
     @property
     def support(self) -> Support:
-        """A report counts for every code in whose row it is a 1.
+        """Support: a report counts for every code with a 1 in its row.
 
-        How often for two others depends on whether one row is the product of the others
-        (``covariance``).
+        The probability to count for two others depends on whether one row is the product of the
+        others (``covariance``).
         """
         return Support(hit=self.p, other=Fraction(1, 2), both_hit=self.p / 2)
 
@@ -156,7 +156,7 @@ class HadamardResponse(Randomizer, frozen=True, tag="hadamard"):
         """
         number, largest = int(groups.max()) + 1, int(np.bincount(groups).max())
         between = self._by_row(shares) / (n * (2 * float(self.p) - 1))
-        found = sums_of(groups, weights**2 * self.variances(shares, n), number)
+        found = group_sums(groups, weights**2 * self.variances(shares, n), number)
         if largest**2 <= self.places:
             order = np.argsort(groups, kind="stable")
             for step in range(1, largest):
@@ -164,7 +164,7 @@ class HadamardResponse(Randomizer, frozen=True, tag="hadamard"):
                 alike = groups[one] == groups[two]
                 one, two = one[alike], two[alike]
                 pairs = 2 * weights[one] * weights[two] * between[(one + 1) ^ (two + 1)]
-                found += sums_of(groups[one], pairs, number)
+                found += group_sums(groups[one], pairs, number)
             return found
         spectrum = wht(between) / self.places
         at_once = max(1, _TRANSFORMED_AT_ONCE // self.places)
@@ -176,7 +176,7 @@ class HadamardResponse(Randomizer, frozen=True, tag="hadamard"):
         return found
 
     def randomize(self, codes: NDArray[np.unsignedinteger], stream: Stream) -> Array:
-        """Randomize every code by itself: draw a place, and move it if its sign is to be another.
+        """Randomize every code by itself: draw a place, and move it to change its sign.
 
         The lowest bit of the row that is 1 joins the places of one sign with those of the other.
 
@@ -199,14 +199,14 @@ class HadamardResponse(Randomizer, frozen=True, tag="hadamard"):
         return places.astype(smallest_dtype(self.places))
 
     def _by_row(self, shares: Floats) -> Floats:
-        """The shares of the codes by the rows of the matrix, shape ``(places,)``."""
+        """The shares of the codes in the order of the rows of the matrix, shape ``(places,)``."""
         found = np.zeros(self.places)
         found[1 : self.size + 1] = shares
         return found
 
 
 def _odd(places: Array, rows: int | NDArray[np.uint32]) -> NDArray[np.uint8]:
-    """1 where a place and a row share an odd number of bits, else 0."""
+    """Parity of the number of bits that a place and a row share."""
     shared = places.astype(np.uint32) & np.asarray(rows, np.uint32)
     found: NDArray[np.uint8] = np.bitwise_count(shared) & np.uint8(1)
     return found

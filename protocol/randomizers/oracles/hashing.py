@@ -1,4 +1,4 @@
-"""Local hashing: a code is hashed to few values, of which one is randomized.
+"""Local hashing: a code is hashed to one of a few values, which is randomized.
 
 Wang, Blocki, Li and Jha, Locally Differentially Private Protocols for Frequency Estimation, USENIX
 Security 2017, section 4.3: with two values (BLH), or with about ``e**epsilon + 1`` (OLH).
@@ -19,7 +19,7 @@ from protocol.crypto.randomness import Stream
 from protocol.randomizers.exact import check_column
 from protocol.randomizers.keep import KeepUniform
 from protocol.randomizers.randomizer import OutputClass, Randomizer, Support
-from protocol.wire.arrays import Array, ArraySpec, name_of, smallest_dtype
+from protocol.wire.arrays import Array, ArraySpec, dtype_name, smallest_dtype
 
 MAX_REPORTS = 2**63
 """The most different reports."""
@@ -86,7 +86,7 @@ class LocalHashing(Randomizer, frozen=True, tag="hashing"):
     def optimized(cls, size: int, *, epsilon: float) -> LocalHashing:
         """Hashes of ``round(e**epsilon) + 1`` values (OLH), with the largest keep probability.
 
-        Where reports of so many values would be too many, it is the nearest prime that will do.
+        If that makes too many reports, it is the nearest prime that does not.
 
         Raises:
             ValueError: as ``KeepUniform.with_epsilon``, or the domain is too large.
@@ -122,11 +122,11 @@ class LocalHashing(Randomizer, frozen=True, tag="hashing"):
     def report(self) -> ArraySpec:
         """A function and a value, as one number."""
         reports = self.groups * self.functions
-        return ArraySpec(dtype=name_of(smallest_dtype(reports)), shape=(), high=reports)
+        return ArraySpec(dtype=dtype_name(smallest_dtype(reports)), shape=(), high=reports)
 
     @property
     def epsilon(self) -> float:
-        """Epsilon of the randomized hash: it tells two codes of different hashes apart."""
+        """Epsilon of the randomized hash, for two codes with different hashes."""
         return self.keep.epsilon
 
     def law(self, first: int, second: int) -> tuple[OutputClass, ...]:
@@ -171,10 +171,10 @@ class LocalHashing(Randomizer, frozen=True, tag="hashing"):
         return self._tally_by_reports(reports)
 
     def _tally_by_reports(self, reports: Array) -> NDArray[np.int64]:
-        """The same, every report by itself: what its two halves of a code's digits add up to.
+        """The same tally, report by report, from the sums of the two halves of a code's digits.
 
-        A report counts for x if the sum of the low digits is what value, offset and the sum of the
-        high digits leave.
+        A report counts for x if the sum of the low digits is value less offset less the sum of the
+        high digits.
         """
         g, base, low = self.groups, self.base, self.digits // 2
         cells = base**low, base ** (self.digits - low)
@@ -193,18 +193,18 @@ class LocalHashing(Randomizer, frozen=True, tag="hashing"):
         return totals.reshape(-1)[: self.size]
 
     def _tally_by_digits(self, reports: Array) -> NDArray[np.int64]:
-        """The same, one digit after another: reports that differ in known digits alone are one.
+        """The same tally, digit by digit: reports that differ in settled digits alone are merged.
 
         A report counts for x if ``value - b = a_1 x_1 + ... + a_k x_k`` modulo g. Counts by that
-        difference and the coefficients left, and by the digits of x that are settled, need no more
-        cells than there are functions.
+        difference, the remaining coefficients and the settled digits of x need no more cells than
+        there are functions.
         """
         g, base, digits = self.groups, self.base, self.digits
         values, functions = np.divmod(reports.astype(np.int64), g)[::-1]
         coefficients, offsets = np.divmod(functions, g)
         wanted = (values - offsets) % g
         counts = np.bincount(coefficients * g + wanted, minlength=g ** (digits + 1))
-        # Axes: coefficients left (the next one last), what they must add up to, digits settled.
+        # Axes: coefficients left (the next one last), their required sum, digits settled.
         counts = counts.reshape(-1, g, 1)
         for _ in range(digits):
             left, settled = counts.shape[0] // g, counts.shape[2]
@@ -254,7 +254,7 @@ class LocalHashing(Randomizer, frozen=True, tag="hashing"):
 def _sums_of_digits(
     rest: NDArray[np.int64], groups: int, base: int, digits: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rest of some coefficients, (k,), and all sums that the next ones make, (cells, k)."""
+    """Remaining coefficients, (k,), and all sums of the next ones, (cells, k)."""
     sums = np.zeros((1, len(rest)), np.int64)
     for _ in range(digits):
         rest, coefficients = np.divmod(rest, groups)
@@ -273,7 +273,7 @@ def _least_factor(number: int) -> int:
 
 
 def _primes_near(number: int) -> Iterator[int]:
-    """All primes that may be a number of values, the nearest first; of two, the smaller."""
+    """All candidate primes for a number of values, the nearest first; of two, the smaller first."""
     primes = _primes()
     above = bisect_left(primes, number)
     below = above - 1
@@ -298,7 +298,7 @@ def _primes() -> Sequence[int]:
 
 
 def _fits(size: int, groups: int) -> bool:
-    """Check whether there are few enough reports."""
+    """Check whether reports are few enough."""
     digits = _digits(size, _least_factor(groups))
     return groups <= _LARGEST_GROUPS and int(groups ** (digits + 2)) < MAX_REPORTS
 

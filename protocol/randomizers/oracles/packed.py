@@ -15,7 +15,7 @@ _UNPACKED_AT_ONCE = 2**22
 
 
 def packed_bits(size: int) -> ArraySpec:
-    """One report of so many bits: ``ceil(size / 8)`` bytes, whose unused bits are 0."""
+    """Form of one packed report of bits: ``ceil(size / 8)`` bytes, with unused bits of 0."""
     octets = -(-size // 8)
     return ArraySpec(
         dtype="u1", shape=(octets,), high=(*[256] * (octets - 1), 1 << (size - 1) % 8 + 1)
@@ -23,7 +23,7 @@ def packed_bits(size: int) -> ArraySpec:
 
 
 def check_packed(reports: Array, size: int) -> None:
-    """Refuse what are not packed rows of so many bits.
+    """Refuse rows that are not packed bits of this size.
 
     Raises:
         ValueError: another shape or dtype, or an unused bit that is 1.

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS, Stream
-from protocol.randomizers.exact import DIGITS, check_column, log_of, odds
+from protocol.randomizers.exact import DIGITS, check_column, log_fraction, odds
 from protocol.randomizers.oracles.packed import (
     MAX_BITS,
     classes_of_bits,
@@ -30,7 +30,7 @@ _RANKS_AT_ONCE = 2**21
 
 
 class SubsetSelection(Randomizer, frozen=True, tag="subset"):
-    """A code as a set of ``chosen`` codes, which holds it with probability p.
+    """A code as a set of ``chosen`` codes, which contains it with probability p.
 
     ``p = threshold / 2**64``. All sets of ``chosen`` codes that hold it are equally likely, and so
     are all that do not. A report is packed: bit v is 1 if code v is in the set, the lowest first,
@@ -38,7 +38,7 @@ class SubsetSelection(Randomizer, frozen=True, tag="subset"):
 
     Raises:
         ValueError: ``size`` is not in 2..2**16, ``chosen`` not in 1..size-1, or p not more than
-            ``chosen / size``, where a report says nothing, and less than 1.
+            ``chosen / size``, where a report reveals nothing, and less than 1.
     """
 
     symmetric = True
@@ -70,7 +70,7 @@ class SubsetSelection(Randomizer, frozen=True, tag="subset"):
         Args:
             size: the number of codes.
             epsilon: in nats.
-            chosen: how many codes a set has; by default ``size / (e**epsilon + 1)``, where the
+            chosen: the number of codes of a set; by default ``size / (e**epsilon + 1)``, where the
                 variance is least, rounded, and at least 1.
 
         Raises:
@@ -99,7 +99,7 @@ class SubsetSelection(Randomizer, frozen=True, tag="subset"):
     @property
     def epsilon(self) -> float:
         """``ln(p (size - chosen) / ((1-p) chosen))`` of the exact threshold, rounded once."""
-        return log_of(self._ratio)
+        return log_fraction(self._ratio)
 
     @property
     def _ratio(self) -> Fraction:
@@ -158,7 +158,7 @@ class SubsetSelection(Randomizer, frozen=True, tag="subset"):
         return totals
 
     def _wrong(self, reports: Array) -> NDArray[np.int64]:
-        """The sizes of the sets that have not ``chosen`` codes."""
+        """Sizes of the sets with another number of codes than ``chosen``."""
         held = np.bitwise_count(reports).sum(axis=1, dtype=np.int64)
         wrong: NDArray[np.int64] = held[held != self.chosen]
         return wrong
@@ -198,7 +198,7 @@ class SubsetSelection(Randomizer, frozen=True, tag="subset"):
     def _sets(
         self, codes: NDArray[np.intp], held: NDArray[np.bool_], stream: Stream
     ) -> NDArray[np.bool_]:
-        """Sets that hold their own code or not, as told, and a uniform choice of the others."""
+        """Sets with or without their own code, as given, and a uniform choice of other codes."""
         bits = np.empty((len(codes), self.size), np.bool_)
         left = np.arange(len(codes))
         while left.size:
@@ -206,7 +206,7 @@ class SubsetSelection(Randomizer, frozen=True, tag="subset"):
             halves = stream.words(words).astype("<u8", copy=False).view("<u4")
             ranks = halves[: left.size * self.size].reshape(left.size, self.size)
             own = np.arange(left.size), codes[left]
-            # Its own code comes first or last, whatever it drew.
+            # Its own code comes first or last, for any draw.
             ranks[own] = np.where(held[left], np.uint32(0), np.uint32(2**32 - 1))
             lasts = np.partition(ranks, self.chosen - 1, axis=1)[:, self.chosen - 1]
             found = ranks <= lasts[:, np.newaxis]

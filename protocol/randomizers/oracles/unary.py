@@ -1,4 +1,4 @@
-"""Unary encodings: a code as bits, of which each is randomized by itself.
+"""Unary encodings: a code as bits, each randomized by itself.
 
 Wang, Blocki, Li and Jha, Locally Differentially Private Protocols for Frequency Estimation, USENIX
 Security 2017, section 4.2: the bit of the true code is 1 with probability p, every other one with
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS, Stream
-from protocol.randomizers.exact import DIGITS, Floats, check_column, log_of, odds
+from protocol.randomizers.exact import DIGITS, Floats, check_column, log_fraction, odds
 from protocol.randomizers.oracles.packed import (
     MAX_BITS,
     classes_of_bits,
@@ -60,7 +60,7 @@ class UnaryEncoding(Randomizer, frozen=True, tag="unary"):
         """Each bit is flipped with probability ``threshold / 2**64``.
 
         Raises:
-            ValueError: ``threshold`` is not in 1..2**63-1 (at 2**63 a report says nothing).
+            ValueError: ``threshold`` is not in 1..2**63-1 (at 2**63 a report reveals nothing).
         """
         if not 1 <= threshold < WORDS // 2:
             raise ValueError(f"threshold {threshold}: expected 1 to 2**63 - 1")
@@ -113,7 +113,7 @@ class UnaryEncoding(Randomizer, frozen=True, tag="unary"):
     @property
     def epsilon(self) -> float:
         """``ln(p (1-q) / (q (1-p)))`` of the exact thresholds, rounded once."""
-        return log_of(self.p * (1 - self.q) / (self.q * (1 - self.p)))
+        return log_fraction(self.p * (1 - self.q) / (self.q * (1 - self.p)))
 
     @property
     def dominating(self) -> Dominating:
@@ -162,7 +162,7 @@ class UnaryEncoding(Randomizer, frozen=True, tag="unary"):
 
     @property
     def support(self) -> Support:
-        """A report counts for every code whose bit is 1; bits are independent."""
+        """Support: a report counts for every code with a bit of 1; bits are independent."""
         p, q = self.p, self.q
         return Support(hit=p, other=q, both_hit=p * q, both_other=q * q)
 

@@ -2,7 +2,7 @@
 
 A cohort is drawn and asked in parts of ``PART`` respondents, which stay in a processor's cache. The
 stream of its people follows from the seed, the stage's group and the cohort's number, so stages of
-one group ask the same people; that of their reports follows from the same and the question.
+one group ask the same people. The stream of their reports depends on the question too.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.roles import Me
 from protocol.session.roster import Roster
 from protocol.session.tabulation import Respondents, Stage, Totals
-from protocol.session.variant import Variant, bound_of
+from protocol.session.variant import Variant, loss_bound
 from protocol.simulation.populations.population import Population
 
 PART = 2**16
-"""The most respondents that one party speaks for."""
+"""The most respondents of one party."""
 
 JUDGED = PART
-"""Of how many respondents what they tell is judged."""
+"""The most respondents of which the messages are judged."""
 
 _COUNTED = b"sottovoce cohort 1\0"
 _SPARSE, _DENSE = b"s", b"d"
@@ -47,7 +47,7 @@ _FEW_CELLS = 1024
 
 
 NOBODY = Roster(((AGGREGATOR, sha256(b"sottovoce nobody").digest()),))
-"""Who takes part beside a cohort: an aggregator whose key nobody holds."""
+"""Other members next to a cohort: an aggregator with a key that nobody holds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,8 +55,8 @@ class Job:
     """Job that all cohorts have in common.
 
     Args:
-        variant: how people are asked.
-        population: where they are drawn from.
+        variant: the protocol.
+        population: from which people are drawn.
         seed: decides all randomness, 0 to 2**64 - 1.
 
     Raises:
@@ -78,11 +78,11 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The counts of a cohort, packed: one form for one vector.
+    """The counts of a cohort, packed in canonical form.
 
     Args:
         cells: the length of the vector.
-        packed: its form, and the counts that are not 0.
+        packed: its form, then all counts, or those that are not 0.
     """
 
     cells: int
@@ -109,7 +109,7 @@ class Counted:
         return cls(counts.size, b"".join((head, before, some.astype(kind).tobytes())))
 
     def add_to(self, totals: Totals) -> None:
-        """Add them to others.
+        """Add the counts to others.
 
         Raises:
             ValueError: of another length.
@@ -137,27 +137,23 @@ class Counted:
 
 @contextmanager
 def blaming(variant: Variant, where: str = "") -> Generator[None]:
-    """Say of an error of somebody's own code whose code it was, and where.
+    """Name the variant in errors of its code.
 
     Args:
-        variant: whose code runs in the block.
-        where: of which cohort, such as ", cohort 3".
+        variant: its code runs in the block.
+        where: the cohort, such as ", cohort 3".
 
     Raises:
-        LocalProtocolError: the block raises anything but what ends a generator, what is said of a
-            variant that cannot be tabulated or that states too little, or a lack of memory.
+        LocalProtocolError: the block raises another error than ``StopIteration``,
+            ``CannotTabulateError``, ``UnsupportedEventError`` and ``MemoryError``.
     """
     try:
         yield
     except (StopIteration, CannotTabulateError, UnsupportedEventError, MemoryError):
         raise
     except Exception as error:
-        what = str(error) if isinstance(error, ProtocolError) else _named(error)
-        raise LocalProtocolError(f"variant {variant.name!r}{where}: {what}") from error
-
-
-def _named(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+        kind = "" if isinstance(error, ProtocolError) else f"{type(error).__name__}: "
+        raise LocalProtocolError(f"variant {variant.name!r}{where}: {kind}{error}") from error
 
 
 def count_cohort(
@@ -166,32 +162,34 @@ def count_cohort(
     """Draw a cohort, ask it and count its answers.
 
     Args:
-        job: what all have in common.
+        job: of all cohorts.
         stage: of the variant.
         cohort: its number within the stage, from 0.
-        k: of how many people it is.
-        parties: over how many they are spread; None if everybody is one.
+        k: the number of its people.
+        parties: number of parties that they are spread over; None if everybody is one.
 
     Raises:
-        CannotTabulateError: the variant does not keep to what it says.
+        CannotTabulateError: the variant breaks the rules of tabulation.
         LocalProtocolError: its code or the population's fails.
     """
     with blaming(job.variant, f", cohort {cohort}"):
-        return Counted.of(job.variant.count(stage, parts_of(job, stage, cohort, k, parties)))
+        return Counted.of(job.variant.count(stage, cohort_parts(job, stage, cohort, k, parties)))
 
 
 def count_parties(parties: int | None, start: int, stop: int, people: int) -> int | None:
-    """Number of parties that some of the people are, if all are spread evenly over so many.
+    """Number of parties with some of the people, if all are spread evenly.
 
     Args:
-        parties: over how many; None if everybody is one.
-        start, stop: the people's places.
-        people: how many there are.
+        parties: the number of all parties; None if everybody is one.
+        start, stop: the places of the people.
+        people: the number of all people.
     """
-    return None if parties is None else parties * stop // people - parties * start // people
+    if parties is None:
+        return None
+    return parties * stop // people - parties * start // people
 
 
-def parts_of(
+def cohort_parts(
     job: Job, stage: Stage, cohort: int, k: int, parties: int | None = None
 ) -> Iterator[Respondents]:
     """The parts of a cohort, each drawn when it is its turn; arguments as ``count_cohort``."""
@@ -212,9 +210,9 @@ def parts_of(
 def respondent_loss(job: Job, stage: Stage) -> Loss:
     """Loss of a respondent up to a stage, by the messages of its first ``JUDGED`` people.
 
-    If there are more, and they are not all asked the same, each figure is at least the most that
-    the variant can cost a respondent: somebody else may have been asked what costs more. What a
-    message tells is the answers themselves where its variant cannot say.
+    If there are more, and their events differ, each figure is at least the most that the variant
+    can cost a respondent, as others may cost more. Where the variant fails to judge a message, it
+    counts as the answers themselves.
 
     Raises:
         LocalProtocolError: the variant's code or the population's fails.
@@ -223,7 +221,7 @@ def respondent_loss(job: Job, stage: Stage) -> Loss:
     found: list[Respondents] = []
 
     def kept() -> Iterator[Respondents]:
-        for party in parts_of(job, stage, 0, min(stage.people, JUDGED), parties=1):
+        for party in cohort_parts(job, stage, 0, min(stage.people, JUDGED), parties=1):
             found.append(party)
             yield party
 
@@ -236,15 +234,15 @@ def respondent_loss(job: Job, stage: Stage) -> Loss:
     except UnsupportedEventError:
         raise
     except Exception:
-        # A variant of a user's own may not have reckoned with so many respondents.
+        # A user's own variant may fail with so many respondents.
         return accountant.judge(Plain(job.variant.survey.names))
     if stage.people > JUDGED and any(map(_differs, events)):
-        return maximum([loss, bound_of(job.variant)])
+        return maximum([loss, loss_bound(job.variant)])
     return loss
 
 
 def _differs(event: PrivacyEvent) -> bool:
-    """Check whether what is told is not the same of every respondent."""
+    """True if an event may differ between respondents."""
     return isinstance(event, OneOf) or (
         isinstance(event, Composed) and any(map(_differs, event.events))
     )

@@ -1,4 +1,4 @@
-"""Everybody of a list of records, asked by law: nobody is drawn, and each is asked as she is."""
+"""Surveys of all people of a list of records, without messages."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ Rows = NDArray[np.int64]
 def ask_everybody(
     variant: Variant, records: Records, *, seed: int, parties: int | None = None
 ) -> Message:
-    """The result of a survey of these very people, without messages.
+    """The result of a survey of all these people, without messages.
 
-    Its law is that of a survey in which every respondent answers. Whom a stage of another group
-    asks is drawn by lot, without replacement. Memory is bounded by the records and the counts.
+    Its law is that of a survey in which every respondent answers. The people of each group of
+    stages are drawn without replacement. Memory is bounded by the records and the counts.
 
     Args:
-        variant: how they are asked; what a person says must depend on the question and her own
-            record alone.
+        variant: the protocol; an answer must depend on the question and the person's own record
+            alone.
         records: of everybody.
         seed: decides all randomness, 0 to 2**64 - 1. It protects nobody.
-        parties: over how many they are spread; None if everybody is one.
+        parties: number of parties that they are spread over; None if everybody is one.
 
     Returns:
         The result, as ``Variant.estimate`` takes it.
 
     Raises:
-        CannotTabulateError: the variant is such that nobody answers by herself; it says why.
+        CannotTabulateError: the variant has no answers of single respondents.
         LocalProtocolError: the variant's code fails, or it asks more people than there are.
         ValueError: the seed is out of range.
     """
@@ -62,7 +62,7 @@ def ask_everybody(
 
 
 class _Lots:
-    """Group of each person, who is in one at most."""
+    """Rows of each group, drawn without replacement."""
 
     def __init__(self, people: int, stream: Stream) -> None:
         self._people = people
@@ -72,7 +72,7 @@ class _Lots:
         self._asked = 0
 
     def of(self, stage: Stage) -> Rows:
-        """The rows of those whom a stage asks."""
+        """The rows that a stage asks."""
         if stage.group not in self._groups:
             start, self._asked = self._asked, self._asked + stage.people
             if self._asked > self._people:
@@ -89,7 +89,7 @@ class _Lots:
 def _stage_parts(
     variant: Variant, records: Records, stage: Stage, rows: Rows, seed: int, parties: int | None
 ) -> Iterator[Respondents]:
-    """Those whom a stage asks, in parts that stay in a processor's cache."""
+    """The respondents that a stage asks, in parts that stay in a processor's cache."""
     secret = secret_of(seed)
     session = public_nonce(secret)
     # The people of one group answer alike in all of its stages.

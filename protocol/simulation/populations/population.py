@@ -1,4 +1,4 @@
-"""Populations: who is asked, as something that people are drawn from."""
+"""Populations that respondents are drawn from."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _GUIDE_BITS = 16
 class Population(ABC):
     """Population from which people are drawn independently.
 
-    Two draws with the same words are the same. It is handed to workers, so it can be pickled.
+    Draws from equal streams are equal. Workers get a copy, so it can be pickled.
 
     Attributes:
-        survey: what its people can be asked.
-        says: from what they are drawn, in a few words that go on after "people drawn from".
+        survey: the survey of its people's records.
+        says: a few words that complete "people drawn from".
     """
 
     survey: Survey
@@ -42,8 +42,8 @@ class Population(ABC):
         """The records of k people.
 
         Args:
-            k: how many, at least 1.
-            stream: of which nothing else is drawn or derived.
+            k: the number of people, at least 1.
+            stream: for these records alone.
         """
 
     @property
@@ -53,7 +53,7 @@ class Population(ABC):
 
     @functools.cached_property
     def digest(self) -> bytes:
-        """Digest that tells it from others, 32 bytes: by default by some of its people."""
+        """Digest of the population, 32 bytes: by default of some of its people."""
         drawn = self.draw(_PROBED, Stream(hashlib.sha256(b"sottovoce population 1\0").digest()))
         return _digest(self.survey, self.says, drawn.codes)
 
@@ -66,7 +66,7 @@ class Resampled(Population):
 
     Args:
         records: of everybody.
-        says: what they are.
+        says: a few words for them.
     """
 
     def __init__(self, records: Records, says: str | None = None) -> None:
@@ -88,13 +88,13 @@ class Resampled(Population):
 
 
 class Law(Population):
-    """A law that is given as a function that draws from it.
+    """A law that is given by a function that draws from it.
 
     Args:
-        survey: what its people can be asked.
-        says: what it is, such as "the distribution of the town".
-        drawn: of a number of people and a stream, their records; a function at the top of a module,
-            or a ``functools.partial`` of one, so that workers find it.
+        survey: the survey of its people's records.
+        says: a few words for it, such as "the distribution of the town".
+        drawn: draws the records of some people from a stream; a function at the top of a module, or
+            a ``functools.partial`` of one, so that workers find it.
     """
 
     def __init__(self, survey: Survey, says: str, drawn: Callable[[int, Stream], Records]) -> None:
@@ -107,14 +107,14 @@ class Law(Population):
 
 
 class TableLaw(Population):
-    """A joint distribution of all attributes, cell by cell.
+    """A joint distribution of all attributes, given cell by cell.
 
     Probabilities are rounded to multiples of 2**-64.
 
     Args:
-        survey: what its people can be asked.
+        survey: the survey of its people's records.
         table: shape ``survey.sizes`` or flat, not negative, with a sum of 1.
-        says: what it is.
+        says: a few words for it.
 
     Raises:
         SurveyError: another shape, more than 2**27 cells, or not a probability distribution.
@@ -132,7 +132,7 @@ class TableLaw(Population):
             raise SurveyError("the table is not a probability distribution")
         self.survey = survey
         self.says = says
-        # A word's cell is how many of these it reaches.
+        # The cell of a word is the number of bounds that it reaches.
         reached = np.minimum(np.cumsum(law)[:-1] / law.sum(), 1.0)
         self._bounds = np.array(
             [min(int(Fraction(upto) * WORDS), WORDS - 1) for upto in reached.tolist()], np.uint64
@@ -156,7 +156,7 @@ class TableLaw(Population):
 
     @functools.cached_property
     def _guide(self) -> tuple[NDArray[np.unsignedinteger], NDArray[np.bool_]]:
-        """The cell of the words with each first 16 bits, and whether it is not that of all."""
+        """Cell of the lowest word with each first 16 bits, and whether the highest has another."""
         starts = np.arange(1 << _GUIDE_BITS, dtype=np.uint64) << np.uint64(64 - _GUIDE_BITS)
         ends = starts + np.uint64((1 << (64 - _GUIDE_BITS)) - 1)
         low, high = (np.searchsorted(self._bounds, ends_, side="right") for ends_ in (starts, ends))
@@ -164,7 +164,7 @@ class TableLaw(Population):
         return low.astype(kind), low != high
 
     def __getstate__(self) -> dict[str, Any]:
-        # The guide is longer than all else, and quickly made.
+        # The guide is large, and quickly made again.
         return {name: value for name, value in self.__dict__.items() if name != "_guide"}
 
 

@@ -1,4 +1,4 @@
-"""The sums of a tabulation while cohorts come in: each is added once, and has a leaf of a tree."""
+"""Sums of a tabulation while cohorts come in. Each is added once, and is a leaf of a tree."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class Tally:
 
     Args:
         stage: its number, from 0.
-        people: how many are asked.
-        cohort: of how many a cohort is; the last one may be smaller.
+        people: the number of people asked.
+        cohort: the number of people in a cohort; the last one may be smaller.
 
     Attributes:
         totals: the sum; empty until a cohort is added.
-        added: how many cohorts are done.
-        whole: whether no cohort is added in part, as it is when adding one was interrupted.
+        added: the number of cohorts that are done.
+        whole: False while a cohort is being added, and after that was interrupted.
     """
 
     __slots__ = ("_cohort", "_done", "_leaves", "_people", "added", "stage", "totals", "whole")
@@ -48,7 +48,7 @@ class Tally:
         short = len(self) * self._cohort - self._people
         return self.added * self._cohort - (short if self._done[-1] else 0)
 
-    def size_of(self, cohort: int) -> int:
+    def cohort_size(self, cohort: int) -> int:
         """Number of people in a cohort."""
         return min(self._cohort, self._people - cohort * self._cohort)
 
@@ -65,7 +65,7 @@ class Tally:
         if not 0 <= cohort < len(self) or self._done[cohort]:
             raise ValueError(f"cohort {cohort}: expected one of {len(self)} that is not added yet")
         start = HASH_BYTES * cohort
-        leaf = counted.leaf(stage=self.stage, cohort=cohort, k=self.size_of(cohort))
+        leaf = counted.leaf(stage=self.stage, cohort=cohort, k=self.cohort_size(cohort))
         self.whole = False
         if not self.added:
             self.totals = np.zeros(counted.cells, np.int64)

@@ -1,4 +1,4 @@
-"""Choice of the attributes that are randomized together, and how strongly.
+"""Choice of the attributes that are randomized together, and of their randomizers.
 
 Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized Response, Algorithm 1 and section
 6.3.2, as corrected.
@@ -16,7 +16,8 @@ from protocol.randomizers import KeepUniform
 from protocol.surveys.survey import Survey, check_partition
 
 Clusters = tuple[tuple[str, ...], ...]
-"""A partition of a survey's attributes: by first attribute, and each in the survey's order."""
+"""A partition of a survey's attributes. Clusters are ordered by their first attribute, and the
+attributes within each as in the survey."""
 
 
 def cluster(
@@ -24,11 +25,11 @@ def cluster(
 ) -> Clusters:
     """Merge attributes that depend on each other while their joint domain stays small.
 
-    This is Algorithm 1. Two clusters depend on each other as much as the most dependent pair of
-    attributes between them. Pairs of clusters are tried by falling dependence, those of one
-    dependence in the order of their first attributes; the first pair of at least ``td`` with at
-    most ``tv`` combinations is merged, and the search begins anew. It ends when no pair is left,
-    which the printed loop lacks.
+    This is Algorithm 1. The dependence of two clusters is the largest between an attribute of one
+    and an attribute of the other. Pairs of clusters are tried by falling dependence, equal ones in
+    the order of their first attributes. The first pair of at least ``td`` with at most ``tv``
+    combinations is merged, and the search starts again. It ends when no such pair is left; the
+    printed loop has no such end.
 
     Args:
         dependences: of every pair of attributes.
@@ -38,7 +39,8 @@ def cluster(
         td: T_d, the least dependence between clusters that are merged.
 
     Raises:
-        ValueError: ``tv`` below 1, ``td`` negative or not finite, or sizes of other attributes.
+        ValueError: ``tv`` below 1, ``td`` negative or not finite, or the attributes of
+            ``sizes`` are not those of ``dependences``.
     """
     if tv < 1:
         raise ValueError(f"tv {tv}: expected at least 1 combination")
@@ -70,8 +72,8 @@ def cluster(
 def matched_epsilon(survey: Survey, names: Sequence[str], *, p: float) -> float:
     """The epsilon of randomizing each of these attributes by itself with keep probability p.
 
-    ``E = sum over the attributes of ln(1 + r p / (1 - p))``, of the thresholds really used (6.3.1
-    as corrected).
+    ``E = sum over the attributes of ln(1 + r p / (1 - p))``, for the rounded thresholds that are
+    used (6.3.1 as corrected).
 
     Raises:
         SurveyError: an unknown or repeated name.
@@ -90,7 +92,7 @@ def matched_blocks(
 
     A cluster of K combinations and of matched epsilon E keeps with a diagonal of
     ``1 / (1 + (K - 1) e**-E)`` (6.3.2 with its sign corrected), rounded so that its epsilon is at
-    most E. An attribute by itself is kept with p, exactly as ``KeepUniform.with_keep`` has it.
+    most E. An attribute by itself gets ``KeepUniform.with_keep`` with p.
 
     Args:
         survey: what is asked.

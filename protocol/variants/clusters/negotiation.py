@@ -1,7 +1,7 @@
-"""Clusters from counts: everybody who holds the counts computes the same ones.
+"""Clusters from counts: every holder of the counts computes the same ones.
 
-Three ways to learn the dependences (Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized
-Response, sections 4.1 to 4.3), one result, and Algorithm 1 on it.
+There are three ways to learn the dependences (Domingo-Ferrer and Soria-Comas, Multi-Dimensional
+Randomized Response, sections 4.1 to 4.3), with one kind of result, and Algorithm 1 on it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from protocol.estimators.joint import Block, JointReports
 from protocol.estimators.linear import LinearEstimate
 from protocol.estimators.releases.exact import ExactTables
 from protocol.estimators.releases.noisy import NoisyTables
-from protocol.estimators.releases.release import Group, Release, groups_of
+from protocol.estimators.releases.release import Group, Release, block_groups
 from protocol.randomizers import KeepUniform
 from protocol.randomizers.coins import Noise
 from protocol.surveys.survey import Survey
@@ -44,7 +44,7 @@ Dependence: TypeAlias = Literal["rr", "rr-debiased", "secure-sum", "pair-rr"]
 
 
 class Negotiated(NamedTuple):
-    """Clusters and what else follows from the counts.
+    """Clusters, with their dependences and randomizers.
 
     Args:
         dependences: of every pair of attributes.
@@ -72,7 +72,8 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
         tv: T_v, the most combinations of categories in a cluster.
         td: T_d, the least dependence of clusters that are merged.
         measure: of dependence, by name.
-        noise: what every party adds to each count; None if counts are exact, or of reports.
+        noise: the coins that every party adds to each count; None for exact counts, or counts of
+            reports.
     """
 
     survey: Survey
@@ -85,12 +86,12 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
 
     @functools.cached_property
     def pilot(self) -> tuple[Block, ...]:
-        """Every attribute by itself: what section 4.1 asks with."""
+        """Every attribute by itself: the blocks of the question of section 4.1."""
         return matched_blocks(self.survey, [(name,) for name in self.survey.names], p=self.p)
 
     @functools.cached_property
     def pairs(self) -> tuple[KeepUniform, ...]:
-        """The randomizer of every pair: what section 4.3 asks with."""
+        """The randomizer of every pair, for the question of section 4.3."""
         return pair_randomizers(self.survey, self.p)
 
     @functools.cached_property
@@ -104,7 +105,8 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
         """Negotiate from the counts of all pairs, in one vector: true ones, or of reports.
 
         Args:
-            respondents, parties: who are counted, and who speak for them; of counts with coins.
+            respondents, parties: how many were counted, and how many spoke for them; for counts
+                with coins.
 
         Raises:
             ValueError: they are not counts of the same respondents.
@@ -121,21 +123,21 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
     def releases(
         self, totals: NDArray[np.integer], respondents: int = 0, parties: int = 0
     ) -> tuple[Release | NoisyTables, ...]:
-        """Releases of the answers themselves that the counts of all pairs make.
+        """Releases of the answers from the counts of all pairs.
 
         Args:
             respondents, parties: as of ``from_totals``.
         """
         tables = self.layout.split(totals)
         if self.noise is not None:
-            return (self._with_coins(tables, respondents, parties, self.noise).source,)
+            return (self._noisy_estimate(tables, respondents, parties, self.noise).source,)
         match self.dependence:
             case "secure-sum":
                 return (Release.of_tables((Group(self.survey.names, 1.0),), tables),)
             case "pair-rr":
                 return pair_releases(self.survey, self.pairs, tables)
             case "rr" | "rr-debiased":
-                return (Release.of_tables(groups_of(self.pilot), tables),)
+                return (Release.of_tables(block_groups(self.pilot), tables),)
 
     @functools.cached_property
     def _known(self) -> dict[tuple[bytes, int, int], Negotiated]:
@@ -146,7 +148,7 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
     ) -> Dependences:
         measure, survey, noise = self.measure, self.survey, self.noise
         if noise is not None:
-            counted = self._with_coins(tables, respondents, parties, noise)
+            counted = self._noisy_estimate(tables, respondents, parties, noise)
             return debiased_dependences(counted, measure=measure)
         if self.dependence != "pair-rr":
             # Made for its checks: tables of the same records have margins that agree.
@@ -165,7 +167,7 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
                 return pairwise_dependences(survey, estimates, measure=measure)
             case "rr" | "rr-debiased":
                 learn = raw_dependences if self.dependence == "rr" else debiased_dependences
-                pairs = [learn(e, measure=measure) for e in self._of_reports(tables)]
+                pairs = [learn(e, measure=measure) for e in self._report_estimates(tables)]
                 epsilon = math.fsum(block.randomizer.epsilon for block in self.pilot)
                 # One report was enough for all of them.
                 return Dependences.joined(survey.names, pairs, epsilon=epsilon)
@@ -183,35 +185,31 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
         """
         tables = self.layout.split(totals)
         if self.noise is not None:
-            return [self._with_coins(tables, respondents, parties, self.noise)] * len(tables)
+            return [self._noisy_estimate(tables, respondents, parties, self.noise)] * len(tables)
         if self.dependence == "secure-sum":
             raise ValueError("the counts are exact: they need no estimate")
         if self.dependence == "pair-rr":
             return pair_estimates(self.survey, self.pairs, tables)
-        return self._of_reports(tables)
+        return self._report_estimates(tables)
 
-    def _with_coins(
+    def _noisy_estimate(
         self, tables: dict[Names, NDArray[np.int64]], respondents: int, parties: int, noise: Noise
     ) -> LinearEstimate[NoisyTables]:
-        """The estimate from counts with coins."""
         trials = parties * noise.trials
         return LinearEstimate(NoisyTables(self.survey, tables, respondents, trials, noise.chance))
 
-    def _of_reports(
+    def _report_estimates(
         self, tables: dict[Names, NDArray[np.int64]]
     ) -> list[LinearEstimate[JointReports]]:
-        """An estimate of every pair, from the table of its reports."""
+        """An estimate of every pair from the table of its reports."""
         blocks = {block.attributes[0]: block for block in self.pilot}
-        return [
-            LinearEstimate(
-                JointReports(
-                    Survey(self.survey.title, tuple(self.survey.attribute(name) for name in names)),
-                    tuple(blocks[name] for name in names),
-                    Counts.from_table(table),
-                )
-            )
-            for names, table in tables.items()
-        ]
+        estimates = []
+        for names, table in tables.items():
+            pair = Survey(self.survey.title, tuple(map(self.survey.attribute, names)))
+            own = tuple(blocks[name] for name in names)
+            source = JointReports(pair, own, Counts.from_table(table))
+            estimates.append(LinearEstimate(source))
+        return estimates
 
     def _clustered(self, learned: Dependences) -> Negotiated:
         attributes = combinations(self.survey.attributes, 2)
@@ -221,14 +219,14 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
             method=self.dependence,
             measure=used.pop() if len(used) == 1 else self.measure,
         )
-        clusters = self.clusters_of(learned)
+        clusters = self.make_clusters(learned)
         return Negotiated(learned, clusters, matched_blocks(self.survey, clusters, p=self.p))
 
-    def clusters_of(self, learned: Dependences) -> Clusters:
-        """The clusters of learned dependences: of cautious ones where their bias is taken off.
+    def make_clusters(self, learned: Dependences) -> Clusters:
+        """The clusters of learned dependences: of cautious ones, if their bias is subtracted.
 
-        The larger a pair's table, the more its dependence varies: of many that are close to each
-        other, or to T_d, the most uncertain would be first.
+        The dependence of a pair with a larger table varies more. So among many that are close to
+        each other, or to T_d, the most uncertain would rank first.
         """
         if self.dependence == "rr-debiased" or self.noise is not None:
             learned = replace(learned, matrix=np.nan_to_num(learned.cautious))

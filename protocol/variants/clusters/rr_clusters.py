@@ -26,7 +26,7 @@ from protocol.session.roles import Me, Seen
 from protocol.session.so_far import OneWait, SoFar, Waiting
 from protocol.session.variant import Claim, Probability, Variant
 from protocol.sharing.messages import Totals
-from protocol.sharing.sums import SecureSum, Sum, Summed, digest_of
+from protocol.sharing.sums import SecureSum, Sum, Summed, totals_digest
 from protocol.surveys.limits import Workload, workload_of_groups
 from protocol.surveys.records import Records
 from protocol.variants.clusters.clustering import Clusters
@@ -35,13 +35,13 @@ from protocol.variants.clusters.stability import Draw, Stability, stability
 from protocol.variants.reports.reports import (
     Ask,
     Report,
+    blocks_event,
+    cells_per_block,
     cells_to_codes,
     consent,
-    event_of,
     fits,
     pooled,
     randomized,
-    sizes_of,
 )
 from protocol.variants.sums.pair_rr import pair_event, randomized_pairs, waived
 from protocol.variants.sums.tallies import all_pairs
@@ -83,11 +83,11 @@ class Clustered(Message, frozen=True):
 
     Args:
         clusters: what was agreed on.
-        codes, counts: how often each randomized record was reported, as in ``Pooled``.
-        learned: from how many respondents the dependences were learned.
-        parties: who spoke for them.
-        totals: the counts of all pairs that they follow from: true ones, or of reports.
-        accused: whose shares, words or reports did not hold, a bitmap.
+        codes, counts: the number of reports of each randomized record, as in ``Pooled``.
+        learned: the number of respondents that the dependences were learned from.
+        parties: the number of parties that spoke for them.
+        totals: the counts of all pairs, true or of reports.
+        accused: the parties with invalid shares, messages or reports, a bitmap.
     """
 
     clusters: Clusters
@@ -105,18 +105,18 @@ class RRClusters(Variant, frozen=True, kw_only=True):
     Dependences are learned in one of three ways (4.1, 4.2, 4.3), Algorithm 1 makes clusters of
     them, and every cluster is randomized as one at the matched epsilon (6.3.2, corrected). Every
     party computes the clusters by itself, and goes on only if its neighbours hold the same totals
-    and clusters. With 4.2 and 4.3 the totals are those of a sum. With 4.1 the aggregator says what
-    they are and proposes clusters; a party checks that these follow, and that its own report is in
-    the totals.
+    and clusters. With 4.2 and 4.3 the totals come from a secure sum. With 4.1 the aggregator sends
+    totals and clusters, and a party checks that the clusters follow and that the totals include its
+    own report.
 
-    The estimate is made of both releases, what was learned from and the reports by cluster
-    (``CombinedReleases``); with exact counts of pairs, these and their margins are exact. ``final``
-    is the estimate from the reports by cluster alone, as printed.
+    The estimate combines both releases: the counts of pairs and the reports by cluster
+    (``CombinedReleases``). Exact counts of pairs stay exact, with their margins. ``final`` is the
+    estimate from the reports by cluster alone, as printed.
 
-    Clusters follow from what was learned, which is then used again. So intervals hold over learning
-    and reports together; given that two attributes are in one cluster, or are not, estimates of
-    their pair are biased by a part of a standard error (docs/corrections.md). Exact
-    counts have no such bias, and neither has ``final`` in any case.
+    The data that the clusters follow from is used again in the estimate. So intervals hold over
+    learning and reports together. Given that two attributes are in one cluster, or are not,
+    estimates of their pair are biased by a part of a standard error (docs/corrections.md
+    has the figures). Exact counts and ``final`` have no such bias.
 
     Args:
         p: probability of keeping an attribute by itself. It is that of a pair too, where pairs are
@@ -155,7 +155,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
             raise ValueError(f"td {self.td}: expected a finite number")
         if self.sums.noise is not None and self.dependence != "secure-sum":
             raise ValueError("noise: reports are randomized already, expected none")
-        # Made here, so that a keep probability that fits no domain is refused before it is used.
+        # Computed here, so that a keep probability that fits no domain is refused at once.
         if not (self.negotiation.pilot and self.negotiation.pairs):
             raise ValueError("expected at least 2 attributes to learn a dependence of")
 
@@ -164,7 +164,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
 
     @functools.cached_property
     def negotiation(self) -> Negotiation:
-        """Rule by which clusters follow from what is learned."""
+        """Rule by which clusters follow from the counts."""
         return Negotiation(
             survey=self.survey,
             dependence=self.dependence,
@@ -182,19 +182,19 @@ class RRClusters(Variant, frozen=True, kw_only=True):
 
     @property
     def contribution(self) -> type[Message]:
-        """Kind of message that the dependences are learned from, which the estimate uses too."""
+        """Kind of message that the dependences are learned from; the estimate uses it too."""
         return PilotReport if self.by_reports else self.sums.contribution
 
     def so_far(self, session: bytes) -> SoFar:
-        """The estimate once the totals are known, with the reports by cluster that have come."""
-        return _ByCluster(self)
+        """The estimate from the totals, once known, and the reports by cluster so far."""
+        return _SoFar(self)
 
     async def party(self, me: Me, records: Records) -> None:
-        """Learn the clusters, make sure of them, report."""
+        """Learn the clusters, compare them with the neighbours' ones, report."""
         if self.by_reports:
-            negotiated = await self._by_reports(me, records)
+            negotiated = await self._learn_from_reports(me, records)
         else:
-            negotiated = await self._by_sums(me, records)
+            negotiated = await self._learn_from_sums(me, records)
         ask = await me.receive(Ask, AGGREGATOR)
         if ask.blocks != negotiated.blocks:
             raise PrivacyError("asked to randomize other clusters than negotiated")
@@ -202,8 +202,8 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         codes = randomized(records, ask.blocks, me.stream_for(ask))
         await me.send(AGGREGATOR, Report(codes.astype(self._report_dtype)))
 
-    async def _by_reports(self, me: Me, records: Records) -> Negotiated:
-        sums, event = self.sums, event_of(self.negotiation.pilot)
+    async def _learn_from_reports(self, me: Me, records: Records) -> Negotiated:
+        sums, event = self.sums, blocks_event(self.negotiation.pilot)
         await sums.begun(me, survey=self.survey.digest, event=event)
         hood = await sums.join(me, respondents=len(records))
         pilot = await me.receive(Pilot, AGGREGATOR)
@@ -216,25 +216,25 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         respondents, groups = proposal.respondents, self.negotiation.layout.groups
         parties, most = hood.joined, hood.respondents
         self.sums.check(totals, respondents, groups, parties, least=len(records), most=most)
-        # The aggregator has these reports, so a refusal tells it nothing about them.
-        if (totals < self._pairs_of(codes)).any():
+        # The aggregator has these reports, so a refusal reveals nothing about them.
+        if (totals < self._pair_counts(codes)).any():
             raise RemoteProtocolError("smaller than this party's own counts", field="totals")
         negotiated = self._negotiated(totals, respondents, parties)
         if negotiated.clusters != proposal.clusters:
             raise RemoteProtocolError("does not follow from the tables", field="Proposal.clusters")
-        summed = Summed(totals, respondents, hood, digest_of(totals, respondents))
+        summed = Summed(totals, respondents, hood, totals_digest(totals, respondents))
         await sums.agree(me, summed, negotiated.digest)
         return negotiated
 
-    def _pairs_of(self, codes: NDArray[np.unsignedinteger]) -> NDArray[np.uint32]:
+    def _pair_counts(self, codes: NDArray[np.unsignedinteger]) -> NDArray[np.uint32]:
         """The counts of all pairs among some records."""
         layout = self.negotiation.layout
-        return layout.counted(layout.cells_of(Records(self.survey, codes)))
+        return layout.counted(layout.table_cells(Records(self.survey, codes)))
 
     def _negotiated(
         self, totals: NDArray[np.integer], respondents: int, parties: int
     ) -> Negotiated:
-        """Negotiate from totals that somebody else has given.
+        """Negotiate from received totals.
 
         Raises:
             RemoteProtocolError: they are not counts of the same respondents.
@@ -244,14 +244,14 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         except ValueError as error:
             raise RemoteProtocolError(str(error), field="totals") from error
 
-    async def _by_sums(self, me: Me, records: Records) -> Negotiated:
+    async def _learn_from_sums(self, me: Me, records: Records) -> Negotiated:
         negotiation, sums = self.negotiation, self.sums
         parties = len(me.roster) - 1
         begin = await sums.begun(me, survey=self.survey.digest, event=self.contribution_event)
         if self.dependence == "pair-rr":
             values = randomized_pairs(negotiation.layout, negotiation.pairs, records, me, begin)
         else:
-            values = negotiation.layout.counted(negotiation.layout.cells_of(records))
+            values = negotiation.layout.counted(negotiation.layout.table_cells(records))
         summed = await sums.contribute(
             me,
             values,
@@ -269,65 +269,75 @@ class RRClusters(Variant, frozen=True, kw_only=True):
 
     async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Clustered:
         """Learn the dependences, ask by cluster, pool."""
-        accused, quorum = set[PartyId](), self.quorum_of(len(parties))
+        quorum = self.quorum_of(len(parties))
         if self.by_reports:
-            meeting = await self.sums.meet(
-                me,
-                survey=self.survey.digest,
-                max_records=self.max_records,
-                within=self.patience,
-                quorum=quorum,
-            )
-            joined, needed = tuple(meeting.joins), self.sums.needed(len(parties), quorum)
-            await me.broadcast(joined, Pilot(self.survey.digest, self.negotiation.pilot))
-            answers = await me.gather(PilotReport, joined, within=self.patience, at_least=needed)
-            # Everybody has been told for how many each speaks.
-            fit_pilots = {
-                name: answer.codes
-                for name, answer in answers.items()
-                if len(answer.codes) == meeting.joins[name].respondents
-            }
-            accused.update(name for name in answers if name not in fit_pilots)
-            if len(fit_pilots) < needed:
-                raise ProtocolError(f"{len(fit_pilots)} pilot reports fit, {needed} needed")
-            reported = np.concatenate(list(fit_pilots.values()))
-            willing, learned, counted = tuple(fit_pilots), len(reported), len(fit_pilots)
-            totals = self._pairs_of(reported)
-            negotiated = self.negotiation.from_totals(totals, learned, counted)
-            await me.broadcast(willing, Proposal(negotiated.clusters, learned, totals))
-            summed = Sum(totals.astype(np.int64), willing, learned, (), meeting.hoods)
+            summed, negotiated = await self._collect_reports(me, quorum)
         else:
-            summed = await self.sums.collect(
-                me,
-                survey=self.survey.digest,
-                groups=self.negotiation.layout.groups,
-                max_records=self.max_records,
-                within=self.patience,
-                quorum=quorum,
-                everyone=True,
-            )
-            totals, learned = summed.totals.astype(np.uint32), summed.respondents
-            counted = len(summed.survivors)
-            accused.update(summed.accused)
-            try:
-                negotiated = self.negotiation.from_totals(totals, learned, counted)
-            except ValueError as error:
-                raise ProtocolError(f"the totals are not counts: {error}") from error
+            summed, negotiated = await self._collect_sums(me, quorum)
         willing = await self.sums.carry(me, summed, within=self.patience, quorum=quorum)
         await me.broadcast(willing, Ask(self.survey.digest, negotiated.blocks))
         reports = await me.gather(Report, willing, within=self.patience, at_least=quorum)
         fit = {name: r.codes for name, r in reports.items() if fits(r.codes, negotiated.blocks)}
-        accused.update(name for name in reports if name not in fit)
         if len(fit) < quorum:
             raise ProtocolError(f"{len(fit)} reports fit the clusters, {quorum} needed")
+        accused = {*summed.accused, *(name for name in reports if name not in fit)}
         return self.clustered(
             negotiated,
             list(fit.values()),
-            learned=learned,
-            parties=counted,
-            totals=totals,
+            learned=summed.respondents,
+            parties=len(summed.survivors),
+            totals=summed.totals.astype(np.uint32),
             accused=me.roster.bitmap(sorted(accused)),
         )
+
+    async def _collect_reports(self, me: Me, quorum: int) -> tuple[Sum, Negotiated]:
+        """Ask for pilot reports, and propose the clusters that follow from their pairs."""
+        meeting = await self.sums.meet(
+            me,
+            survey=self.survey.digest,
+            max_records=self.max_records,
+            within=self.patience,
+            quorum=quorum,
+        )
+        joined = tuple(meeting.joins)
+        needed = self.sums.needed(len(me.roster.parties), quorum)
+        await me.broadcast(joined, Pilot(self.survey.digest, self.negotiation.pilot))
+        answers = await me.gather(PilotReport, joined, within=self.patience, at_least=needed)
+        # Everybody knows how many respondents each party speaks for.
+        fit = {
+            name: answer.codes
+            for name, answer in answers.items()
+            if len(answer.codes) == meeting.joins[name].respondents
+        }
+        if len(fit) < needed:
+            raise ProtocolError(f"{len(fit)} pilot reports fit, {needed} needed")
+        reported, willing = np.concatenate(list(fit.values())), tuple(fit)
+        totals = self._pair_counts(reported)
+        negotiated = self.negotiation.from_totals(totals, len(reported), len(fit))
+        await me.broadcast(willing, Proposal(negotiated.clusters, len(reported), totals))
+        accused = tuple(name for name in answers if name not in fit)
+        summed = Sum(totals.astype(np.int64), willing, len(reported), accused, meeting.hoods)
+        return summed, negotiated
+
+    async def _collect_sums(self, me: Me, quorum: int) -> tuple[Sum, Negotiated]:
+        """Sum the counts of all pairs, from which the clusters follow."""
+        summed = await self.sums.collect(
+            me,
+            survey=self.survey.digest,
+            groups=self.negotiation.layout.groups,
+            max_records=self.max_records,
+            within=self.patience,
+            quorum=quorum,
+            everyone=True,
+        )
+        totals = summed.totals.astype(np.uint32)
+        try:
+            negotiated = self.negotiation.from_totals(
+                totals, summed.respondents, len(summed.survivors)
+            )
+        except ValueError as error:
+            raise ProtocolError(f"the totals are not counts: {error}") from error
+        return summed, negotiated
 
     def clustered(
         self,
@@ -359,7 +369,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         )
 
     def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
-        """A report's randomizers are those it was asked with; unasked, it may be anything."""
+        """Event of a report: its randomizers are those of the question; all answers without one."""
         match message:
             case PilotReport():
                 return self._report_event(seen.get(Pilot, AGGREGATOR))
@@ -381,15 +391,15 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         event = self._events.get(asked.blocks)
         if event is None:
             try:
-                sizes_of(self.survey, asked.blocks)
+                cells_per_block(self.survey, asked.blocks)
             except ValueError:
                 return Plain(self.survey.names)
-            event = self._events[asked.blocks] = event_of(asked.blocks)
+            event = self._events[asked.blocks] = blocks_event(asked.blocks)
         return event
 
     @functools.cached_property
     def _events(self) -> dict[tuple[Block, ...], PrivacyEvent]:
-        # There are two at most that a party answers to: the pilot's and the clusters'.
+        # At most two: for the pilot's blocks and for the clusters'.
         return {}
 
     @property
@@ -414,7 +424,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
             ways += self.sums.meeting_kinds(parties)
         else:
             ways = [*self.sums.kinds(cells=cells, parties=parties, respondents=respondents)]
-        # How many columns a report has is negotiated, and so is what each may hold.
+        # The number of a report's columns and their cells are negotiated.
         columns = (Bounds(1, self.max_records), Bounds(1, len(sizes)))
         return (
             *ways,
@@ -432,7 +442,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         )
 
     def negotiated(self, result: Message) -> Negotiated:
-        """The dependences and the clusters that a published result stands on.
+        """The dependences and the clusters of a published result.
 
         Raises:
             ValueError: the clusters do not follow from the published counts.
@@ -476,7 +486,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         )
 
     def estimate(self, result: Message) -> LinearEstimate[CombinedReleases]:
-        """The estimate from what the dependences were learned from and the reports by cluster.
+        """The estimate from the counts of pairs and the reports by cluster.
 
         Raises:
             ValueError: as ``negotiated``.
@@ -491,11 +501,11 @@ class RRClusters(Variant, frozen=True, kw_only=True):
     def most(self) -> float:
         """Bound on the cost of learning the dependences and of one report by clusters.
 
-        The clusters' epsilons are matched: at most those of their attributes one by one, but for
-        the rounding of each sum. Infinite where the dependences are of exact counts.
+        The clusters' epsilons are matched: at most those of their attributes one by one, up to the
+        rounding of each sum. Infinite if the dependences are learned from exact counts.
         """
         accountant = PureAccountant()
-        by_one = accountant.judge(event_of(self.negotiation.pilot)).record
+        by_one = accountant.judge(blocks_event(self.negotiation.pilot)).record
         matched = by_one * (1 + len(self.survey.names) * 2**-52)
         learned = by_one
         if not self.by_reports:
@@ -521,8 +531,8 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         return (matched,)
 
 
-class _ByCluster(OneWait[Report]):
-    """The totals, once the aggregator has said them, and the reports by cluster that have come."""
+class _SoFar(OneWait[Report]):
+    """Estimate from the totals that were sent, and the reports by cluster so far."""
 
     def __init__(self, variant: RRClusters) -> None:
         super().__init__(Report)
@@ -539,7 +549,7 @@ class _ByCluster(OneWait[Report]):
             return None
         totals, respondents = learned.totals, learned.respondents
         if self._variant.sums.noise is not None:
-            return None  # How many parties' coins are in the totals is published at the end.
+            return None  # The number of parties with coins in the totals comes with the result.
         negotiated = self._variant.negotiation.from_totals(totals.astype(np.int64))
         come = [said.codes for said in self.come(waiting).values()]
         reports = [codes for codes in come if fits(codes, negotiated.blocks)]

@@ -1,10 +1,10 @@
-"""Stability of clusters: what other pilots of the same law would have led to."""
+"""Stability of clusters: how often other pilots of the same law lead to the same ones."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TypeAlias
@@ -16,15 +16,19 @@ from numpy.typing import NDArray
 from protocol.estimators.dependence.dependence import Measure, measure_for
 from protocol.estimators.dependence.pair_reports import PairReports, outer, proper
 from protocol.estimators.dependence.quadratic import QuadraticLaw
+from protocol.estimators.joint import JointReports
+from protocol.estimators.linear import LinearEstimate
 from protocol.estimators.projection import project
 from protocol.estimators.releases.components import applied
+from protocol.estimators.releases.noisy import NoisyTables
 from protocol.randomizers.coins import SIDES, Noise
 from protocol.randomizers.exact import Floats
+from protocol.variants.clusters.clustering import Clusters
 from protocol.variants.clusters.negotiation import Negotiation
 
 Draw: TypeAlias = Callable[[int, Floats, int], NDArray[np.integer]]
-"""Multinomial counts: of how many, the probabilities of the cells, and how many times, as
-``numpy.random.Generator.multinomial`` draws them; shape (times, cells)."""
+"""Draws multinomial counts, shape (times, cells), from (n, probabilities of the cells, times), as
+``numpy.random.Generator.multinomial`` does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -33,9 +37,9 @@ class Stability:
 
     Attributes:
         names: the attributes, m of them.
-        redraws: how many pilots were drawn; 0 where the dependences are of exact counts.
-        same: the share that gave just these clusters.
-        clusters: each cluster with the share that gave it.
+        redraws: the number of pilots drawn; 0 if the dependences are of exact counts.
+        same: the share that led to exactly these clusters.
+        clusters: each cluster with the share that led to it.
         together: the share that put two attributes in one cluster, shape (m, m), 1 in the diagonal.
     """
 
@@ -60,14 +64,13 @@ def stability(
 ) -> Stability:
     """Frequency with which a pilot like the one that was run leads to the same clusters.
 
-    Pilots are drawn by the law that the counts suggest (the parametric bootstrap): as many reports,
-    of people drawn from a population. Noise makes tables look dependent, so that law is the
-    estimated one as far as the excess over independence is thought to be real: times ``sqrt(t / (t
-    + noise))``, with t the unbiased square. Each pair's table is drawn by itself, since the counts
-    of pairs do not say how the errors of two tables depend on each other.
+    It is a parametric bootstrap: as many reports are drawn, of people drawn from a population.
+    Noise makes tables look dependent. So the excess over independence in the estimated law is
+    shrunk, by ``sqrt(t / (t + noise))`` with t the unbiased square. Each pair's table is drawn by
+    itself, since counts of pairs do not determine how the errors of two tables depend on each
+    other.
 
-    Of counts with coins it is the coins that are drawn anew: the respondents stay the same, as with
-    exact counts.
+    With noisy counts only the coins are redrawn; the respondents stay the same.
 
     A share has a standard error of at most ``1 / (2 sqrt(redraws))``.
 
@@ -75,7 +78,8 @@ def stability(
         negotiation: how clusters follow from counts.
         totals: the counts of all pairs that they follow from, as published.
         draw: draws multinomial counts.
-        respondents, parties: who are counted, and who speak for them; of counts with coins.
+        respondents, parties: how many were counted, and how many spoke for them; needed for counts
+            with coins.
         redraws: how many pilots to draw.
 
     Raises:
@@ -83,46 +87,60 @@ def stability(
     """
     if redraws < 1:
         raise ValueError(f"{redraws} redraws: expected at least 1")
-    found, noise = negotiation.from_totals(totals, respondents, parties), negotiation.noise
-    names, m = negotiation.survey.names, len(negotiation.survey.names)
-    if negotiation.dependence == "secure-sum" and noise is None:
+    found = negotiation.from_totals(totals, respondents, parties)
+    if negotiation.dependence == "secure-sum" and negotiation.noise is None:
         drawn, redraws = [found.clusters], 0
     else:
-        matrices = np.tile(np.eye(m), (redraws, 1, 1))
-        pairs = zip(
-            combinations(range(m), 2),
-            combinations(negotiation.survey.attributes, 2),
-            negotiation.estimates(totals, respondents, parties),
-            strict=True,
-        )
-        for (i, j), attributes, estimate in pairs:
-            chosen = measure_for(*attributes, negotiation.measure)
-            reports = estimate.pair_reports(names[i], names[j])
-            if reports is None:
-                raise ValueError(f"{names[i]} and {names[j]}: one matrix randomized them together")
-            likely = _likely(reports, chosen)
-            if noise is None:
-                counts = draw(reports.n, proper(likely.ravel()), redraws)
-                values = _redrawn(negotiation, reports, chosen, counts)
-            else:
-                coins = msgspec.structs.replace(noise, trials=parties * noise.trials)
-                values = _with_other_coins(coins, reports, chosen, likely, draw, redraws)
-            matrices[:, i, j] = matrices[:, j, i] = values
+        estimates = negotiation.estimates(totals, respondents, parties)
+        matrices = _redrawn_matrices(negotiation, estimates, draw, parties, redraws)
         drawn = [
             negotiation.merged(replace(found.dependences, matrix=matrix)) for matrix in matrices
         ]
     times = Counter(names for clusters in drawn for names in clusters)
-    together = np.eye(m)
-    for i, j in combinations(range(m), 2):
-        both = sum({names[i], names[j]} <= set(part) for clusters in drawn for part in clusters)
-        together[i, j] = together[j, i] = both / len(drawn)
     return Stability(
-        names=names,
+        names=negotiation.survey.names,
         redraws=redraws,
         same=drawn.count(found.clusters) / len(drawn),
         clusters=tuple((part, times[part] / len(drawn)) for part in found.clusters),
-        together=together,
+        together=_together(negotiation.survey.names, drawn),
     )
+
+
+def _redrawn_matrices(
+    negotiation: Negotiation,
+    estimates: Iterable[LinearEstimate[JointReports | NoisyTables]],
+    draw: Draw,
+    parties: int,
+    redraws: int,
+) -> Floats:
+    """Dependences of redrawn pilots, shape (redraws, m, m), from the estimate of every pair."""
+    survey, noise = negotiation.survey, negotiation.noise
+    m = len(survey.names)
+    matrices = np.tile(np.eye(m), (redraws, 1, 1))
+    for (i, j), estimate in zip(combinations(range(m), 2), estimates, strict=True):
+        measure = measure_for(survey.attributes[i], survey.attributes[j], negotiation.measure)
+        first, second = survey.names[i], survey.names[j]
+        reports = estimate.pair_reports(first, second)
+        if reports is None:
+            raise ValueError(f"{first} and {second}: one matrix randomized them together")
+        likely = _likely(reports, measure)
+        if noise is None:
+            counts = draw(reports.n, proper(likely.ravel()), redraws)
+            values = _redrawn(negotiation, reports, measure, counts)
+        else:
+            coins = msgspec.structs.replace(noise, trials=parties * noise.trials)
+            values = _redrawn_coins(coins, reports, measure, likely, draw, redraws)
+        matrices[:, i, j] = matrices[:, j, i] = values
+    return matrices
+
+
+def _together(names: Sequence[str], drawn: Sequence[Clusters]) -> Floats:
+    """Frequency with which two attributes are in one cluster, shape (m, m)."""
+    together = np.eye(len(names))
+    for i, j in combinations(range(len(names)), 2):
+        both = sum({names[i], names[j]} <= set(part) for clusters in drawn for part in clusters)
+        together[i, j] = together[j, i] = both / len(drawn)
+    return together
 
 
 def _law(measure: Measure, reports: PairReports) -> QuadraticLaw:
@@ -132,7 +150,7 @@ def _law(measure: Measure, reports: PairReports) -> QuadraticLaw:
 
 
 def _likely(reports: PairReports, measure: Measure) -> Floats:
-    """The shares of reports by which pilots are drawn, as estimated: some may be negative."""
+    """Shares of reports that pilots are drawn from; estimated, so some may be negative."""
     law = _law(measure, reports)
     square, noise = float(np.nan_to_num(law.estimate)), float(np.nan_to_num(law.noise))
     square = max(square, 0.0)
@@ -143,7 +161,7 @@ def _likely(reports: PairReports, measure: Measure) -> Floats:
 def _redrawn(
     negotiation: Negotiation, reports: PairReports, measure: Measure, counts: NDArray[np.integer]
 ) -> Floats:
-    """Dependence of a pair by redrawn reports, as clusters are made of it."""
+    """Dependence of a pair by redrawn reports, as the clusters use it."""
     counts = counts.reshape(-1, *reports.shares.shape)
     if negotiation.dependence == "rr":
         return np.array([measure(table) for table in counts])
@@ -155,14 +173,14 @@ def _redrawn(
     return np.array([measure(project(table, "clip")) for table in tables])
 
 
-def _with_other_coins(
+def _redrawn_coins(
     noise: Noise, reports: PairReports, measure: Measure, shares: Floats, draw: Draw, redraws: int
 ) -> Floats:
-    """The same of counts with other coins.
+    """Dependence of a pair by noisy counts with other coins.
 
     Args:
         noise: the coins of all parties in a cell.
-        shares: of the answers; those that are negative add nothing to a dependence, left so.
+        shares: the shares of the answers; negative ones add nothing to a dependence.
     """
     chance, shape = noise.chance / SIDES, (redraws, *shares.shape)
     up = draw(noise.trials, np.array([chance, 1 - chance]), math.prod(shape))[:, 0].reshape(shape)

@@ -1,1 +1,1 @@
-"""PrivKV and PrivKVM: which keys respondents hold, and with what values."""
+"""PrivKV and PrivKVM: the keys that respondents hold, and their values."""

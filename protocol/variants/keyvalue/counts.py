@@ -1,4 +1,4 @@
-"""Counts of PrivKV's reports, and the arithmetic that its estimators share."""
+"""Counts of PrivKV's reports, and arithmetic that its estimators share."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def checked(counts: ArrayLike) -> Floats:
 
 
 def deviation(gradient: Floats, law: Floats, total: Floats) -> Floats:
-    """The delta method: the deviation of ``shares @ gradient`` for multinomial shares of a law.
+    """Standard deviation of ``shares @ gradient`` for multinomial shares of a law (delta method).
 
-    NaN where too few reports tell of it (``standard_errors``).
+    NaN with too few reports (``standard_errors``).
     """
     mean = (law * gradient).sum(axis=-1)
     squares = (gradient - mean[..., np.newaxis]) ** 2
@@ -63,7 +63,7 @@ def deviation(gradient: Floats, law: Floats, total: Floats) -> Floats:
 
 
 def binomial_deviation(share: Floats, total: Floats) -> Floats:
-    """The deviation of a share of so many reports; NaN likewise."""
+    """Standard deviation of a share of so many reports; NaN with too few."""
     pair = np.stack([share, 1 - share], axis=-1)
     return deviation(np.array([1.0, 0.0]), pair, total)
 

@@ -24,20 +24,20 @@ MOST_ITERATIONS = 10_000
 
 _BLOCK = 8192
 
-# Of those who hold a key: with a smaller share of either value the mean is at its edge.
+# The share of either value, among those who hold a key, below which the mean is at its edge.
 _EDGE = 1e-3
 
 
 class EMEstimate(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
-    """End of EM, and the estimates there.
+    """End of EM, with the estimates.
 
     Args:
-        counts: that it was given, shape (..., d, 3).
+        counts: of the symbols, shape (..., d, 3).
         law: of the symbol given the state, shape (x, 3).
         states: the estimated shares of the x states, shape (..., d, x). The first two are a held
             key with +1 and with -1; then a missing one, with a fake of +1 and of -1, or with any.
         iterations: of every key, shape (..., d); 0 without a report.
-        converged: whether it moved by no more than the tolerance at last, shape (..., d).
+        converged: whether the last step was within the tolerance, shape (..., d).
     """
 
     counts: Floats
@@ -54,12 +54,12 @@ class EMEstimate(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True)
 
     @property
     def means(self) -> Floats:
-        """The means of the values of those who hold it, shape (..., d) (Theorem 1)."""
+        """The means of the values of the respondents who hold a key, shape (..., d) (Theorem 1)."""
         return ratio(self.states[..., 0] - self.states[..., 1], self.frequencies)
 
     @cached_property
     def _errors(self) -> tuple[Floats, Floats]:
-        """The delta method, with the exact derivative of the iterations as they were done."""
+        """Errors by the delta method, with the exact derivative of the iterations made."""
         states = self.states.reshape(-1, self.states.shape[-1])
         counts = self.counts.reshape(-1, 3)
         steps = self.iterations.reshape(-1)
@@ -72,7 +72,7 @@ class EMEstimate(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True)
         by_mean = slopes[..., 0] - slopes[..., 1] - means[:, np.newaxis] * by_frequency
         frequency_errors = known(deviation(by_frequency, shares, total), total)
         mean_errors = known(ratio(deviation(by_mean, shares, total), frequency), total)
-        # Where EM is drawn to an edge, it hardly moves with the reports, and not for knowing more.
+        # At an edge EM hardly changes with the reports, though it is no more accurate there.
         held = 1 - self.law[:, ABSENT]
         drawn = (1 - shares[:, ABSENT] - held[2]) / (held[0] - held[2])
         inside = (drawn > 0) & (drawn < 1)
@@ -88,18 +88,19 @@ class EMEstimate(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True)
         """Standard errors of ``frequencies``, shape (..., d).
 
         By the delta method at the observed shares, for EM as it was run, with its uniform start and
-        its early stop: they are smaller than those of ``moment``, and say nothing of the bias that
-        this brings. They are unknown where the key is reported less often than if nobody held it,
-        or more than if all did, for there EM only tends to 0 or 1. All iterations are done again
-        for them, when they are first asked for.
+        its early stop. They are smaller than those of ``moment``, and do not include the bias of
+        that. They are unknown where the key is reported less often than if nobody held it, or more
+        than if all did, as EM only tends to 0 or 1 there. All iterations are done again when they
+        are first needed.
         """
         return self._errors[0]
 
     @property
     def mean_errors(self) -> Floats:
-        """Standard errors of ``means``, shape (..., d), as those of ``frequency_errors``.
+        """Standard errors of ``means``, shape (..., d), as ``frequency_errors``.
 
-        They are unknown too where all who hold the key have one value, but for a thousandth.
+        They are unknown too where less than a thousandth of those who hold the key have one of the
+        two values.
         """
         return self._errors[1]
 
@@ -131,16 +132,16 @@ def em(
 ) -> EMEstimate:
     """The paper's estimate (Algorithm 1): expectation-maximization from uniform shares of states.
 
-    A respondent's posterior depends on her symbol alone, so those of the same symbol are added up:
-    an iteration takes a time proportional to the number of keys, whatever that of respondents. Each
-    key stops by itself, once none of its shares moves by more than the tolerance; at the default
-    this is well before the likelihood is largest, which draws estimates to the start.
+    A respondent's posterior depends on her symbol alone, so respondents with equal symbols are
+    added up, and the time of an iteration depends only on the number of keys. Each key stops on its
+    own, once none of its shares moves by more than the tolerance. At the default this is well
+    before the maximum of the likelihood, which draws estimates to the start.
 
     Args:
         counts: as from ``tally``; of PrivKV.
         randomizer: that of the reports.
         tolerance: the precision eta.
-        at_most: iterations after which a key is left as it is.
+        at_most: the most iterations.
         tied: three states, where the two fakes of a missing key have equal shares. Then the
             likelihood has one maximum, that of ``maximum_likelihood``. By default the paper's four.
 
@@ -155,8 +156,7 @@ def em(
         raise ValueError(f"at most {at_most} iterations: expected at least 1")
     law = randomizer.matrix()[[PLUS, MINUS, ABSENT]] if tied else table_1(randomizer)
     rows = table.reshape(-1, 3)
-    # Keys have nothing to do with one another; those of a block and what is made of them stay in
-    # a cache, which makes many keys several times quicker.
+    # Keys are independent. A block of them stays in the cache, which is several times faster.
     blocks = [
         _iterated(rows[start : start + _BLOCK], law, tolerance=tolerance, at_most=at_most)
         for start in range(0, max(len(rows), 1), _BLOCK)
@@ -175,13 +175,13 @@ def em(
 def _iterated(
     rows: Floats, law: Floats, *, tolerance: float, at_most: int
 ) -> tuple[Floats, NDArray[np.int64], NDArray[np.bool_]]:
-    """The states of some keys, shape (k, x), their iterations and whether they converged."""
+    """The states of some keys, shape (k, x), their iterations, and whether they converged."""
     total = rows.sum(axis=-1)
     states = np.full((len(rows), len(law)), math.nan)
     iterations = np.zeros(len(rows), np.int64)
     converged = np.zeros(len(rows), np.bool_)
     places = np.flatnonzero(total)
-    # A column a key: numpy is quick along the long axis.
+    # One column per key: numpy is fast along the long axis.
     shares = np.ascontiguousarray((rows[places] / total[places, np.newaxis]).T)
     current = np.full((len(law), len(places)), 1 / len(law))
     running = np.ones(len(places), np.bool_)
@@ -198,7 +198,7 @@ def _iterated(
         done = places[stops]
         states[done], iterations[done], converged[done] = moved[:, stops].T, step, True
         running &= ~stops
-        # Dropping keys costs as much as an iteration: it is done when half of them are idle.
+        # Dropping keys costs as much as an iteration, so it is done when half of them are idle.
         if 2 * np.count_nonzero(running) <= len(running):
             places = places[running]
             shares, current = (part[:, running] for part in (shares, current))
@@ -216,7 +216,7 @@ def _slopes(shares: Floats, law: Floats, steps: NDArray[np.int64]) -> Floats:
     slopes = np.zeros((len(shares), 3, len(law)))
     one = np.eye(3)
     for step in range(1, int(steps.max(initial=0)) + 1):
-        # Those with the most iterations come first, so those that still run do.
+        # Keys are sorted by falling iterations, so those that still run come first.
         k = int(np.searchsorted(-sorted_steps, -step, side="right"))
         fitted = states[:k] @ law
         weights = shares[:k] / fitted

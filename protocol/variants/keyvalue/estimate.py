@@ -31,26 +31,25 @@ Estimator: TypeAlias = Literal["moment", "debiased", "em", "likelihood"]
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class KeyValueTables(Estimate):
-    """Frequencies of keys, and the means of their values beside them.
+    """Frequencies of keys, and the means of their values.
 
-    As an estimate of a survey it has of every key the shares of those who miss it and hold it, and
-    nothing of keys together: a respondent reports on one. A key without a report has no estimate:
-    NaN. Respondents asked for a key count as a random sample, so both kinds of standard error are
-    the same, and take in who was asked what; NaN where they are unknown.
+    Its tables are of single keys, missing or held, as a respondent reports on one key. A key
+    without a report is NaN. Respondents asked for a key count as a random sample, so both kinds of
+    standard errors are the same, and include that sampling; NaN where they are unknown.
 
-    Intervals are the same for all estimators: they hold the shares and means that the reports do
-    not contradict, by the unbiased estimates of ``moment``, debiased. ``em`` and ``likelihood`` are
-    point estimates, and so are the means of ``moment``, which count fakes as values: they may lie
-    outside.
+    Intervals are the same for all estimators: the shares and means that the reports do not
+    contradict, by the unbiased estimates of ``moment``, debiased. ``em`` and ``likelihood`` are
+    point estimates that may lie outside, and so are the means of ``moment``, which count fakes as
+    values.
 
     Args:
         asked: the survey with the values.
         randomizer: that of one round.
         estimator: ``moment`` as PrivKV prints it, ``debiased``, the paper's ``em`` (of one round),
             or the exact maximum of the ``likelihood``.
-        counts: of every round, shape (rounds, d, 3), as from ``tally``. Frequencies are of the
-            first, as most respondents are in it, and means of the last.
-        virtual: how many further rounds the means of ``moment`` are carried on for.
+        counts: of every round, shape (rounds, d, 3), as from ``tally``. Frequencies are from the
+            first, which has the most respondents, and means from the last.
+        virtual: number of further rounds without respondents, for the means of ``moment``.
 
     Attributes:
         survey: the keys, each missing or held.
@@ -91,7 +90,7 @@ class KeyValueTables(Estimate):
 
     @property
     def frequencies(self) -> Floats:
-        """The shares of those who hold each key, raw, shape (d,)."""
+        """The raw shares of the respondents who hold each key, shape (d,)."""
         return self._found[0].frequencies
 
     @property
@@ -101,7 +100,7 @@ class KeyValueTables(Estimate):
 
     @property
     def means(self) -> Floats:
-        """The means of the values of those who hold each key, shape (d,)."""
+        """The means of the values of each key's holders, shape (d,)."""
         return self._found[1].means
 
     @property
@@ -110,11 +109,11 @@ class KeyValueTables(Estimate):
         return self._found[1].mean_errors
 
     def frequency_intervals(self, level: float = LEVEL, about: About = "respondents") -> Interval:
-        """The shares of those who hold each key that the reports do not contradict, (d,) each.
+        """Confidence intervals of the shares of respondents who hold each key, (d,) each.
 
         Args:
             level: the confidence level, above 0 and below 1.
-            about: whose shares: the respondents', or a population's.
+            about: the respondents or a population.
 
         Raises:
             ValueError: the level is out of range, or an unknown ``about``.
@@ -123,12 +122,12 @@ class KeyValueTables(Estimate):
         return self._law(reports - self.counts[0, :, ABSENT], reports).interval(level, about)
 
     def mean_intervals(self, level: float = LEVEL, about: About = "respondents") -> Interval:
-        """The means of the values of those who hold each key, likewise, within [-1, 1].
+        """Confidence intervals of the means of each key's values, within [-1, 1].
 
-        A report does not tell how far the values of those who hold a key are spread, but where they
-        can only be -1 and 1. Otherwise an interval about the respondents is that about a population
-        of which they are a sample: wide enough, and wider than need be by the values' own spread,
-        if most respondents report on the key.
+        A report does not show the spread of the values of those who hold a key, unless they can
+        only be -1 and 1. Otherwise an interval about the respondents is that about a population of
+        which they are a sample. If most respondents report on the key, it is too wide by the
+        values' own spread.
         """
         extremes = [set(row[np.isfinite(row)]) <= {-1, 1} for row in key_values(self.asked)]
         known = np.array(extremes) & (checked(about) == "respondents")
@@ -141,7 +140,7 @@ class KeyValueTables(Estimate):
         )
 
     def by(self, estimator: Estimator) -> KeyValueTables:
-        """The same counts, estimated in another way, without virtual iterations.
+        """The same counts with another estimator, without virtual iterations.
 
         Raises:
             ValueError: EM of several rounds.
@@ -151,10 +150,10 @@ class KeyValueTables(Estimate):
     @cached_property
     def _found(self) -> tuple[KeyValueEstimate, KeyValueEstimate]:
         """Estimates from the first round and from the last."""
+        first = self._estimated(self.counts[0], 0.0)
         if len(self.counts) == 1:
-            only = self._of(self.counts[0], 0.0)
-            return only, only
-        return self._of(self.counts[0], 0.0), self._of(self.counts[-1], self._last_fakes)
+            return first, first
+        return first, self._estimated(self.counts[-1], self._last_fakes)
 
     @cached_property
     def _last_fakes(self) -> Floats:
@@ -163,19 +162,19 @@ class KeyValueTables(Estimate):
             return np.zeros(self.randomizer.keys)
         return fakes_after(self.counts[-2], self.randomizer)
 
-    def _said(self, axis: int) -> NDArray[np.int64]:
+    def _answers(self, axis: int) -> NDArray[np.int64]:
         """Number of reports that a key is missing, and that it is held, shape (2,)."""
         counts = self.counts[0, axis]
         return np.array([counts[ABSENT], counts.sum() - counts[ABSENT]])
 
-    def _law(self, said: NDArray[np.int64], reports: NDArray[np.int64]) -> CumulantLaw:
+    def _law(self, answers: NDArray[np.int64], reports: NDArray[np.int64]) -> CumulantLaw:
         """Law of the unbiased shares of those who miss or hold a key, by the reports of each."""
         response = self.randomizer.key_response
         other, gain = response.off_diagonal, response.diagonal - response.off_diagonal
-        values = (ratio(said.astype(np.float64), reports) - other) / gain
+        values = (ratio(answers.astype(np.float64), reports) - other) / gain
         return CumulantLaw.of_counts(values, reports, other=other, gain=gain, of=self.n)
 
-    def _of(self, counts: NDArray[np.int64], fakes: ArrayLike) -> KeyValueEstimate:
+    def _estimated(self, counts: NDArray[np.int64], fakes: ArrayLike) -> KeyValueEstimate:
         match self.estimator:
             case "moment":
                 return moment(counts, self.randomizer, fakes=fakes, virtual=self.virtual)
@@ -193,13 +192,13 @@ class KeyValueTables(Estimate):
                 )
 
     def cells(self, names: tuple[str, ...]) -> Cells:
-        """The shares of those who miss one key and hold it."""
+        """The shares of respondents who miss one key and hold it."""
         axis = self._axis(names)
         share = float(self.frequencies[axis])
         error = float(self.frequency_errors[axis])
         values = np.array([1 - share, share])
-        errors, said = np.array([error, error]), self._said(axis)
-        return Cells(values, errors, errors, self._law(said, said.sum()), int(said.sum()))
+        errors, answers = np.array([error, error]), self._answers(axis)
+        return Cells(values, errors, errors, self._law(answers, answers.sum()), int(answers.sum()))
 
     def reported(self, names: Sequence[str]) -> NoReturn:
         raise NoLikelihoodError(
@@ -212,8 +211,8 @@ class KeyValueTables(Estimate):
         missing, held = weights.tolist()
         value = missing + (held - missing) * float(self.frequencies[axis])
         error = abs(held - missing) * float(self.frequency_errors[axis])
-        said = self._said(axis)
-        law = self._law(said[int(held > missing)], said.sum())
+        answers = self._answers(axis)
+        law = self._law(answers[int(held > missing)], answers.sum())
         moved = law.times(abs(held - missing), min(missing, held))
         return Estimated(value, None if math.isnan(error) else error, moved)
 
@@ -241,9 +240,6 @@ class KeyValueTables(Estimate):
 
 
 def fakes_after(counts: NDArray[np.int64], randomizer: PrivKV) -> Floats:
-    """Mean found, shape (d,), which PrivKVM's next round takes for the value of a missing key.
-
-    It is 0 for a key without a report.
-    """
+    """Means for the fakes of PrivKVM's next round, shape (d,); 0 for a key without a report."""
     found: Floats = np.nan_to_num(moment(counts, randomizer).means)
     return found

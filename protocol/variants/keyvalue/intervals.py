@@ -1,10 +1,10 @@
 """Intervals of the means of keys' values, from counts of PrivKV's reports.
 
-Of those who hold a key with the share f, the mean m is a ratio: the reports tell f m and f without
-bias, and so ``f m - m f``, which is 0, for any m that may be the mean (Fieller, Some Problems in
-Interval Estimation, JRSS B 16, 1954). An interval has every m for which what is reported of it is
-not in the tails of its law, with the f that is the likeliest if m is the mean. Where the reports do
-not tell that anybody holds the key, that is any m at all.
+With f the share of those who hold a key, their mean m is a ratio. The reports give unbiased
+estimates of f m and of f, and so of ``f m - m f``, which is 0 (Fieller, Some Problems in Interval
+Estimation, JRSS B 16, 1954). An interval has every m for which this estimate is not in the tails of
+its law, with the likeliest f if m is the mean. Where the reports are compatible with nobody holding
+the key, it has every m.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ def mean_intervals(
     fakes: ArrayLike = 0.0,
     of: ArrayLike = math.inf,
 ) -> Interval:
-    """The means that the reports on each key do not contradict, shape (..., d).
+    """Confidence intervals of the means of each key, shape (..., d).
 
     Args:
         counts: as from ``tally``.
         randomizer: that of the reports; for PrivKVM, that of one round.
         level: the confidence level, above 0 and below 1.
         fakes: the mean of the fakes, one for all or of shape (..., d).
-        of: for a mean of those of so many respondents, all of whose values are -1 or 1, of whom
-            those who report on the key are a random sample; one for all, or of shape (..., d). By
-            default the respondents are themselves a sample of a population.
+        of: the number of respondents that the mean is about, if all values are -1 or 1, and those
+            who report on the key are a random sample of them; one for all, or of shape (..., d). By
+            default the mean is about a population.
 
     Returns:
         Within [-1, 1]; NaN for a key without a report.
@@ -74,12 +74,11 @@ class _Reports(NamedTuple):
     """The reports on k keys.
 
     Attributes:
-        total: how many there are, shape (k,).
+        total: their numbers, shape (k,).
         shares: of the symbols, shape (k, 3).
         laws: of the symbol by the state, shape (k, 3, 3).
-        by_total, by_frequency: what a symbol scores for f m and for f, shape (k, 3).
-        left, turned: what is left of the variance and of the third cumulant of the states of those
-            who report, if they are drawn from so many, shape (k,).
+        by_total, by_frequency: the score of a symbol for f m and for f, shape (k, 3).
+        left, turned: ``left_by_sampling`` of those who report, shape (k,).
     """
 
     total: Floats
@@ -104,12 +103,12 @@ class _Reports(NamedTuple):
 
 
 def _accepted(reports: _Reports, tail: float) -> tuple[Floats, Floats]:
-    """The least and the largest mean that are not rejected: on a grid, and then more closely."""
+    """The least and the largest mean that is not rejected: first on a grid, then refined."""
     keys = np.arange(len(reports.total))
     grid = _grid(reports)
     excess = np.stack([_smaller_tail(reports, means) for means in grid]) - tail
     held = excess >= 0
-    # Where all means are rejected the estimate is far outside: the one that is nearest remains.
+    # If all means are rejected, the estimate is far outside, and the nearest mean remains.
     held[excess.argmax(axis=0), keys] = True
     end = len(grid) - 1
     first, last = held.argmax(axis=0), end - held[::-1].argmax(axis=0)
@@ -136,14 +135,14 @@ def _grid(reports: _Reports) -> Floats:
 
 
 def _smaller_tail(reports: _Reports, means: Floats) -> Floats:
-    """Smaller tail of the reports on each key, if its mean is this."""
+    """Smaller tail of the reports on each key, given its mean."""
     scores = reports.by_total - means[:, np.newaxis] * reports.by_frequency
     plus = (1 + means) / 2
     absent, positive, negative = (reports.laws[:, state] for state in (ABSENT, PLUS, MINUS))
     held = plus[:, np.newaxis] * positive + (1 - plus)[:, np.newaxis] * negative
     f = likeliest_share(reports.shares, absent, held)
     states = np.stack([1 - f, f * plus, f * (1 - plus)], axis=-1)
-    # Of the score of a report by the state of its respondent, and of that over the respondents.
+    # Cumulants of the score of a report, given the state of its respondent.
     firsts = (reports.laws * scores[:, np.newaxis]).sum(axis=-1)
     centred = scores[:, np.newaxis] - firsts[..., np.newaxis]
     seconds = (reports.laws * centred**2).sum(axis=-1)

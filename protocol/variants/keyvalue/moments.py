@@ -1,17 +1,16 @@
 """Frequencies and means of keys from counts of PrivKV's reports.
 
 Horigome, Kikuchi and Yu, Expectation-Maximization Estimation for Key-Value Data Randomized with
-Local Differential Privacy, section 3, as corrected. Counts are those of ``tally``: shape
-(..., d, 3), per key how often each of ``SYMBOLS`` was reported, and every estimate has shape
-(..., d). A key without a report has no estimate: NaN. A standard error is NaN, unknown, for a
-missing estimate, for one report, and where too few of the reports that it follows from differ.
+Local Differential Privacy, section 3, as corrected. Counts are those of ``tally``: shape (..., d,
+3), per key how often each of ``SYMBOLS`` was reported, and every estimate has shape (..., d). A key
+without a report has no estimate: NaN. A standard error is NaN, unknown, for a missing estimate, for
+one report, and if too few of its reports differ.
 
-Reports determine three things of a key: the frequency f, and with it the shares of the respondents
-who hold it and whose value becomes +1 or -1. The paper's EM has a fourth, the sign of a missing
-key's fake, which reports do not tell from a held key's sign: its likelihood is largest on a whole
-line, and where on it EM ends depends on its start. Away from the borders, its means end between
-those of ``moment``, which counts fakes as values, and those of ``maximum_likelihood``, to which
-fakes are known to be fair.
+Reports determine the shares of three states of a key: missing, held with a value that becomes +1,
+and held with one that becomes -1. The paper's EM has a fourth, as it distinguishes the sign of a
+missing key's fake, which reports do not show. So its likelihood is largest on a whole line, and the
+end of EM depends on its start. Away from the borders, its means are between those of ``moment``,
+which counts fakes as values, and those of ``maximum_likelihood``, which knows that fakes are fair.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class KeyValueEstimate(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     Args:
         frequencies: the shares of the respondents who hold the key.
-        means: of the values of those who hold it.
+        means: the means of the values of the key's holders.
         frequency_errors: standard errors of ``frequencies``.
         mean_errors: standard errors of ``means``.
     """
@@ -76,16 +75,16 @@ def moment(
     fakes: ArrayLike = 0.0,
     virtual: int = 0,
 ) -> KeyValueEstimate:
-    """PrivKV's own estimates: what the expected counts would give.
+    """PrivKV's own estimates, by the method of moments.
 
-    With N reports on a key, c of them with the key, n+ and n- of these with either sign:
-    ``f = (c/N - q_1)/(p_1 - q_1)`` and ``m = ((n+ - n-)/(n+ + n-))/(2 p_2 - 1)``. f is unbiased.
-    m is the unbiased mean of all that is reported with the key, fakes included, whose share among
-    those is ``q_1 (1-f) / (p_1 f + q_1 (1-f))``: so a rare key's mean is close to that of fakes.
-    ``debias`` takes them out: ``m = ((n+ - n-)/(N (2 p_2 - 1)) - q_1 (1-f) m_fake) / (p_1 f)``,
-    consistent, and with a larger variance.
+    With N reports on a key, c of them with the key, n+ and n- of these with either sign: ``f = (c/N
+    - q_1)/(p_1 - q_1)`` and ``m = ((n+ - n-)/(n+ + n-))/(2 p_2 - 1)``. f is unbiased. m is the
+    unbiased mean of all reports with the key, including fakes, which have the share ``q_1 (1-f) /
+    (p_1 f + q_1 (1-f))``: so the mean of a rare key is close to that of the fakes. ``debias``
+    removes the fakes: ``m = ((n+ - n-)/(N (2 p_2 - 1)) - q_1 (1-f) m_fake) / (p_1 f)``, consistent,
+    and with a larger variance.
 
-    ``virtual`` iterations are rounds of PrivKVM that nobody is asked in (Ye, Hu, Meng and Zheng,
+    ``virtual`` iterations are rounds of PrivKVM without respondents (Ye, Hu, Meng and Zheng,
     PrivKV, 2019; derived here). With w the share of held keys among those reported, a round whose
     fakes have the mean m' finds ``m_1 = w m + (1-w) m'``, and one more with the fakes m_1 would
     find ``m_1 + (1-w) (m_1 - m')``. After v of them the mean is ``m_1 + ((1-w) + ... + (1-w)**v)
@@ -98,11 +97,11 @@ def moment(
     Args:
         counts: as from ``tally``.
         randomizer: that of the reports; for PrivKVM, that of one round.
-        clip: means beyond -1 or 1 become that. The published frequency errors are those of
-            unclipped, signed frequencies, so these are never clipped.
+        clip: whether means are cut to [-1, 1]. Frequencies are never clipped, as their published
+            errors are those of unclipped, signed frequencies.
         debias: as above; without it ``fakes`` has no effect.
         fakes: the mean of the fakes, one for all or of shape (..., d); 0 in PrivKV.
-        virtual: how many iterations without respondents follow; not with ``debias``.
+        virtual: number of iterations without respondents; not with ``debias``.
 
     Raises:
         ValueError: counts or fakes of another shape, or that are out of range.
@@ -118,7 +117,7 @@ def moment(
     if debias:
         shares = ratio(table, total[..., np.newaxis])
         inverse = _inverse(laws)
-        means, _, mean_errors = _of_states(_product(shares, inverse), shares, total, inverse)
+        means, _, mean_errors = _state_estimates(_product(shares, inverse), shares, total, inverse)
     else:
         keep = 2 * randomizer.value_response.diagonal - 1
         sign = ratio(table[..., PLUS] - table[..., MINUS], held)
@@ -138,13 +137,13 @@ def moment(
     )
 
 
-def _of_states(
+def _state_estimates(
     states: Floats, law: Floats, total: Floats, inverse: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """The means of estimated states, and the standard errors of frequencies and means.
+    """Means of estimated states, and standard errors of frequencies and means.
 
-    By the delta method for ``states = shares @ inverse``, with multinomial shares of a law. No mean
-    follows from a frequency that is not positive.
+    They are by the delta method for ``states = shares @ inverse``, with multinomial shares of a
+    law. A frequency that is not positive gives no mean.
     """
     frequency = states[..., PLUS] + states[..., MINUS]
     means = ratio(states[..., PLUS] - states[..., MINUS], frequency)
@@ -184,8 +183,8 @@ def maximum_likelihood(
     the edges: on each, a root of a quadratic or an end, for the likelihood is concave.
 
     Standard errors are by the delta method for the unconstrained estimate at the fitted law. They
-    do not know that an estimate on an edge cannot leave the simplex. Where the frequency is 0 the
-    mean and its standard error are unknown: NaN.
+    ignore that an estimate on an edge cannot leave the simplex. Where the frequency is 0 the mean
+    and its standard error are NaN.
 
     Args:
         counts: as from ``tally``.
@@ -205,7 +204,7 @@ def maximum_likelihood(
     if outside.any():
         of_each = np.broadcast_to(laws, (*total.shape, 3, 3))
         states[outside] = _likeliest_edge(shares[outside], of_each[outside])
-    means, frequency_errors, mean_errors = _of_states(
+    means, frequency_errors, mean_errors = _state_estimates(
         states, _product(states, laws), total, inverse
     )
     return KeyValueEstimate(
@@ -217,11 +216,11 @@ def maximum_likelihood(
 
 
 def _likeliest_edge(shares: Floats, laws: Floats) -> Floats:
-    """The likeliest states among those with at least one of none, shape (k, 3).
+    """The likeliest shares of states with at least one share of 0, shape (k, 3).
 
-    On the edge from state i to j the law is ``a + t b``, and its score has the sign of a quadratic
-    ``A t**2 + B t + C``, the law being positive on all of the edge. The score falls, so if its
-    signs at the ends differ, there is one root between.
+    On the edge from state i to j the law is ``a + t b``. If it is positive, its score has the sign
+    of a quadratic ``A t**2 + B t + C``. The score falls, so if its signs at the ends differ, there
+    is one root between.
     """
     best = np.zeros_like(shares)
     highest = np.full(len(shares), -np.inf)
@@ -229,7 +228,7 @@ def _likeliest_edge(shares: Floats, laws: Floats) -> Floats:
         t = likeliest_share(shares, laws[:, i], laws[:, j])
         law = laws[:, i] + t[:, np.newaxis] * (laws[:, j] - laws[:, i])
         law = np.where(shares > 0, law, 1.0)
-        with np.errstate(divide="ignore"):  # What was reported is impossible here.
+        with np.errstate(divide="ignore"):  # The reports may be impossible here.
             likelihood = (shares * np.log(law)).sum(axis=-1)
         better = likelihood > highest
         highest[better] = likelihood[better]
@@ -244,7 +243,7 @@ def likeliest_share(shares: Floats, first: Floats, second: Floats) -> Floats:
 
 
 def _quadratic(shares: Floats, a: Floats, b: Floats) -> tuple[Floats, Floats, Floats]:
-    """``sum_z s_z b_z prod_{w != z} (a_w + b_w t)`` as its coefficients A, B and C."""
+    """Coefficients A, B and C of ``sum_z s_z b_z prod_{w != z} (a_w + b_w t)``."""
     second, first, constant = (np.zeros(len(shares)) for _ in range(3))
     for z in range(3):
         u, v = (w for w in range(3) if w != z)
@@ -256,12 +255,12 @@ def _quadratic(shares: Floats, a: Floats, b: Floats) -> tuple[Floats, Floats, Fl
 
 
 def _root(second: Floats, first: Floats, constant: Floats) -> Floats:
-    """Root at which the quadratic falls through 0 between 0 and 1, or the end nearest to it."""
+    """Root in 0 to 1 at which the quadratic falls through 0, or the nearest end."""
     t = np.where(constant <= 0, 0.0, 1.0)
     inner = (constant > 0) & (second + first + constant < 0)
     a, b, c = second[inner], first[inner], constant[inner]
     root = np.sqrt(np.maximum(b * b - 4 * a * c, 0))
-    # Whichever form does not subtract nearly equal numbers; a is negative where b is positive.
+    # The form that does not subtract nearly equal numbers; a is negative where b is positive.
     positive = b > 0
     lower = np.where(positive, -1.0, root - b)
     t[inner] = np.where(positive, (b + root) / np.where(positive, -2 * a, 1.0), 2 * c / lower)
@@ -282,6 +281,6 @@ def _inverse(laws: Floats) -> Floats:
 
 
 def _product(rows: Floats, matrices: Floats) -> Floats:
-    """Each row times its matrix, or times the only one: shape (..., 3)."""
+    """Each row times its matrix, or times the single one, shape (..., 3)."""
     found: Floats = np.matmul(rows[..., np.newaxis, :], matrices)[..., 0, :]
     return found

@@ -46,9 +46,9 @@ SOURCE = "Expectation-Maximization Estimation for Key-Value Data"
 
 
 class Fakes(Message, frozen=True):
-    """A further round: what stands for the value of the key of each of a party's respondents.
+    """A further round: the mean of fakes for the key of each of a party's respondents.
 
-    It has none for a party whose first report was not counted: that party is left out.
+    It is empty for a party that is left out, as its first report was not counted.
     """
 
     scalar_bytes = 64
@@ -68,7 +68,7 @@ class KeyReport(Message, frozen=True):
 
 
 class SymbolCounts(Message, frozen=True):
-    """The published result: how often each symbol was reported of each key, in every round."""
+    """The published result: the number of reports of each symbol and key, in every round."""
 
     scalar_bytes = 64
 
@@ -81,8 +81,8 @@ class SymbolCounts(Message, frozen=True):
 class KeyValueCollection(Variant, frozen=True, kw_only=True):
     """Horigome, Kikuchi and Yu, EM Estimation for Key-Value Data Randomized with LDP, section 2.2.
 
-    The survey is of keys (``protocol.variants.keyvalue.records``). Half of epsilon is for whether
-    a respondent holds the key that she drew, half for its value.
+    The survey is of keys (``protocol.variants.keyvalue.records``). Half of epsilon is for holding
+    the key that a respondent drew, half for its value.
 
     Args:
         epsilon: charged for a respondent's reports.
@@ -104,7 +104,7 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
         super().__post_init__()
         if self.virtual and self.estimator != "moment":
             raise ValueError(f"virtual rounds of the estimator {self.estimator}: expected moment")
-        # Made here, so that what does not fit is said at once.
+        # Made here, so that errors are raised at once.
         try:
             _ = self.values, self.client
         except SurveyError as error:
@@ -133,15 +133,15 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
 
     @property
     def contribution(self) -> type[Message]:
-        """The report; one of the first round is enough."""
+        """The report, in the first round."""
         return KeyReport
 
     def so_far(self, session: bytes) -> SoFar:
-        """The estimate from the first round's reports that have come, then from whole rounds."""
+        """The estimate from the first round's reports so far, then from whole rounds."""
         return _Rounds(self)
 
     async def party(self, me: Me, records: Records) -> None:
-        """Hear the question, report; in further rounds, on the same keys."""
+        """Receive the question, report; in further rounds, on the same keys."""
         request = await me.receive(Request, AGGREGATOR)
         self.check_asked(request.survey)
         each, stream = self.client.each, me.stream_for(request)
@@ -163,7 +163,7 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
             await me.send(AGGREGATOR, KeyReport(round_, keys, symbols))
 
     async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> SymbolCounts:
-        """Ask, count; in further rounds, say what the last one found."""
+        """Ask, count; in further rounds, send the means of the last one."""
         quorum = self.quorum_of(len(parties))
         await me.broadcast(parties, Request(self.survey.digest))
         answers = await me.gather(
@@ -193,7 +193,7 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
         return SymbolCounts(np.stack(counts).astype(np.uint32))
 
     def stages(self, people: int) -> Generator[Stage, Totals, SymbolCounts]:
-        """One question a round, to the same people; what is asked are the fakes of all rounds."""
+        """One question a round, to the same people, with the fakes of all rounds so far."""
         counts: list[Totals] = []
         fakes: tuple[NDArray[np.float64], ...] = ()
         for round_ in range(self.repeats):
@@ -204,7 +204,7 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
         return SymbolCounts(np.stack(counts))
 
     def count(self, stage: Stage, parties: Iterable[Respondents]) -> Totals:
-        """Number of reports of each symbol and key in the last round; all are gone through."""
+        """Number of reports of each symbol and key in the last round."""
         counts = np.zeros((self.client.keys, len(SYMBOLS)), np.int64)
         for party in parties:
             report = party.ask(Request(self.survey.digest), kind=KeyReport)
@@ -214,7 +214,7 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
         return counts.reshape(-1)
 
     def fits(self, report: KeyReport) -> bool:
-        """Check whether a report is on one key of each of its respondents."""
+        """True if a report has one key for each of its respondents."""
         return 1 <= len(report.keys) == len(report.symbols) <= self.max_records
 
     def counted(self, reports: Iterable[KeyReport]) -> NDArray[np.int64]:
@@ -227,7 +227,7 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
         return tally(KeyValueReports(keys, symbols), keys=self.client.keys)
 
     def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
-        """A report is a draw on the key that it names, and names it whatever is held."""
+        """Event of a report: a draw on its key, which is drawn whatever is held."""
         if not isinstance(message, KeyReport):
             return super().reveals(message, seen)
         if self.fits(message) and 0 <= message.round < self.repeats:
@@ -235,24 +235,23 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
         return Plain(self.survey.names)
 
     def drawn(self, message: Message, event: PrivacyEvent, records: Records) -> list[Drawn] | None:
-        """The signs that are reported of each key in a further round.
+        """The reported signs of each key in a further round.
 
-        Which sign a value gives is drawn too, and a missing key's is that of a mean: so no record
-        is an input rather than another.
+        The sign of a value is drawn too, and that of a missing key is drawn from a mean. So all
+        records have the same input.
         """
         if not isinstance(message, KeyReport) or not message.round:
             return None
         found, alike = [], np.zeros(len(records), np.uint8)
         for key in np.unique(message.keys).tolist():
             rows = np.flatnonzero((message.keys == key) & (message.symbols != ABSENT))
-            one = Randomized(self._drawn(message.round), (self.survey.names[key],))
+            one = Randomized(self._round_randomizer(message.round), (self.survey.names[key],))
             signs = (message.symbols[rows] == PLUS).astype(np.uint8)
             found.append(Drawn(one, rows, signs, alike))
         return found
 
     def _event(self, keys: NDArray[np.unsignedinteger], rounds: Iterable[int]) -> PrivacyEvent:
-        """Event of reports on these keys in these rounds."""
-        drawn = [self._drawn(round_) for round_ in rounds]
+        drawn = [self._round_randomizer(round_) for round_ in rounds]
         alternatives = []
         for key in np.unique(keys).tolist():
             names = (self.survey.names[key],)
@@ -260,13 +259,13 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
             alternatives.append(events[0] if len(events) == 1 else Composed(events))
         return alternatives[0] if len(alternatives) == 1 else OneOf(tuple(alternatives))
 
-    def _drawn(self, round_: int) -> PrivKV | PrivKVM | KeepUniform:
-        """Randomizer of what is drawn anew in a round."""
+    def _round_randomizer(self, round_: int) -> PrivKV | PrivKVM | KeepUniform:
+        """Randomizer of a round's new draws."""
         raise NotImplementedError
 
     def most(self) -> float:
-        """One report in every round on one key, whichever: the epsilons of the rounds' draws."""
-        return math.fsum(self._drawn(round_).epsilon for round_ in range(self.repeats))
+        """Sum of the epsilons of the rounds' draws, on one key."""
+        return math.fsum(self._round_randomizer(round_).epsilon for round_ in range(self.repeats))
 
     def estimate(self, result: Message) -> KeyValueTables:
         return KeyValueTables(
@@ -287,7 +286,7 @@ class PrivKVVariant(KeyValueCollection, frozen=True, kw_only=True):
     def repeats(self) -> int:
         return 1
 
-    def _drawn(self, round_: int) -> PrivKV | PrivKVM | KeepUniform:
+    def _round_randomizer(self, round_: int) -> PrivKV | PrivKVM | KeepUniform:
         return self.client.each
 
     def claims(self) -> tuple[Claim, ...]:
@@ -301,7 +300,7 @@ class PrivKVVariant(KeyValueCollection, frozen=True, kw_only=True):
 
 
 class PrivKVMVariant(KeyValueCollection, frozen=True, kw_only=True):
-    """Some rounds: the value is reported in each, with the last one's mean for a missing key's.
+    """Several rounds with reports of the value; missing keys take the last round's mean.
 
     The key is drawn and perturbed once. A party that misses a round is left out of that round.
 
@@ -325,9 +324,9 @@ class PrivKVMVariant(KeyValueCollection, frozen=True, kw_only=True):
     def repeats(self) -> int:
         return self.rounds
 
-    def _drawn(self, round_: int) -> PrivKV | PrivKVM | KeepUniform:
-        # The fakes of further rounds are the aggregator's, so that no report is any cheaper than
-        # the draws that it is made of. Without the first round's a further one would tell more.
+    def _round_randomizer(self, round_: int) -> PrivKV | PrivKVM | KeepUniform:
+        # The aggregator chooses the fakes of further rounds, so a report costs as much as its
+        # draws. Without the first round's report a further one would reveal more.
         each = self.client.each
         return each.value_response if round_ else PrivKVM(each=each, rounds=1)
 
@@ -342,7 +341,7 @@ class PrivKVMVariant(KeyValueCollection, frozen=True, kw_only=True):
 
 
 class _Rounds(SoFar):
-    """The reports of the first round, and the counts of all rounds whose wait is over."""
+    """The reports of the first round, and the counts of all finished rounds."""
 
     made_of = (KeyReport,)
 
@@ -366,13 +365,13 @@ class _Rounds(SoFar):
     def estimate(self, waiting: Waiting) -> KeyValueTables | None:
         if not self._counts:
             there = self._fit(waiting.get((KeyReport.kind(), 0), {}))
-            return self._made([self._variant.counted(there.values())]) if there else None
+            return self._from_counts([self._variant.counted(there.values())]) if there else None
         if self._estimate is None:
-            self._estimate = self._made(self._counts)
+            self._estimate = self._from_counts(self._counts)
         return self._estimate
 
     def _fit(self, reports: Mapping[PartyId, Message]) -> dict[PartyId, KeyReport]:
-        """Those that count: in a further round, those on the keys of the first."""
+        """Reports that count: in a further round, those on the keys of the first."""
         found = {}
         for party, report in reports.items():
             if not isinstance(report, KeyReport) or not self._variant.fits(report):
@@ -383,12 +382,12 @@ class _Rounds(SoFar):
                 found[party] = report
         return found
 
-    def _made(self, counts: list[NDArray[np.int64]]) -> KeyValueTables:
+    def _from_counts(self, counts: list[NDArray[np.int64]]) -> KeyValueTables:
         return self._variant.estimate(SymbolCounts(np.stack(counts).astype(np.uint32)))
 
 
 def _by_keys(reports: Mapping[PartyId, KeyReport]) -> dict[bytes, list[PartyId]]:
-    """Group parties by the keys that they drew: one encoding serves each group."""
+    """Parties by the keys that they drew, so that each group gets one encoding."""
     found: dict[bytes, list[PartyId]] = {}
     for party, report in reports.items():
         found.setdefault(report.keys.tobytes(), []).append(party)

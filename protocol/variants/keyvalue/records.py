@@ -1,7 +1,4 @@
-"""Keys with values as a survey: every key is an attribute that is missing, or a number.
-
-Holdings of keys become records, and back.
-"""
+"""Keys with values as a survey: every key is an attribute that is missing, or a number."""
 
 from __future__ import annotations
 
@@ -27,8 +24,8 @@ def key_survey(title: str, keys: Sequence[str], levels: Sequence[Sequence[float]
 
     Args:
         title: of the survey.
-        keys: what they are called.
-        levels: the values that each key can have, in [-1, 1]: a sequence per key.
+        keys: their names.
+        levels: the possible values of each key, in [-1, 1]: a sequence per key.
 
     Raises:
         SurveyError: a key without a value, with one outside [-1, 1] or with one twice, or keys and
@@ -46,7 +43,7 @@ def key_survey(title: str, keys: Sequence[str], levels: Sequence[Sequence[float]
 
 
 def key_values(survey: Survey) -> NDArray[np.float64]:
-    """The value that each code of each key stands for, shape (d, most categories).
+    """The value of each code of each key, shape (d, most categories).
 
     NaN stands for a missing key, and fills the rows of keys with fewer values than others.
 
@@ -66,11 +63,11 @@ def key_values(survey: Survey) -> NDArray[np.float64]:
 
 
 def key_records(survey: Survey, holdings: Sequence[Mapping[str, float]]) -> Records:
-    """Records of what respondents hold: of each a value for every key that she has.
+    """Records of respondents from their keys and values.
 
     Raises:
-        SurveyError: nobody, an unknown key, a value outside [-1, 1], or one that the survey does
-            not offer; it says which, and in which holding (from 1).
+        SurveyError: no respondent, an unknown key, a value outside [-1, 1], or one that the survey
+            does not offer; names it, and the holding (from 1).
     """
     codes = np.zeros((len(holdings), len(survey.attributes)), np.int64)
     offered = key_values(survey)
@@ -110,7 +107,7 @@ def held_survey(survey: Survey) -> Survey:
 
 
 def held_records(records: Records) -> Records:
-    """Records of the keys that each respondent holds, whatever their values."""
+    """Records of the keys that each respondent holds, without their values."""
     return Records(held_survey(records.survey), (records.codes > 0).astype(np.uint8))
 
 

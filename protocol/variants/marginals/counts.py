@@ -1,4 +1,4 @@
-"""Counts of reports for the release of marginals: what an aggregator adds up."""
+"""Counts of reports for the release of marginals."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _UNPACKED_AT_ONCE = 2**22
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class MarginalCounts:
-    """Additive counts of reports: all that an estimate takes.
+    """Additive counts of reports: all input of an estimate.
 
     Attributes:
-        plan: how the reports were made.
-        reports: how many are about each choice, shape (choices,).
-        totals: RR and PS: how many report each cell, shape (choices, cells), by RR any number of
-            cells at once. HT: how many report the sign -1, shape (choices, 1).
+        plan: of the reports.
+        reports: number of reports on each choice, shape (choices,).
+        totals: RR and PS: number of reports of each cell, shape (choices, cells); an RR report may
+            have several cells. HT: number of reports of the sign -1, shape (choices, 1).
 
     Raises:
-        ValueError: other shapes or types, a negative count or more than there are reports, or
-            nobody at all.
+        ValueError: other shapes or types, a negative count or one larger than the number of
+            reports, or no report.
     """
 
     plan: MarginalPlan
@@ -112,7 +112,7 @@ def _ones(
     count_choices: int,
     size: int,
 ) -> Counted:
-    """Number of one-hot reports that have each bit, shape ``(count_choices, size)``."""
+    """Number of one-hot reports with each bit set, shape ``(count_choices, size)``."""
     if answers.dtype != np.uint8:
         raise ValueError(f"packed bits of type {answers.dtype}: expected uint8")
     if size % 8 and (answers[:, -1] >> (size % 8)).any():

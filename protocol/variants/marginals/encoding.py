@@ -35,7 +35,7 @@ class BinaryEncoding:
         survey: of any attributes.
         binary: of their bits, attribute after attribute; those of ``a`` with more than 2 categories
             are named ``a bit 2``, ``a bit 1``, ``a bit 0``.
-        bits: how many each attribute has.
+        bits: the number of bits of each attribute.
     """
 
     survey: Survey
@@ -64,7 +64,8 @@ class BinaryEncoding:
             SurveyError: records of another survey.
             ValueError: more than 24 bits.
         """
-        self._check(records)
+        if records.survey != self.survey:
+            raise SurveyError("the records are of another survey than the encoding")
         d = sum(self.bits)
         if d > MAX_BINARY_ATTRIBUTES:
             raise ValueError(f"{d} bits: expected at most {MAX_BINARY_ATTRIBUTES}")
@@ -77,13 +78,13 @@ class BinaryEncoding:
     def decode(self, table: Table, *, rescaled: bool = False) -> Table:
         """A raw table of bits as one of categories.
 
-        Codes without a category are dropped. Nobody has them, so what is left is unbiased, and so
-        are its standard errors; but raw estimates need not add up to 1 without them.
+        Codes without a category are dropped. Nobody has them, so the rest is unbiased, and its
+        standard errors hold. Raw estimates need not add up to 1 without them.
 
         Args:
             table: of all bits of some attributes, in the order of ``name_bits``, raw.
-            rescaled: whether to divide by the total of what is left. That is biased, so the result
-                has no standard errors.
+            rescaled: whether to divide by the total of the rest. That is biased, so the result has
+                no standard errors.
 
         Raises:
             ValueError: a table of other attributes or that was projected, or a total to divide by
@@ -125,7 +126,7 @@ class BinaryEncoding:
         )
 
     def _bits_attributes(self, bits: Sequence[str]) -> tuple[str, ...]:
-        """The attributes whose bits these are, all and in order."""
+        """The attributes of these bits, which must be all of their bits in order."""
         names: list[str] = []
         rest = tuple(bits)
         while rest:
@@ -138,14 +139,10 @@ class BinaryEncoding:
             names.append(name)
         return tuple(names)
 
-    def _check(self, records: Records) -> None:
-        if records.survey != self.survey:
-            raise SurveyError("the records are of another survey than the encoding")
-
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Kept(ErrorLaw):
-    """The law of the estimates that are kept of a table, by what keeps them."""
+    """The law of a part of a table's estimates."""
 
     law: ErrorLaw
     cut: Callable[[NDArray[np.float64]], NDArray[np.float64]]
@@ -185,8 +182,8 @@ class DecodedBits(Source):
 
     Args:
         survey: what was asked.
-        estimate: of the survey of its bits, ``binary_encoding(survey).binary``. It says which
-            attributes can be in one table: those whose bits can.
+        estimate: of the survey of its bits, ``binary_encoding(survey).binary``. Attributes can be
+            in one table if their bits can.
 
     Raises:
         ValueError: an estimate of another survey.
@@ -208,13 +205,13 @@ class DecodedBits(Source):
         return self.estimate.n
 
     def cells(self, names: tuple[str, ...]) -> Cells:
-        """The joint distribution of some attributes; codes of no category dropped."""
+        """The joint distribution of some attributes, without codes of no category."""
         encoding = binary_encoding(self.survey)
         found = encoding.decode(self.estimate.table(*encoding.name_bits(*names)))
         return Cells(found.values, found.standard_errors, found.population_errors, found.law)
 
     def pairs(self) -> dict[tuple[str, str], Cells]:
-        """The cells of every pair of attributes whose bits can be in one table."""
+        """The cells of every pair of attributes with bits that can be in one table."""
         found = {}
         for pair in combinations(self.survey.names, 2):
             with suppress(ValueError):  # More bits than a marginal has.

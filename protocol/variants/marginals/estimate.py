@@ -1,9 +1,9 @@
 """Marginals of binary attributes from randomized reports, with standard errors.
 
 Kulkarni, Cormode and Srivastava, Marginal Release Under Local Differential Privacy. All six methods
-are diagonal in the Hadamard basis: whatever a report is, it gives unbiased coefficients of what it
-is about, and a marginal is the transform of those of its attributes' subsets. That of no attribute
-is 1, not estimated, so every table has the total 1.
+are diagonal in the Hadamard basis: a report gives unbiased coefficients of its attributes, and a
+marginal is the transform of the coefficients of its attributes' subsets. That of no attribute is 1,
+not estimated, so every table has the total 1.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from protocol.variants.marginals.hadamard import (
 from protocol.variants.marginals.laws import law_of_sets, law_of_weights
 
 Pooling: TypeAlias = Literal["own", "coefficients"]
-"""Which reports a table is estimated from: ``own`` takes those on marginals that hold all of its
-attributes, ``coefficients`` takes for every coefficient all reports that have it."""
+"""Choice of reports for a table: ``own`` takes those on marginals with all of its attributes,
+``coefficients`` takes for every coefficient all reports that have it."""
 
 
 class _Sums(NamedTuple):
-    """Sums of coefficients as reported, and of how many reports each.
+    """Sums of reported coefficients, and their numbers of reports.
 
-    ``low`` are those of ``coefficients(d, k)`` with all reports that have them. ``own`` are, for a
-    Marg method, those of every marginal by itself, shape ``(C(d, k), 2**k)``.
+    ``low`` are those of ``coefficients(d, k)`` over all reports that have them. ``own`` are, for a
+    Marg method, those of every single marginal, shape ``(C(d, k), 2**k)``.
     """
 
     low: tuple[Counted, Counted]
@@ -74,22 +74,21 @@ class MarginalTables(NamedTuple):
 class ReleasedMarginals(Source):
     """Unbiased estimates of every marginal of at most k binary attributes.
 
-    Errors *given the data* count the randomization and, where a respondent reports on a part of her
-    record that is drawn, the draw of who reports on what, given how many do. All are in closed form
-    and their squares unbiased (``Coefficients.covariance``). Where a coefficient is known from less
-    than two reports the error is unknown; what no report is about is estimated as 0, which for a
-    whole table is the uniform one.
+    Errors *given the data* include the randomization and, if a respondent reports on a drawn part
+    of her record, that draw, given the number of reports on each part. All are in closed form and
+    their squares unbiased (``Coefficients.covariance``). With less than two reports on a
+    coefficient the error is unknown. A coefficient without a report is estimated as 0, which for a
+    whole table gives the uniform one.
 
     A table of fewer than k attributes is part of several marginals. In the Marg methods it takes
-    all reports on those, so each weighs as many as it has: this is the mean by inverse variance,
-    for a report is worth the same in each. With ``pooling="own"`` tables that overlap may still
-    disagree. ``consistent()`` makes them agree. The Inp methods have one estimate of each
-    coefficient, and agree as they are.
+    all reports on those. This is the mean by inverse variance, as every report has the same
+    variance. With ``pooling="own"`` tables that overlap may still disagree. ``consistent()`` makes
+    them agree. The Inp methods have one estimate of each coefficient, and their tables agree.
 
     Args:
         survey: d attributes of 2 categories.
         counts: of the reports, by a plan for d attributes.
-        pooling: which reports a table takes.
+        pooling: the choice of reports.
 
     Raises:
         ValueError: a survey of other attributes, or an unknown pooling.
@@ -120,12 +119,12 @@ class ReleasedMarginals(Source):
         return self.counts.n
 
     def consistent(self) -> Self:
-        """The same reports, with tables that agree wherever they overlap: the least squares ones.
+        """The same reports, with tables that agree wherever they overlap, by least squares.
 
         For a Marg method, of all tables that agree these minimize ``sum_S n_S ||X_S - T_S||**2``
         over its marginals S, with T_S from the n_S reports on S alone. In the Hadamard basis this
-        is the mean of what the marginals say of a coefficient, weighted by n_S, so by inverse
-        variance. For MargHT the weight is the number of reports on that coefficient in S.
+        is the mean of the marginals' coefficients, weighted by n_S, so by inverse variance. For
+        MargHT the weight is the number of reports on that coefficient in S.
         """
         return replace(self, pooling="coefficients")
 
@@ -144,9 +143,9 @@ class ReleasedMarginals(Source):
         return dict(zip(names, found, strict=True))
 
     def reported(self, names: Sequence[str]) -> list[Reported]:
-        """Reports by PS on all marginals that hold the attributes; by HT those on any of them.
+        """Reports by PS on all marginals with these attributes; by HT those on any of them.
 
-        A sign tells whether the number of answers 1 among its attributes is odd.
+        A sign shows whether the number of answers 1 among its attributes is odd.
         """
         plan = self.counts.plan
         [asked], _ = self._asked(names)
@@ -173,7 +172,7 @@ class ReleasedMarginals(Source):
         return [Reported((group,), counts, (mixing,))]
 
     def _signs(self, choices: NDArray[np.intp]) -> Reported:
-        """All reports on one coefficient, which some choices ask for."""
+        """All reports on one coefficient, of several choices."""
         plan = self.counts.plan
         places = plan.attributes(int(choices[0]))
         odd = np.indices((2,) * len(places)).sum(axis=0).reshape(-1) % 2
@@ -186,13 +185,9 @@ class ReleasedMarginals(Source):
     def every(self) -> MarginalTables:
         """All k-way marginals at once."""
         plan = self.counts.plan
-        found = self._found(subsets(plan.d, plan.k))
-        return MarginalTables(
-            tuple(combinations(self.survey.names, plan.k)),
-            found.tables(),
-            found.table_errors(population=False),
-            found.table_errors(population=True),
-        )
+        found = self._coefficients(subsets(plan.d, plan.k))
+        names = tuple(combinations(self.survey.names, plan.k))
+        return MarginalTables(names, *_tables_and_errors(found))
 
     def covariance(self, *names: str, population: bool) -> Floats:
         """The estimated covariances of the raw cells of ``table(*names)``, in row-major order.
@@ -210,14 +205,14 @@ class ReleasedMarginals(Source):
             SurveyError, ValueError: as ``table``.
         """
         masks, order = self._asked(names)
-        found = self._found(masks).table_covariance(population=population)[0]
+        found = self._coefficients(masks).table_covariance(population=population)[0]
         cells = np.arange(len(found)).reshape((2,) * len(names)).transpose(order).reshape(-1)
         return np.ascontiguousarray(found[np.ix_(cells, cells)])
 
     def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The mean over the respondents of a weight that depends on at most k attributes."""
         masks, order = self._asked(names)
-        found = self._found(masks)
+        found = self._coefficients(masks)
         arranged = weights.transpose(np.argsort(order)).reshape(-1)
         # A copy: the transform works in place, and the weights are the caller's.
         turned = wht(arranged.copy())
@@ -240,11 +235,11 @@ class ReleasedMarginals(Source):
         return Estimated(value, standard_error(float(used @ known @ used), scale, each), law)
 
     def _law(self, names: tuple[str, ...]) -> ErrorLaw:
-        """Law of the cells of a table."""
         masks, order = self._asked(names)
         cells = np.arange(1 << len(names)).reshape((2,) * len(names)).transpose(order).reshape(-1)
         sets = np.eye(len(cells), dtype=np.bool_)[cells]
-        return law_of_sets(self._found(masks), self.counts.plan, sets, shape=(2,) * len(names))
+        found = self._coefficients(masks)
+        return law_of_sets(found, self.counts.plan, sets, shape=(2,) * len(names))
 
     def _covariance(self, names: tuple[str, ...], about: About) -> Floats:
         return self.covariance(*names, population=about == "population")
@@ -264,12 +259,7 @@ class ReleasedMarginals(Source):
         masks: NDArray[np.uint32],
         order: tuple[int, ...],
     ) -> list[Cells]:
-        found = self._found(masks)
-        arrays = (
-            found.tables(),
-            found.table_errors(population=False),
-            found.table_errors(population=True),
-        )
+        arrays = _tables_and_errors(self._coefficients(masks))
         shape = (len(masks), *(2 for _ in order))
         axes = (0, *(axis + 1 for axis in order))
         values, given, sampled = (
@@ -285,7 +275,7 @@ class ReleasedMarginals(Source):
             for i, asked in enumerate(names)
         ]
 
-    def _found(self, masks: NDArray[np.uint32]) -> Coefficients:
+    def _coefficients(self, masks: NDArray[np.uint32]) -> Coefficients:
         """The coefficients of marginals of equally many attributes, at most k."""
         plan = self.counts.plan
         inside = submasks(masks)
@@ -316,7 +306,7 @@ class ReleasedMarginals(Source):
         )
 
     def _holding(self, mask: np.uint32, within: NDArray[np.uint32]) -> tuple[Counted, Counted]:
-        """One table's sums over the marginals that hold all of its attributes, and more."""
+        """One table's sums over the marginals with all of its attributes, and more."""
         plan = self.counts.plan
         if self._sums.own is None:
             raise ValueError("expected a Marg method: the reports are on the whole input")
@@ -330,6 +320,12 @@ class ReleasedMarginals(Source):
         return sums, reports
 
 
+def _tables_and_errors(found: Coefficients) -> tuple[Floats, Floats, Floats]:
+    """Tables, standard errors given the data, and standard errors about a population."""
+    given, sampled = (found.table_errors(population=population) for population in (False, True))
+    return found.tables(), given, sampled
+
+
 def _summed(counts: MarginalCounts) -> _Sums:
     plan = counts.plan
     d, k = plan.d, plan.k
@@ -337,14 +333,14 @@ def _summed(counts: MarginalCounts) -> _Sums:
     if plan.by_input:
         if plan.transformed:
             sums = counts.reports - 2 * counts.totals[:, 0]
-            return _Sums((_led(sums, 0), _led(counts.reports, 0)), None)
+            return _Sums((_with_first(sums, 0), _with_first(counts.reports, 0)), None)
         # No sum of signs is larger than the counts' total.
         narrow = np.int32 if int(counts.totals.sum()) < 2**31 else np.int64
         sums = low_transform(counts.totals[0].astype(narrow), k).astype(np.int64)
         return _Sums((sums, np.full(len(low), counts.n)), None)
     if plan.transformed:
         signs = (counts.reports - 2 * counts.totals[:, 0]).reshape(len(plan.groups), -1)
-        own = _led(signs, 0), _led(counts.reports.reshape(signs.shape), 0)
+        own = _with_first(signs, 0), _with_first(counts.reports.reshape(signs.shape), 0)
     else:
         own = (
             wht(counts.totals.copy()),
@@ -357,7 +353,7 @@ def _summed(counts: MarginalCounts) -> _Sums:
     return _Sums((pooled[0], pooled[1]), own)
 
 
-def _led(array: Counted, first: int) -> Counted:
+def _with_first(array: Counted, first: int) -> Counted:
     """An array with a further first entry on its last axis."""
     return np.insert(array, 0, first, axis=-1)
 

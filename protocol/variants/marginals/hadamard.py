@@ -21,9 +21,9 @@ from protocol.randomizers.walsh import Signed, wht
 
 
 def low_transform(table: NDArray[Signed], k: int) -> NDArray[Signed]:
-    """The coefficients of at most k attributes of a whole table, without all the others.
+    """The coefficients of at most k attributes of a whole table, without computing the others.
 
-    A coefficient that has k attributes already is only summed on: for small k that is a few passes
+    A coefficient with k attributes is only summed further, so for small k this takes a few passes
     over the table, not d.
 
     Args:
@@ -55,8 +55,8 @@ def low_transform(table: NDArray[Signed], k: int) -> NDArray[Signed]:
     return found
 
 
-def tables_of(values: Floats, masks: NDArray[np.uint32], *, d: int, k: int) -> Floats:
-    """The marginals that the coefficients of at most k attributes give.
+def marginal_tables(values: Floats, masks: NDArray[np.uint32], *, d: int, k: int) -> Floats:
+    """The marginals that follow from the coefficients of at most k attributes.
 
     Args:
         values: one for each of ``coefficients(d, k)``.
@@ -96,7 +96,7 @@ def coefficient_places(masks: NDArray[np.uint32], *, d: int, k: int) -> NDArray[
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Noise:
-    """Noise that a report adds to its respondent's own coefficients, given her answers.
+    """Noise that a report adds to its respondent's own coefficients, given the answers.
 
     For two coefficients from one report, of the sets alpha and beta, the covariance given the
     answers is ``own`` where they are equal and else ``shared * theta`` of ``alpha ^ beta``, its
@@ -107,7 +107,8 @@ class Noise:
             and q of any other; of keep ``1/a**2 - 1`` (keep a).
         shared: of RR ``(p(1-p) - q(1-q)) / (p-q)**2``, 0 where bits are flipped alike; of keep
             ``1/a - 1``; None where a report has one coefficient alone.
-        gain: how much likelier a report counts for its respondent's own cell, or sign, than else.
+        gain: probability that a report counts for its respondent's own cell, or sign, less that for
+            another.
     """
 
     own: float
@@ -121,9 +122,9 @@ class Coefficients:
 
     Attributes:
         values: shape ``(t, 2**j)``; the first of each is 1. That of no report is 0.
-        reports: how many each is the mean of, same shape; of the first it has no meaning.
-        common: how many reports two of them share, shape ``(t, 2**j, 2**j)``; of a coefficient with
-            itself its ``reports``.
+        reports: number of reports on each, same shape; without meaning for the first.
+        common: number of reports that two of them share, shape ``(t, 2**j, 2**j)``; the diagonal is
+            ``reports``.
         noise: of a report.
         n: the number of respondents that the reports are a random choice of.
     """
@@ -141,24 +142,23 @@ class Coefficients:
     def covariance(self, *, population: bool) -> Floats:
         """Unbiased estimates of the covariances of the values, shape ``(t, 2**j, 2**j)``.
 
-        Which respondents report on what is drawn. Given how many do, those that report on something
-        are a simple random sample of all n. For the sets alpha and beta, estimated from ``m`` and
-        ``m'`` reports of which ``o`` are common, and gamma their symmetric difference,
+        The respondents that report on a coefficient are drawn. Given their number, they are a
+        simple random sample of all n. For the sets alpha and beta, estimated from ``m`` and ``m'``
+        reports of which ``o`` are common, and gamma their symmetric difference,
 
             ``Cov = o/(m m') R + kappa (theta_gamma - theta_alpha theta_beta)``
 
         with R the noise of a report and ``kappa = (o/(m m') - 1/n) n/(n-1)`` given the data (finite
         population sampling), ``o/(m m')`` if the respondents are themselves sampled. The products
         of thetas are estimated without bias: the product of two estimates is too large by Cov.
-        NaN where that takes more reports than there are.
+        NaN with too few reports for that.
 
         Args:
             population: whether the respondents are a random sample of a population.
         """
         cells = self.values.shape[1]
         place = np.arange(cells)
-        # Not by an index: that may lay out the axes in another order, and with them all that is
-        # computed from it.
+        # An index might order the axes in memory in another way.
         joint = np.take(self.values, place[:, None] ^ place, axis=1)
         noise = np.zeros_like(joint) if self.noise.shared is None else self.noise.shared * joint
         noise[:, place, place] = self.noise.own
@@ -173,7 +173,7 @@ class Coefficients:
         least = 1 if self.n == 1 and not population else 2
         known = np.minimum(self.reports[:, :, None], self.reports[:, None, :]) >= least
         found: Floats = np.divide(raw, 1 - kappa, out=np.zeros_like(raw), where=known)
-        # An unknown covariance beside an unknown variance decides nothing.
+        # Only variances are marked as unknown.
         found[:, place, place] = np.where(known[:, place, place], found[:, place, place], np.nan)
         found[:, 0, :] = found[:, :, 0] = 0.0
         return found
@@ -181,7 +181,7 @@ class Coefficients:
     def table_covariance(self, *, population: bool) -> Floats:
         """The covariance matrices of the marginals' cells, shape ``(t, 2**j, 2**j)``.
 
-        All NaN where a coefficient's variance is.
+        A matrix is NaN where a coefficient's variance is.
         """
         found = self.covariance(population=population)
         cells = found.shape[-1]

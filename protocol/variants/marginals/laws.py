@@ -1,7 +1,7 @@
 """The laws of errors of marginals of binary attributes.
 
-Where reports are on cells, a set of a marginal's cells is counted: it has the law of a count. Where
-they are signs of coefficients, a set's share is a sum of these, each known from reports of its own.
+If reports are on cells, the share of a set of a marginal's cells has the law of a count. If they
+are signs of coefficients, it is a sum of coefficients, each from reports of its own.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ def law_of_sets(
 ) -> CumulantLaw:
     """The law of the estimated shares of some sets of one marginal's cells.
 
-    It is unknown where a coefficient that it takes is known from no report.
+    It is unknown where a coefficient has no report.
 
     Args:
         found: the coefficients of one marginal.
-        plan: how the reports were made.
+        plan: of the reports.
         sets: the cells of each, shape (sets, cells), in row-major order.
         shape: that of the result's arrays, of as many elements as there are sets.
     """
     weights = sets.astype(np.float64)
-    # What a set's share is made of: its coefficients' weights.
+    # The weights of the coefficients in a set's share.
     turned = wht(weights.copy()) / weights.shape[1]
     reports = found.reports[0].astype(np.float64)
     values = turned @ found.values[0]
     missing = (turned[:, 1:] != 0) @ (reports[1:] == 0)
     values = np.where(missing > 0, np.nan, values)
     if plan.transformed:
-        parts = _of_signs(found, turned, float(plan.randomizer.support.gain))
+        parts = _parts_of_signs(found, turned, float(plan.randomizer.support.gain))
     else:
-        parts = _of_cells(found, plan, turned, weights)
+        parts = _parts_of_cells(found, plan, turned, weights)
     return CumulantLaw(
         values=values.reshape(shape),
         cumulants={
@@ -64,12 +64,12 @@ def law_of_sets(
 def law_of_weights(found: Coefficients, plan: MarginalPlan, weights: Floats) -> ErrorLaw:
     """The law of the mean of a weight that takes more than two values, (cells,).
 
-    It is the normal one with the variance of the estimate, which is estimated without bias, and
-    then raised as that of ``weighted_law``: by one report more on each coefficient or cell, and for
-    being estimated. It is unknown where a coefficient is known from less than two reports.
+    It is normal, with the unbiased estimate of the variance raised as in ``weighted_law``: by one
+    report more on each coefficient or cell, and for being estimated. It is unknown where a
+    coefficient has less than two reports.
     """
     turned = wht(weights.copy()) / len(weights)
-    more, doubt = _of_few(found, plan, turned, float(np.ptp(weights)))
+    more, doubt = _one_more(found, plan, turned, float(np.ptp(weights)))
     errors = []
     for about in SIDES:
         covariance = found.covariance(population=about == "population")[0]
@@ -77,8 +77,8 @@ def law_of_weights(found: Coefficients, plan: MarginalPlan, weights: Floats) -> 
         used = np.where(unknown, 0.0, turned)
         variance = float(used @ np.where(np.isnan(covariance), 0.0, covariance) @ used)
         variance = max(variance, 0.0) + more
-        told = variance > 0 and not (turned[unknown] != 0).any()
-        errors.append(math.sqrt(variance * inflation(variance, doubt)) if told else math.nan)
+        known = variance > 0 and not (turned[unknown] != 0).any()
+        errors.append(math.sqrt(variance * inflation(variance, doubt)) if known else math.nan)
     return NormalLaw.of_errors(
         float(found.values[0] @ turned),
         *errors,
@@ -87,14 +87,14 @@ def law_of_weights(found: Coefficients, plan: MarginalPlan, weights: Floats) -> 
     )
 
 
-def _of_few(
+def _one_more(
     found: Coefficients, plan: MarginalPlan, turned: Floats, width: float
 ) -> tuple[float, float]:
-    """Variance that one report more adds to a mean, and the squared error of the whole.
+    """Variance that one more report adds to a mean, and the squared error of the total.
 
     Args:
-        turned: the coefficients' weights.
-        width: from the least weight of a cell to the largest.
+        turned: the weights of the coefficients.
+        width: the difference of the largest weight of a cell and the least.
     """
     gain = float(plan.randomizer.support.gain)
     reports = np.maximum(found.reports[0, 1:].astype(np.float64), 1.0)
@@ -111,27 +111,29 @@ def _of_few(
 
 
 class _Parts(NamedTuple):
-    """Cumulants and steps of some sets' shares, their arrays of shape (..., sets)."""
+    """Cumulants and steps of the shares of some sets, arrays of shape (..., sets)."""
 
     known: dict[About, Cumulants]
     steps: Floats
 
 
-def _of_cells(found: Coefficients, plan: MarginalPlan, turned: Floats, weights: Floats) -> _Parts:
+def _parts_of_cells(
+    found: Coefficients, plan: MarginalPlan, turned: Floats, weights: Floats
+) -> _Parts:
     """Parts of the law of reports on cells.
 
-    Where coefficients have reports of their own, a set's share is as good as that of fewer reports
-    on all of them: so many that it would be as good if all cells had the same share. If its
-    variance, which is estimated without bias, is larger, it has that much more.
+    If coefficients have reports of their own, a set's share is taken to be from an effective number
+    of reports on all of them, as if all cells had the same share. If the unbiased estimate of its
+    variance is larger, the difference is added.
     """
-    gain, worth = float(plan.randomizer.support.gain), _worth(found, turned)
+    gain, worth = float(plan.randomizer.support.gain), _effective_reports(found, turned)
     part = weights.mean(axis=1)
     steps = 1 / (worth * gain)
     known: dict[About, Cumulants] = {}
     for about in SIDES:
         if plan.one_hot:
             people = found.n if about == "respondents" else math.inf
-            law = _of_bits(plan, part, worth, left=left_by_sampling(worth, people))
+            law = _one_hot_cumulants(plan, part, worth, left=left_by_sampling(worth, people))
         else:
             offsets = Offsets.alike(worth, (1 - gain) * part)
             counts = count_cumulants(worth, offsets, gain, about=about, of=float(found.n))
@@ -145,14 +147,17 @@ def _of_cells(found: Coefficients, plan: MarginalPlan, turned: Floats, weights: 
     return _Parts(known, steps * np.maximum(part, 1 - part) if plan.one_hot else steps)
 
 
-def _of_bits(
+def _one_hot_cumulants(
     plan: MarginalPlan, part: Floats, n: Floats, *, left: tuple[Floats, Floats]
 ) -> Cumulants:
-    """Cumulants of the shares of sets that are such a part of all cells, from n one-hot reports
-    each.
+    """Cumulants of the shares of sets of cells from n one-hot reports each.
 
-    A bit of a cell in the set weighs ``1 - part``, any other ``-part``, over the gain; every one is
-    drawn by itself, that of the respondent's own cell with another probability than the others.
+    A bit of a cell in the set weighs ``1 - part``, any other ``-part``, divided by the gain. Bits
+    are drawn independently, that of the respondent's own cell with another probability.
+
+    Args:
+        part: the part of all cells that are in the set.
+        left: ``left_by_sampling`` of the reports.
     """
     support = plan.randomizer.support
     gain = float(support.gain)
@@ -179,7 +184,7 @@ def _of_bits(
     return Cumulants(variance, third / n**2)
 
 
-def _worth(found: Coefficients, turned: Floats) -> Floats:
+def _effective_reports(found: Coefficients, turned: Floats) -> Floats:
     """Effective number of reports per set, shape (sets,)."""
     reports = found.reports[0, 1:].astype(np.float64)
     squares = turned[:, 1:] ** 2
@@ -189,12 +194,12 @@ def _worth(found: Coefficients, turned: Floats) -> Floats:
     return worth
 
 
-def _of_signs(found: Coefficients, turned: Floats, keep: float) -> _Parts:
+def _parts_of_signs(found: Coefficients, turned: Floats, keep: float) -> _Parts:
     """Parts for reports of the sign of one coefficient each, kept with probability ``keep``.
 
     A coefficient's reports have the mean theta and the variance ``1/keep**2 - theta**2``. Given the
-    share of a set the thetas are not known: what is along the set's weights follows from the share,
-    and what is across them is estimated, without the noise that is in its square.
+    share of a set the thetas are not known. Their part along the set's weights follows from the
+    share. The part across is estimated, without the noise in its square.
     """
     reports = np.maximum(found.reports[0, 1:].astype(np.float64), 1.0)
     theta, weights, offset = found.values[0, 1:], turned[:, 1:], turned[:, 0]
@@ -202,8 +207,8 @@ def _of_signs(found: Coefficients, turned: Floats, keep: float) -> _Parts:
     length = np.maximum(squares.sum(axis=1), np.finfo(np.float64).tiny)
     shares = squares / reports
     most = shares.sum(axis=1)
-    # If the share is t and not as estimated, the thetas are off along the weights: the mean square
-    # of what they add is a quadratic of t, of which the constant is what it is at the estimate.
+    # For another share t than the estimate the thetas differ along the weights. Their mean square
+    # is a quadratic of t.
     grows = (shares * squares).sum(axis=1) / length**2
     rises = 2 * (shares * weights * theta).sum(axis=1) / length
     noise = (1 - squares / length[:, np.newaxis]) / (keep**2 * reports)

@@ -34,7 +34,7 @@ from protocol.wire.arrays import Array, ArraySpec, Bounds, smallest_dtype
 
 
 class Bits(Message, frozen=True):
-    """A party's reports, one after the other, bit by bit: no more than the paper says they take."""
+    """A party's reports, one after the other, packed into the number of bits in the paper."""
 
     scalar_bytes = 32
 
@@ -43,7 +43,7 @@ class Bits(Message, frozen=True):
 
 
 class Counted(Message, frozen=True):
-    """The published result: how many report on each choice, and what they report in sum."""
+    """The published result: the number of reports on each choice, and their sums."""
 
     scalar_bytes = 64
 
@@ -57,10 +57,10 @@ class MarginalRelease(OneReport[Request, Bits, MarginalReports], frozen=True, kw
     """Kulkarni, Cormode and Srivastava, Marginal Release Under Local Differential Privacy.
 
     Attributes of more than two categories are encoded as bits, and marginals are of bits: an
-    attribute of r categories takes as many of the k as it has bits.
+    attribute takes as many of the k as it has bits.
 
     Args:
-        epsilon: of a report. None costs more.
+        epsilon: the largest cost of a report.
         k: bits of a marginal.
     """
 
@@ -120,7 +120,7 @@ class MarginalRelease(OneReport[Request, Bits, MarginalReports], frozen=True, kw
         return Counted(counts.reports.astype(np.uint32), counts.totals.astype(np.uint32))
 
     def _packed(self, reports: MarginalReports) -> NDArray[np.uint8]:
-        """Reports as bits: what each is about, then the answer; most significant bits first."""
+        """Reports as bits: the choice, then the answer; most significant bits first."""
         plan = self.plan
         about = self.report_bits - self._answer_bits
         columns = [_bits(reports.choices, about)]
@@ -159,7 +159,7 @@ class MarginalRelease(OneReport[Request, Bits, MarginalReports], frozen=True, kw
         return plan.cells if plan.one_hot else (plan.randomizer.size - 1).bit_length()
 
     def report_reveals(self, report: MarginalReports, seen: Seen) -> PrivacyEvent:
-        """A report is one draw of the randomizer on what it is about; which that is, is public."""
+        """Event of a report: one draw of the randomizer on a public choice."""
         events = tuple(self._choice_event(choice) for choice in np.unique(report.choices).tolist())
         return events[0] if len(events) == 1 else OneOf(events)
 
@@ -181,7 +181,7 @@ class MarginalRelease(OneReport[Request, Bits, MarginalReports], frozen=True, kw
         return found
 
     def most(self) -> float:
-        """One report: the epsilon of its randomizer, whatever it is about."""
+        """Epsilon of the randomizer of one report."""
         return self.plan.epsilon
 
     def reports(self, result: Message) -> ReleasedMarginals:
@@ -213,16 +213,16 @@ class MarginalRelease(OneReport[Request, Bits, MarginalReports], frozen=True, kw
         )
 
 
-def _by(method: Method, how: str) -> type[MarginalRelease]:
+def _variant(method: Method, doc: str) -> type[MarginalRelease]:
     """The variant of a method, such as ``inp-rr`` of ``InpRR``."""
     fields: list[tuple[str, Any, Any]] = []
     if method.endswith("RR"):
         fields = [("unary", Unary, "sue")]
-        how += _UNARY
+        doc += _UNARY
     name = f"{method[:-2]}-{method[-2:]}".lower()
-    told = {"name": name, "method": method, "__doc__": how}
+    namespace = {"name": name, "method": method, "__doc__": doc}
     made = msgspec.defstruct(
-        method, fields, bases=(MarginalRelease,), module=__name__, namespace=told, frozen=True
+        method, fields, bases=(MarginalRelease,), module=__name__, namespace=namespace, frozen=True
     )
     return cast("type[MarginalRelease]", made)
 
@@ -234,16 +234,17 @@ _UNARY = """
         unary: of the bits: ``sue``, all flipped alike, or ``oue``, the 1 kept with probability 1/2.
 """
 
-InpRR = _by("InpRR", f"The whole record {_ONE_HOT}")
-InpPS = _by("InpPS", "The whole record by k-ary randomized response.")
-InpHT = _by("InpHT", "A Hadamard coefficient of 1 to k attributes by binary randomized response.")
-MargRR = _by("MargRR", f"One marginal {_ONE_HOT}")
-MargPS = _by("MargPS", "One marginal by k-ary randomized response.")
-MargHT = _by("MargHT", "A Hadamard coefficient of one marginal by binary randomized response.")
+InpRR = _variant("InpRR", f"The whole record {_ONE_HOT}")
+InpPS = _variant("InpPS", "The whole record by k-ary randomized response.")
+InpHT = _variant(
+    "InpHT", "A Hadamard coefficient of 1 to k attributes by binary randomized response."
+)
+MargRR = _variant("MargRR", f"One marginal {_ONE_HOT}")
+MargPS = _variant("MargPS", "One marginal by k-ary randomized response.")
+MargHT = _variant("MargHT", "A Hadamard coefficient of one marginal by binary randomized response.")
 
 
 def _bits(numbers: NDArray[np.unsignedinteger], width: int) -> NDArray[np.uint8]:
-    """Numbers as their bits, (n, width)."""
     shifts = np.arange(width - 1, -1, -1, dtype=np.uint64)
     bits: NDArray[np.uint8] = (
         (numbers.astype(np.uint64)[:, np.newaxis] >> shifts) & np.uint64(1)
@@ -262,6 +263,6 @@ def _numbers(
 
 
 def _one_hot_bits(answers: NDArray[np.unsignedinteger], size: int) -> NDArray[np.uint8]:
-    """One-hot reports as ``UnaryEncoding`` packs them, the lowest bit first, as bits, (n, size)."""
+    """Bits of one-hot reports, (n, size), packed as by ``UnaryEncoding``, the lowest bit first."""
     octets = answers.astype(np.uint8, copy=False)
     return np.unpackbits(octets, axis=1, count=size, bitorder="little")

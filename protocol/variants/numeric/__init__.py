@@ -1,1 +1,1 @@
-"""Protocols of numbers, of which means are estimated."""
+"""Protocols of numbers, to estimate their means."""

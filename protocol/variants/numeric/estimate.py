@@ -20,8 +20,8 @@ from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 from protocol.variants.numeric.scales import Scale
 
-# As many respondents at the ends of the grid are added to those who reported: what few reports do
-# not tell of how far the answers are spread is so taken to be large.
+# Number of respondents at the ends of the grid that are added, so that few reports count as widely
+# spread.
 _ADDED = 4.0
 
 
@@ -32,9 +32,9 @@ class NumericMeans(Estimate):
     Args:
         survey: what was asked.
         scales: of every attribute.
-        randomizers: by which each attribute's reports are drawn.
+        randomizers: the randomizer of each attribute's reports.
         totals: of each attribute, ``MeanRandomizer.tally`` of its reports.
-        respondents: how many there are; each reported on every attribute.
+        respondents: their number; each reported on every attribute.
 
     Raises:
         ValueError: not one of each for every attribute, counts that do not fit, or no respondent.
@@ -67,11 +67,10 @@ class NumericMeans(Estimate):
     def attribute_means(self) -> dict[str, Estimated]:
         """The mean of every attribute, unbiased, and its standard error given the answers.
 
-        Of one bit, which does not tell how far the answers are spread, the error is that of
-        answers drawn anew: too large by their own spread, never too small on average. It is None
-        where the reports are too few, or too much alike, to estimate it from. An interval about
-        the respondents is then that about a population of which they are a sample, unless there
-        are two answers alone.
+        Reports of one bit do not show the spread of the answers. Their error is that of answers
+        drawn anew: too large by the answers' own spread, never too small on average. It is None
+        with too few reports, or too similar ones. An interval about the respondents is then that
+        about a population of which they are a sample, unless there are only two answers.
         """
         return {
             name: _mean(scale, randomizer, totals)
@@ -90,7 +89,7 @@ class NumericMeans(Estimate):
         return found
 
     def cells(self, names: tuple[str, ...]) -> Cells:
-        """Refused: reports of numbers tell means alone.
+        """Refused: reports of numbers give means alone.
 
         Raises:
             ValueError: always.
@@ -119,34 +118,35 @@ def _mean(scale: Scale, randomizer: MeanRandomizer, totals: NDArray[np.int64]) -
 def mean_law(randomizer: MeanRandomizer, totals: NDArray[np.int64]) -> ErrorLaw:
     """The law of the mean of the scores of some reports.
 
-    Of two scores it is that of a count. Of more, the variance follows from the mean square of the
-    answers, which is taken from the reports where these tell it, and else is the largest: that of
-    answers that are drawn anew for each report.
+    With two scores it is the law of a count. With more, the variance follows from the mean square
+    of the answers: from the reports if they show it, else the largest, that of answers drawn anew
+    for each report.
 
     Args:
         randomizer: of the reports.
-        totals: of ``tally``.
+        totals: the result of ``tally``.
     """
     n = float(totals.sum())
     scores = np.array([float(score) for score in randomizer.scores])
     value = float(totals @ scores) / n
     if len(scores) == 2:
-        return _of_two(value, n, float(2 / (scores[1] - scores[0])), randomizer.size == 2)
+        gain = float(2 / (scores[1] - scores[0]))
+        return _two_score_law(value, n, gain, two_answers=randomizer.size == 2)
     added = _ADDED / (n + _ADDED)
     mean_square = float(totals @ scores**2) / n
     third = (1 - added) * float(totals @ (scores - value) ** 3) / n
     skew = np.array([third, 0.0, 0.0, 0.0]) / n**2
     if randomizer.squares is None:
-        # Of those who are added the scores are the largest.
+        # The added respondents have the largest scores.
         mean_square += added * (float((scores**2).max()) - mean_square)
         sampled = given = np.array([mean_square, 0.0, -1.0])
     else:
         spread, slope = map(float, randomizer.squares)
         # The mean square of the answers, which is at least the square of their mean.
-        told = float(np.clip((mean_square - spread) / slope, min(value**2, 1.0), 1.0))
-        told += added * (1 - told)
-        sampled = np.array([spread + slope * told, 0.0, -1.0])
-        given = np.array([spread + (slope - 1) * told, 0.0, 0.0])
+        answers = float(np.clip((mean_square - spread) / slope, min(value**2, 1.0), 1.0))
+        answers += added * (1 - answers)
+        sampled = np.array([spread + slope * answers, 0.0, -1.0])
+        given = np.array([spread + (slope - 1) * answers, 0.0, 0.0])
     known: dict[About, Floats] = {"respondents": given, "population": sampled}
     return CumulantLaw(
         values=np.asarray(value),
@@ -157,15 +157,15 @@ def mean_law(randomizer: MeanRandomizer, totals: NDArray[np.int64]) -> ErrorLaw:
     )
 
 
-def _of_two(value: float, n: float, gain: float, told: bool) -> ErrorLaw:
-    """Law of reports of two scores: of the share of the larger value, if there were only two.
+def _two_score_law(value: float, n: float, gain: float, *, two_answers: bool) -> ErrorLaw:
+    """Law of the mean of reports with two scores, as that of a share.
 
     Args:
-        gain: how much likelier the larger score is for the value 1 than for -1.
-        told: whether there are two values only.
+        gain: probability of the larger score for the answer 1, less that for -1.
+        two_answers: whether -1 and 1 are the only answers.
     """
     law = CumulantLaw.of_counts((1 + value) / 2, n, other=(1 - gain) / 2, gain=gain)
-    if not told:
+    if not two_answers:
         sampled = law.cumulants["population"]
         law = replace(law, cumulants={"respondents": sampled, "population": sampled})
     return law.times(2.0, -1.0)

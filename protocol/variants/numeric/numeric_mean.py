@@ -1,4 +1,4 @@
-"""Means of numbers: every attribute of the survey is one, on a grid, and is reported by itself."""
+"""Means of numbers: every attribute is a number on a grid, and is reported separately."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SOURCES: Mapping[Mechanism, str] = MappingProxyType(
         ),
     }
 )
-"""The papers that have the mechanisms."""
+"""The papers of the mechanisms."""
 
 _MAKERS: Mapping[Mechanism, Callable[[int, float], MeanRandomizer]] = MappingProxyType(
     {
@@ -48,7 +48,7 @@ class NumericMean(EvenShares, frozen=True, kw_only=True):
         mechanism: one-bit (Duchi, Jordan and Wainwright) or piecewise (Wang et al.).
 
     Raises:
-        ValueError: the categories of an attribute are not such numbers; says which.
+        ValueError: the categories of an attribute are not such numbers; names it.
     """
 
     name = "numeric-mean"
@@ -57,7 +57,7 @@ class NumericMean(EvenShares, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # Made here, so that what does not fit is said at once.
+        # Made here, so that errors are raised at once.
         try:
             _ = self.scales
         except SurveyError as error:
@@ -65,7 +65,7 @@ class NumericMean(EvenShares, frozen=True, kw_only=True):
 
     @functools.cached_property
     def scales(self) -> tuple[Scale, ...]:
-        """Numbers that the categories of each attribute are."""
+        """Numbers of the categories of each attribute."""
         return tuple(map(attribute_scale, self.survey.attributes))
 
     @functools.cached_property

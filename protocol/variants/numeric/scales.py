@@ -1,4 +1,4 @@
-"""Attributes whose categories are equally spaced numbers."""
+"""Attributes with equally spaced numbers as categories."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import pairwise
 from protocol.errors import SurveyError
 from protocol.surveys.survey import Attribute, shown
 
-# Short enough that arithmetic on anybody's survey costs nothing.
+# Short, so that arithmetic is cheap for every survey.
 _NUMBER = re.compile(r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?")
 
 
@@ -20,7 +20,7 @@ class Scale:
 
     Args:
         middle: half way between the least and the largest number.
-        half: how far these are from it.
+        half: the distance of these from it.
     """
 
     middle: Fraction
@@ -31,7 +31,7 @@ class Scale:
         return float(self.middle) + float(self.half) * value
 
     def error(self, error: float) -> float:
-        """A standard error likewise."""
+        """A standard error of the grid as one of these numbers."""
         return float(self.half) * error
 
 

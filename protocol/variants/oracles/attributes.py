@@ -27,7 +27,7 @@ from protocol.surveys.records import Records
 from protocol.variants.oracles.estimate import AttributeShares
 from protocol.variants.oracles.names import Oracle, frequency_oracle
 from protocol.variants.reports.by_stratum import weighted
-from protocol.variants.reports.one_report import OneReport, Request
+from protocol.variants.reports.one_report import OneReport, Request, even_shares
 from protocol.wire.arrays import Array, ArraySpec, Bounds, smallest_dtype
 
 A = TypeVar("A", bound=Message)
@@ -53,7 +53,7 @@ class SampledReports(Message, frozen=True):
 
     Args:
         sampled: (k,) places of attributes.
-        reports: (k, columns) of its report, and 0 in what columns are left.
+        reports: (k, columns) of its report, then 0.
     """
 
     sampled: Annotated[Array, ArraySpec(shape=(Bounds(1, "max_records"),), high="attributes")]
@@ -66,9 +66,9 @@ class AttributeTallies(Message, frozen=True):
     """The published result.
 
     Args:
-        respondents: how many reported.
-        reports: (m,) how many reports there are on each attribute.
-        totals: (cells,) of every attribute in turn, ``Randomizer.tally`` of these.
+        respondents: number of respondents that reported.
+        reports: (m,) number of reports on each attribute.
+        totals: (cells,) ``Randomizer.tally`` of the reports on every attribute in turn.
     """
 
     scalar_bytes = 64
@@ -79,9 +79,9 @@ class AttributeTallies(Message, frozen=True):
 
 
 class AttributeOracles(OneReport[Request, A, A], Generic[A], frozen=True, kw_only=True):
-    """Base of the protocols that report on attributes apart, all or some of them.
+    """Base of the protocols with separate reports on all or some attributes.
 
-    A subclass says by which randomizer each attribute is reported (``randomizers``).
+    A subclass has the ``randomizers`` of the attributes.
 
     Args:
         epsilon: of a respondent's report.
@@ -91,7 +91,7 @@ class AttributeOracles(OneReport[Request, A, A], Generic[A], frozen=True, kw_onl
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # Made here, so that what does not fit is said at once.
+        # Made here, so that errors are raised at once.
         _ = self.columns
 
     def workload(self) -> Workload:
@@ -123,12 +123,20 @@ class AttributeOracles(OneReport[Request, A, A], Generic[A], frozen=True, kw_onl
         """The bounds of all columns of a report."""
         return tuple(bound for one in self.randomizers for bound in column_bounds(one))
 
+    @functools.cached_property
+    def _draws(self) -> tuple[Randomized, ...]:
+        """Event of a draw on each attribute."""
+        return tuple(
+            Randomized(one, (name,))
+            for one, name in zip(self.randomizers, self.survey.names, strict=True)
+        )
+
     def tallied(self, reports: Sequence[NDArray[np.unsignedinteger]], n: int) -> AttributeTallies:
         """The result.
 
         Args:
             reports: of each attribute, (k, width).
-            n: how many respondents reported.
+            n: number of respondents that reported.
         """
         totals = [
             one.tally(as_reports(one, given))
@@ -156,7 +164,7 @@ class AttributeOracles(OneReport[Request, A, A], Generic[A], frozen=True, kw_onl
 
 
 class WholeReport(AttributeOracles[AttributeReports], frozen=True, kw_only=True):
-    """Base of those in which a report has columns of every attribute."""
+    """Base of the protocols with columns of every attribute in a report."""
 
     messages = (Request, AttributeReports, AttributeTallies)
 
@@ -182,7 +190,7 @@ class WholeReport(AttributeOracles[AttributeReports], frozen=True, kw_only=True)
 
 
 class EvenShares(WholeReport, frozen=True, kw_only=True):
-    """Base of those in which every attribute is reported with an even share of epsilon.
+    """Base of the protocols with an even share of epsilon for every attribute.
 
     A subclass makes the randomizers with ``evenly``.
     """
@@ -190,12 +198,7 @@ class EvenShares(WholeReport, frozen=True, kw_only=True):
     @functools.cached_property
     def report_event(self) -> PrivacyEvent:
         """Event of a report: a draw on every attribute."""
-        return Composed(
-            tuple(
-                Randomized(one, (name,))
-                for one, name in zip(self.randomizers, self.survey.names, strict=True)
-            )
-        )
+        return Composed(self._draws)
 
     def answer(self, records: Records, question: Request, stream: Stream) -> AttributeReports:
         drawn = [
@@ -209,18 +212,12 @@ class EvenShares(WholeReport, frozen=True, kw_only=True):
         return PureAccountant().judge(self.report_event).record
 
     def evenly(self, make: Callable[[int, float], R]) -> tuple[R, ...]:
-        """A randomizer for every attribute, which together keep to epsilon.
+        """A randomizer for every attribute, with an epsilon of at most ``epsilon`` in all.
 
         Args:
-            make: of a number of categories and a share of epsilon.
+            make: makes one of a number of categories and a share of epsilon.
         """
-        share = self.epsilon / len(self.survey.sizes)
-        while True:
-            made = tuple(make(size, share) for size in self.survey.sizes)
-            # The sum of rounded shares may exceed what was asked by a bit.
-            if math.fsum(one.epsilon for one in made) <= self.epsilon:
-                return made
-            share = math.nextafter(share, 0.0)
+        return even_shares(self.survey.sizes, self.epsilon, make)
 
 
 class Spl(EvenShares, frozen=True, kw_only=True):
@@ -303,8 +300,8 @@ class Smp(AttributeOracles[SampledReports], frozen=True, kw_only=True):
         return self.tallied(each, len(sampled))
 
     def report_reveals(self, report: SampledReports, seen: Seen) -> PrivacyEvent:
-        """A report is a draw on the attribute that it names, which is drawn without a look."""
-        events = tuple(self._drawn[place] for place in np.unique(report.sampled).tolist())
+        """Event of a report: a draw on its attribute, which is drawn blindly."""
+        events = tuple(self._draws[place] for place in np.unique(report.sampled).tolist())
         return events[0] if len(events) == 1 else OneOf(events)
 
     def drawn(self, message: Message, event: PrivacyEvent, records: Records) -> list[Drawn] | None:
@@ -314,7 +311,7 @@ class Smp(AttributeOracles[SampledReports], frozen=True, kw_only=True):
         found = []
         for place in np.unique(message.sampled).tolist():
             rows = np.flatnonzero(message.sampled == place)
-            one = self._drawn[place]
+            one = self._draws[place]
             columns = message.reports[rows, : self.widths[place]]
             found.append(Drawn(one, rows, as_reports(one.randomizer, columns)))
         return found
@@ -322,13 +319,6 @@ class Smp(AttributeOracles[SampledReports], frozen=True, kw_only=True):
     @weighted
     def estimate(self, result: Message) -> LinearEstimate[AttributeShares]:
         return self.shares(result)
-
-    @functools.cached_property
-    def _drawn(self) -> tuple[Randomized, ...]:
-        return tuple(
-            Randomized(one, (name,))
-            for one, name in zip(self.randomizers, self.survey.names, strict=True)
-        )
 
     def most(self) -> float:
         """One report: the largest of the attributes' epsilons."""
@@ -340,7 +330,7 @@ class Smp(AttributeOracles[SampledReports], frozen=True, kw_only=True):
 
 
 def column_bounds(randomizer: Randomizer) -> tuple[int, ...]:
-    """The exclusive bounds of the columns that a report takes, if written as one row."""
+    """The exclusive bounds of the columns of a report as one row."""
     one = randomizer.report
     if one.high is None:
         return (1 << 8 * int(one.dtype[1:]),) * one.longest

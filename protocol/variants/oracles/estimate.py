@@ -19,17 +19,17 @@ from protocol.surveys.survey import Survey
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class AttributeShares(Source):
-    """The distribution of every attribute by itself; it says nothing of attributes together.
+    """The distribution of every single attribute, with no tables of several.
 
-    Where only some respondents reported on an attribute they are a random sample of all, and
-    standard errors and intervals include what that adds. An attribute without a report is NaN.
+    If only some respondents reported on an attribute, they are a random sample of all, and standard
+    errors and intervals include that sampling. An attribute without a report is NaN.
 
     Args:
         survey: what was asked.
-        randomizers: by which each attribute's reports are drawn.
+        randomizers: the randomizer of each attribute's reports.
         totals: of each attribute, ``Randomizer.tally`` of its reports.
-        reports: how many there are of each attribute, shape (m,).
-        respondents: how many there are.
+        reports: number of reports on each attribute, shape (m,).
+        respondents: the number of respondents.
 
     Raises:
         ValueError: not one of each for every attribute, counts that do not fit, or no respondent.
@@ -49,7 +49,7 @@ class AttributeShares(Source):
             raise ValueError(f"expected a respondent, and at most {self.n} reports of an attribute")
         for name in self.survey.names:
             if self._asked(name):
-                self._of(name)
+                self._tallies(name)
             elif self.totals[self.survey.index(name)].any():
                 raise ValueError(f"counts of {name!r} without a report: expected all 0")
 
@@ -69,13 +69,13 @@ class AttributeShares(Source):
         """
         name = self._only(names)
         if self._asked(name):
-            return self._of(name).cells(names)
+            return self._tallies(name).cells(names)
         unknown = np.full(self.survey.attribute(name).size, np.nan)
         return Cells(unknown, unknown.copy(), unknown.copy(), n=0)
 
     def reported(self, names: Sequence[str]) -> Sequence[Reported]:
-        """Tallies of those alone who reported on it."""
-        return self._of(self._only(names)).reported(names)
+        """The reports on one attribute."""
+        return self._tallies(self._only(names)).reported(names)
 
     def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The mean over the respondents of a weight that depends on one attribute.
@@ -86,17 +86,17 @@ class AttributeShares(Source):
         name = self._only(names)
         if not self._asked(name):
             return Estimated(float("nan"), None)
-        return self._of(name).mean(names, weights)
+        return self._tallies(name).mean(names, weights)
 
     def pairs(self) -> dict[tuple[str, str], Cells]:
-        """An empty mapping: attributes were reported apart."""
+        """An empty mapping: attributes were reported separately."""
         return {}
 
     def _asked(self, name: str) -> int:
         return int(self.reports[self.survey.index(name)])
 
-    def _of(self, name: str) -> Tallies:
-        """Tallies of those alone who reported on it."""
+    def _tallies(self, name: str) -> Tallies:
+        """Tallies of those who reported on an attribute."""
         place = self.survey.index(name)
         return Tallies(
             self.survey,

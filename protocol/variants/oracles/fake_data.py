@@ -1,4 +1,4 @@
-"""RS+FD: one attribute is randomized, the others are fakes, and nobody is told which."""
+"""RS+FD: one attribute is randomized and the others are fakes; it is not revealed which."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from protocol.variants.reports.one_report import Request
 class RsFd(WholeReport, frozen=True, kw_only=True):
     """Arcolezi et al., Random Sampling Plus Fake Data, section 3.2, with randomized response.
 
-    The attribute that is drawn is randomized with ``ln(m (e**epsilon - 1) + 1)``, which the fakes
-    are to bring back to epsilon. They do not: that is what two records cost that differ everywhere,
-    and it is what is charged.
+    The drawn attribute is randomized with ``ln(m (e**epsilon - 1) + 1)``. The paper claims that the
+    fakes bring this back to epsilon. They do not: it is the cost for two records that differ
+    everywhere, and it is charged.
 
     Args:
         epsilon: as the paper claims it of a respondent's report.

@@ -1,4 +1,4 @@
-"""The frequency oracles by the names that the literature has for them."""
+"""The frequency oracles by their names in the literature."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ ORACLES: tuple[Oracle, ...] = tuple(_MAKERS)
 
 
 def frequency_oracle(oracle: Oracle, size: int, *, epsilon: float) -> Randomizer:
-    """The randomizer of this name, with the parameters that the literature has for an epsilon.
+    """The randomizer of this name, with its parameters in the literature for an epsilon.
 
     Args:
         oracle: grr, k-ary randomized response; sue and oue, unary encodings; blh and olh, hashing;
             subset-selection; hadamard-response.
         size: the number of categories.
-        epsilon: what a report costs at most, in nats.
+        epsilon: the largest cost of a report, in nats.
 
     Raises:
-        ValueError: the size or the epsilon does not suit it; says why.
+        ValueError: the size or the epsilon does not suit it.
     """
     return _MAKERS[oracle](size, epsilon)

@@ -1,4 +1,4 @@
-"""The result of a survey with design weights: that of each stratum by itself, and its estimate."""
+"""The result of a survey with design weights, by stratum, and its estimate."""
 
 from __future__ import annotations
 
@@ -21,23 +21,25 @@ R = TypeVar("R")
 V = TypeVar("V", bound=Variant)
 
 _BESIDE = 8
-"""The most bytes that the result of a stratum takes beside its encoding."""
+"""The most bytes around the encoded result of a stratum."""
 
 
 class ByStratum(Message, frozen=True):
-    """The published result of a survey with weights: that of each stratum by itself.
+    """The published result of a survey with weights: one result for each stratum.
 
     Args:
-        results: in the order of the strata's names, encoded; empty where no report was counted.
+        results: encoded, in the order of the strata's names; empty if no report was counted.
     """
 
     results: tuple[bytes, ...]
 
 
 def with_strata(variant: Variant, kinds: tuple[Kind, ...]) -> tuple[Kind, ...]:
-    """The kinds of a variant, of which the last is the result, and the result by stratum.
+    """The kinds of a variant, with the result by stratum added if it has weights.
 
-    Without weights they are the same.
+    Args:
+        variant: with weights, or without.
+        kinds: the kinds without weights, the result last.
     """
     if not variant.strata:
         return kinds
@@ -48,12 +50,12 @@ def with_strata(variant: Variant, kinds: tuple[Kind, ...]) -> tuple[Kind, ...]:
 def pooled_by_stratum(
     variant: Variant, read: Mapping[PartyId, R], pooled: Callable[[Sequence[R]], Message]
 ) -> Message:
-    """The result of what was read of reports, by stratum if the variant has weights.
+    """The result from reports, by stratum if the variant has weights.
 
     Args:
         variant: with weights, or without.
-        read: of each party, at least one.
-        pooled: makes the result of some of them.
+        read: the report of each party, at least one.
+        pooled: makes the result from some reports.
 
     Raises:
         SurveyError: a party is in no stratum.
@@ -69,16 +71,16 @@ def pooled_by_stratum(
 
 
 def weighted(estimate: Callable[[V, Message], E]) -> Callable[[V, Message], E]:
-    """Make a linear ``OneReport.estimate`` take a result by stratum too.
+    """Make a linear ``OneReport.estimate`` accept a result by stratum too.
 
-    Of such a result the estimate is made from a ``Weighted``, whatever the type says.
+    The estimate from such a result has a ``Weighted`` source, in spite of its type.
     """
 
     @functools.wraps(estimate)
     def found(variant: V, result: Message) -> E:
         if not isinstance(result, ByStratum):
             return estimate(variant, result)
-        # Imported late, as most surveys have no weights.
+        # Imported late: few surveys have weights.
         from protocol.estimators.releases.weighted import Stratum, Weighted
 
         strata = []
@@ -104,7 +106,7 @@ def _results(variant: Variant, result: ByStratum) -> list[tuple[float, Message]]
         raise ValueError(
             f"{len(result.results)} results: expected one for each of {len(variant.strata)} strata"
         )
-    # Only parties count how many respondents there can be, and a result does not name them.
+    # The result does not name the parties, so their number is taken to be the largest.
     kind = variant.kinds(MAX_RESPONDENTS // variant.max_records)[-2]
     codec = Codec((kind,), members=1)
     found = [

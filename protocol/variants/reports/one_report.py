@@ -1,9 +1,10 @@
-"""One question, one report: what protocols share in which everybody is asked once."""
+"""Base of the protocols with one question and one report of every party."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Generator, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import ClassVar, Generic, TypeVar, cast
 
 import numpy as np
@@ -16,7 +17,7 @@ from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.randomizers.randomizer import Randomizer
 from protocol.session.roles import Me, Seen
 from protocol.session.so_far import OneWait, SoFar, Waiting
-from protocol.session.tabulation import Respondents, Stage, Totals, numbers_of, with_numbers
+from protocol.session.tabulation import Respondents, Stage, Totals, number_vector, with_numbers
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
 from protocol.variants.reports.by_stratum import ByStratum, pooled_by_stratum, with_strata
@@ -25,16 +26,17 @@ from protocol.wire.codec import Codec, Kind
 Question = TypeVar("Question", bound=Message)
 Answer = TypeVar("Answer", bound=Message)
 Report = TypeVar("Report")
+R = TypeVar("R", bound=Randomizer)
 
 PROBED = 9
-"""How many reports are made up to see whether results add up."""
+"""Number of made-up reports that test whether results add up."""
 
 
 class Request(Message, frozen=True):
-    """The question; how it is answered is in the charter.
+    """The question; the charter has the randomizers.
 
     Args:
-        survey: the digest of the survey that is meant.
+        survey: the digest of the survey.
     """
 
     scalar_bytes = 64
@@ -45,10 +47,10 @@ class Request(Message, frozen=True):
 class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only=True):
     """Base of the protocols in which every party is asked once and sends one report.
 
-    Its ``messages`` are the question, the answer and the result. A subclass says how an answer is
-    made (``answer``), what it tells (``report_reveals``) and what all of them make (``pooled``).
-    Its types are the question, the answer and the report, which is what is read of an answer: the
-    answer itself, unless the subclass unpacks it (``read``).
+    Its ``messages`` are the question, the answer and the result. A subclass makes an answer
+    (``answer``), gives its event (``report_reveals``) and makes the result (``pooled``). Its types
+    are the question, the answer and the report: the answer itself, unless the subclass unpacks it
+    (``read``).
     """
 
     heeds: ClassVar[tuple[type[Message], ...] | None] = ()
@@ -56,26 +58,26 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
     @property
     def contribution(self) -> type[Answer]:
         """The answer."""
-        return self._spoken[1]
+        return self._message_types[1]
 
     @property
-    def _spoken(self) -> tuple[type[Question], type[Answer], type[Message]]:
+    def _message_types(self) -> tuple[type[Question], type[Answer], type[Message]]:
         return cast("tuple[type[Question], type[Answer], type[Message]]", self.messages)
 
     @property
     def randomizer(self) -> Randomizer:
-        """Randomizer of a report, where that is one draw on all attributes together."""
+        """Randomizer of a report that is one draw on all attributes together."""
         raise NotImplementedError
 
     def question(self) -> Question:
-        """Question of the aggregator: by default a ``Request``, then the question's kind."""
+        """Question of the aggregator: by default a ``Request``."""
         return cast(Question, Request(self.survey.digest))
 
     def consent(self, question: Question) -> None:
-        """A party's check of the question: by default of the ``survey`` that it is about.
+        """A party's check of the question: by default of its ``survey``.
 
         Raises:
-            PrivacyError: it asks for something else than was agreed to, or for more.
+            PrivacyError: it asks for anything other than what was agreed to.
         """
         self.check_asked(cast(Request, question).survey)
 
@@ -84,27 +86,27 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
 
         Args:
             records: of its respondents.
-            question: what was asked; it has been consented to.
-            stream: the randomness for the answer to this question.
+            question: after the party's consent.
+            stream: the randomness for this answer.
         """
         raise NotImplementedError
 
     def read(self, report: Answer) -> Report | None:
-        """Part of an answer that is pooled: all of it, unless a subclass unpacks it.
+        """Report in an answer: the answer itself, unless a subclass unpacks it.
 
-        None if it is malformed: it is left out, and counts as the answers themselves.
+        None if it is malformed. It is then left out, and charged as the true answers.
         """
         return cast(Report, report)
 
     def pooled(self, reports: Sequence[Report]) -> Message:
-        """The result, of what was read of each party's report; at least a quorum of them."""
+        """The result from the parties' reports, at least a quorum of them."""
         raise NotImplementedError
 
     def report_reveals(self, report: Report, seen: Seen) -> PrivacyEvent:
-        """Event of a report, as ``reveals``; by default that of one draw of ``randomizer``.
+        """Event of a report, as ``reveals``; by default one draw of ``randomizer``.
 
         Args:
-            report: what was read of it.
+            report: by ``read``.
             seen: as in ``reveals``.
         """
         return Randomized(self.randomizer, self.survey.names)
@@ -115,17 +117,17 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
         return None if read is None else self.pooled([read])
 
     def so_far(self, session: bytes) -> SoFar:
-        """The estimate from the reports that have come."""
+        """The estimate from the reports so far."""
         return _Reports(self)
 
     async def party(self, me: Me, records: Records) -> None:
-        """Hear the question, consent, report."""
-        question = await me.receive(self._spoken[0], AGGREGATOR)
+        """Receive the question, consent, report."""
+        question = await me.receive(self._message_types[0], AGGREGATOR)
         self.consent(question)
         await me.send(AGGREGATOR, self.answer(records, question, me.stream_for(question)))
 
     async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Message:
-        """Ask, wait, pool.
+        """Ask every party, wait for the reports, and pool them.
 
         Raises:
             ProtocolError: too few valid reports, or with weights, a party in no stratum.
@@ -134,13 +136,13 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
             self.stratum(party)
         quorum = self.quorum_of(len(parties))
         await me.broadcast(parties, self.question())
-        reports = await me.gather(self._spoken[1], parties, within=self.patience, at_least=quorum)
+        reports = await me.gather(self.contribution, parties, within=self.patience, at_least=quorum)
         read = self.legible(reports)
         check_valid(len(read), quorum)
         return pooled_by_stratum(self, read, self.pooled)
 
     def legible(self, answers: Mapping[PartyId, Answer]) -> dict[PartyId, Report]:
-        """Answers by party as they are read, without the malformed ones."""
+        """Reports by party, without malformed ones."""
         read = {party: self.read(answer) for party, answer in answers.items()}
         return {party: found for party, found in read.items() if found is not None}
 
@@ -148,7 +150,7 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
         return with_strata(self, super().kinds(parties))
 
     def stages(self, people: int) -> Generator[Stage, Totals, Message]:
-        """One question; the result is the sum of what ``pooled`` makes of each party's report.
+        """One question; the result is the sum of the results of single parties.
 
         Raises:
             CannotTabulateError: the results of single parties do not add up to that of all, or
@@ -172,11 +174,11 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
 
     @functools.cached_property
     def _probed(self) -> Message:
-        """The result of some respondents who are made up; it adds up from those of each."""
-        each = [self._read_alone(party) for party in range(PROBED)]
+        """The result of some made-up respondents, checked to be the sum of each one's."""
+        each = [self._made_up_report(party) for party in range(PROBED)]
         together = self.pooled(each)
-        apart = [numbers_of(self.pooled([read]), self.name) for read in each]
-        whole = numbers_of(together, self.name)
+        apart = [number_vector(self.pooled([read]), self.name) for read in each]
+        whole = number_vector(together, self.name)
         same_shape = len({len(whole), *map(len, apart)}) == 1
         if not same_shape or not np.array_equal(whole, sum(apart)):
             raise CannotTabulateError(
@@ -186,10 +188,10 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
         return together
 
     def count(self, stage: Stage, parties: Iterable[Respondents]) -> Totals:
-        """The sum of what ``pooled`` makes of each party's report."""
+        """The sum of the results of single parties."""
         found = np.zeros(0, np.int64)
         for party in parties:
-            counts = numbers_of(self.pooled([self.heard(party, stage.asked)]), self.name)
+            counts = number_vector(self.pooled([self.heard(party, stage.asked)]), self.name)
             found = found + counts if len(found) else counts
         return found
 
@@ -197,16 +199,15 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
         """Read a party's report.
 
         Raises:
-            CannotTabulateError: it answers with anything else.
+            CannotTabulateError: it answers with another kind of message.
             LocalProtocolError: it is malformed.
         """
-        read = self.read(party.ask(question, kind=self._spoken[1]))
+        read = self.read(party.ask(question, kind=self.contribution))
         if read is None:
             raise self._malformed()
         return read
 
-    def _read_alone(self, party: int) -> Report:
-        """Read the report of one respondent, whom anybody can make up."""
+    def _made_up_report(self, party: int) -> Report:
         stream = Stream(bytes(32)).derive(f"respondent {party}")
         codes = stream.integers(np.array(self.survey.sizes))[np.newaxis]
         report = self.answer(Records(self.survey, codes), self.question(), stream)
@@ -221,8 +222,8 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
         return LocalProtocolError(f"its party's own {what!r} is malformed")
 
     def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
-        """A report tells what ``report_reveals`` says; the result follows from the reports."""
-        question, answer, result = self._spoken
+        """Event of a message: ``report_reveals`` for a report; the result follows from reports."""
+        question, answer, result = self._message_types
         if isinstance(message, ByStratum):
             return Derived()
         if isinstance(message, answer):
@@ -234,7 +235,7 @@ class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only
 
 
 class _Reports(OneWait[Answer], Generic[Answer, Report]):
-    """The reports that have come, and when their wait is over those that were counted."""
+    """The reports so far, then those that were counted."""
 
     def __init__(self, variant: OneReport[Question, Answer, Report]) -> None:
         super().__init__(variant.contribution)
@@ -243,18 +244,39 @@ class _Reports(OneWait[Answer], Generic[Answer, Report]):
     def estimate(self, waiting: Waiting) -> Estimate | None:
         variant = self._variant
         read = variant.legible(self.come(waiting))
-        return variant.estimate(pooled_by_stratum(variant, read, variant.pooled)) if read else None
+        if not read:
+            return None
+        return variant.estimate(pooled_by_stratum(variant, read, variant.pooled))
+
+
+def even_shares(
+    sizes: Sequence[int], epsilon: float, make: Callable[[int, float], R]
+) -> tuple[R, ...]:
+    """Randomizers of several attributes, with even shares of an epsilon.
+
+    Args:
+        sizes: the number of categories of each attribute.
+        epsilon: the largest sum of the shares.
+        make: of a number of categories and a share of epsilon.
+    """
+    share = epsilon / len(sizes)
+    while True:
+        made = tuple(make(size, share) for size in sizes)
+        # The sum of rounded shares may exceed epsilon by a bit.
+        if math.fsum(one.epsilon for one in made) <= epsilon:
+            return made
+        share = math.nextafter(share, 0.0)
 
 
 def check_valid(valid: int, quorum: int, what: str = "valid reports") -> None:
-    """Refuse to go on with too few reports that can be counted.
+    """Refuse to go on with too few valid reports.
 
     Args:
-        valid: how many parties sent a well-formed one.
-        what: they sent.
+        valid: number of parties that sent a well-formed report.
+        what: the reports, in words.
 
     Raises:
-        ProtocolError: says how many there are.
+        ProtocolError: there are too few.
     """
     if valid < quorum:
         raise ProtocolError(f"{valid} parties sent {what}, at least {quorum} needed")

@@ -1,4 +1,4 @@
-"""Frequency oracles: every respondent reports once, by one randomizer on the whole record."""
+"""Frequency oracles: one report per respondent, by one randomizer on the whole record."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class Draws(Message, frozen=True):
 
 
 class Tallied(Message, frozen=True):
-    """The published result: how many reports there are, and their ``Randomizer.tally``."""
+    """The published result: the number of reports, and their ``Randomizer.tally``."""
 
     n: int
     totals: Array
 
 
 class FrequencyOracle(OneReport[Request, Draws, Draws], frozen=True, kw_only=True):
-    """Base of the protocols whose report is one draw of one randomizer.
+    """Base of the protocols with one draw of one randomizer as a report.
 
-    A subclass has the ``randomizer``: its inputs are the combinations of all attributes, row-major.
+    A subclass has the ``randomizer``. Its inputs are the combinations of all attributes, row-major.
 
     Raises:
         ValueError: the randomizer has another number of inputs.
@@ -79,7 +79,7 @@ class FrequencyOracle(OneReport[Request, Draws, Draws], frozen=True, kw_only=Tru
         return Draws(self.randomizer.randomize(cells, stream))
 
     def read(self, report: Draws) -> Draws | None:
-        """The same, if it holds reports of the randomizer."""
+        """The answer itself; None unless it holds reports of the randomizer."""
         return report if self.randomizer.fits(report.reports) else None
 
     def pooled(self, reports: Sequence[Draws]) -> Tallied:
@@ -95,7 +95,7 @@ class FrequencyOracle(OneReport[Request, Draws, Draws], frozen=True, kw_only=Tru
         )
 
     def most(self) -> float:
-        """One draw.
+        """Bound on the loss of one draw.
 
         Raises:
             UnsupportedEventError: the randomizer's law contradicts the epsilon that it states.

@@ -1,7 +1,7 @@
-"""One round of randomized reports: what RR-Independent, RR-Joint and their relatives share.
+"""Base of RR-Independent, RR-Joint and their relatives: one round of randomized reports.
 
-The aggregator asks with the randomizers it wants used; each party checks what that would cost,
-draws one report per respondent, and sends it; the aggregator pools what came.
+The aggregator sends the randomizers with its question. Each party checks the cost, draws one report
+per respondent, and sends them. The aggregator pools the reports.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from protocol.variants.reports.one_report import OneReport
 from protocol.wire.arrays import Array, ArraySpec, Bounds, smallest_dtype
 
 MAX_COUNTED = 2**26
-"""The most combinations of answers that respondents in cohorts are counted by."""
+"""The most combinations of answers when respondents are counted in cohorts."""
 
 
 class Ask(Message, frozen=True):
@@ -58,11 +58,11 @@ class Report(Message, frozen=True):
 
 
 class Pooled(Message, frozen=True):
-    """The published result: how often each randomized record was reported.
+    """The published result: the number of reports of each randomized record.
 
     Args:
         codes: (u, m) distinct randomized records, sorted.
-        counts: (u,) how many respondents reported each.
+        counts: (u,) the number of reports of each.
     """
 
     codes: Annotated[
@@ -73,7 +73,7 @@ class Pooled(Message, frozen=True):
     ]
 
 
-def sizes_of(survey: Survey, blocks: tuple[Block, ...]) -> tuple[int, ...]:
+def cells_per_block(survey: Survey, blocks: tuple[Block, ...]) -> tuple[int, ...]:
     """The number of cells of each block.
 
     Raises:
@@ -95,7 +95,7 @@ def sizes_of(survey: Survey, blocks: tuple[Block, ...]) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def event_of(blocks: tuple[Block, ...]) -> PrivacyEvent:
+def blocks_event(blocks: tuple[Block, ...]) -> PrivacyEvent:
     """Event of one report drawn with these blocks."""
     return Composed(tuple(Randomized(block.randomizer, block.attributes) for block in blocks))
 
@@ -113,18 +113,18 @@ def consent(survey: Survey, own: tuple[Block, ...], ask: Ask) -> None:
     if [block.attributes for block in ask.blocks] != [block.attributes for block in own]:
         raise PrivacyError("asked to randomize other attributes together than agreed to")
     try:
-        sizes_of(survey, ask.blocks)
+        cells_per_block(survey, ask.blocks)
     except ValueError as error:
         raise PrivacyError(f"asked with randomizers that do not fit: {error}") from error
     accountant = PureAccountant()
-    asked = accountant.judge(event_of(ask.blocks))
-    agreed = accountant.judge(event_of(own))
+    asked = accountant.judge(blocks_event(ask.blocks))
+    agreed = accountant.judge(blocks_event(own))
     if asked.record > agreed.record:
         raise PrivacyError(
             f"asked for epsilon {asked.record:.6g} per record, agreed to {agreed.record:.6g}"
         )
     for block in ask.blocks:
-        # Where what was agreed to is unbounded, comparing costs says nothing.
+        # If the agreed cost is unbounded, comparing costs is void.
         if block not in own and any(
             math.isinf(agreed.attributes[name]) for name in block.attributes
         ):
@@ -140,9 +140,9 @@ def consent(survey: Survey, own: tuple[Block, ...], ask: Ask) -> None:
 
 
 class Blockwise(OneReport[Ask, Report, Report], frozen=True):
-    """Base of the protocols in which every respondent sends one report, randomized block by block.
+    """Base of the protocols with one report per respondent, randomized block by block.
 
-    A subclass says which attributes are randomized together (``blocks``), and how.
+    A subclass has the ``blocks``: attributes that are randomized together, and their randomizers.
     """
 
     heeds = (Ask,)
@@ -150,12 +150,12 @@ class Blockwise(OneReport[Ask, Report, Report], frozen=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        sizes_of(self.survey, self.blocks)
+        cells_per_block(self.survey, self.blocks)
 
     @functools.cached_property
     def block_sizes(self) -> tuple[int, ...]:
         """The number of cells of each block."""
-        return sizes_of(self.survey, self.blocks)
+        return cells_per_block(self.survey, self.blocks)
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -207,31 +207,30 @@ class Blockwise(OneReport[Ask, Report, Report], frozen=True):
             )
             for party in parties
         ]
-        return np.bincount(np.concatenate(cells), minlength=survey.cells).astype(
-            np.int64, copy=False
-        )
+        counts = np.bincount(np.concatenate(cells), minlength=survey.cells)
+        return counts.astype(np.int64, copy=False)
 
     def report_reveals(self, report: Report, seen: Seen) -> PrivacyEvent:
-        """A report's randomizers are those it was asked with; unasked, it may be anything."""
+        """Event of a report, by the randomizers of the question; without one, the true answers."""
         ask = seen.get(Ask, AGGREGATOR)
         if ask is None or ask.survey != self.survey.digest:
             return Plain(self.survey.names)
         if ask.blocks == self.blocks:
             return self.report_event
         try:
-            sizes_of(self.survey, ask.blocks)
+            cells_per_block(self.survey, ask.blocks)
         except ValueError:
-            # An answer to a question that does not fit may tell anything.
+            # The answer to a malformed question may reveal anything.
             return Plain(self.survey.names)
-        return event_of(ask.blocks)
+        return blocks_event(ask.blocks)
 
     @functools.cached_property
     def report_event(self) -> PrivacyEvent:
-        """Event of a report that is drawn as agreed."""
-        return event_of(self.blocks)
+        """Event of a report that is drawn with the agreed blocks."""
+        return blocks_event(self.blocks)
 
     def most(self) -> float:
-        """One report: the epsilons of the blocks agreed to, which no question may exceed."""
+        """Sum of the epsilons of the agreed blocks, which no question may exceed."""
         return PureAccountant().judge(self.report_event).record
 
     @weighted
@@ -245,13 +244,13 @@ def randomized(
     records: Records, blocks: tuple[Block, ...], stream: Stream
 ) -> NDArray[np.unsignedinteger]:
     """Answers drawn with these blocks, (k, b): one randomized cell per respondent and block."""
-    # Lists, not generators: this is done once for every party.
+    # A list, not a generator, for speed: this is done for every party.
     randomizers = tuple([block.randomizer for block in blocks])
-    return randomize_columns(randomizers, cells_of(records, blocks), stream)
+    return randomize_columns(randomizers, block_cells(records, blocks), stream)
 
 
 def fits(codes: NDArray[np.unsignedinteger], blocks: tuple[Block, ...]) -> bool:
-    """Check whether reports are such as these blocks give."""
+    """True if reports can come from these blocks."""
     sizes = np.array([block.randomizer.size for block in blocks], np.uint64)
     return codes.shape[1] == len(blocks) and bool((codes < sizes).all())
 
@@ -260,7 +259,7 @@ def pooled(survey: Survey, codes: Array, counts: Array) -> Counts:
     """Number of reports of each randomized record, from a published result.
 
     Raises:
-        ValueError: not one count for each of some distinct records, in order.
+        ValueError: records that are not distinct and in order, or another number of counts.
     """
     if len(counts) != len(codes) or not len(codes) or not is_rising(codes):
         raise ValueError(
@@ -270,7 +269,7 @@ def pooled(survey: Survey, codes: Array, counts: Array) -> Counts:
     return Counts(survey.sizes, codes, totals, int(totals.sum()))
 
 
-def cells_of(records: Records, blocks: tuple[Block, ...]) -> NDArray[np.unsignedinteger]:
+def block_cells(records: Records, blocks: tuple[Block, ...]) -> NDArray[np.unsignedinteger]:
     """Records (k, m) as one cell per block, (k, b), of the dtype of reports."""
     survey = records.survey
     dtype = smallest_dtype(max([block.randomizer.size for block in blocks]))
@@ -286,7 +285,7 @@ def cells_of(records: Records, blocks: tuple[Block, ...]) -> NDArray[np.unsigned
 def cells_to_codes(
     survey: Survey, blocks: tuple[Block, ...], cells: NDArray[np.unsignedinteger]
 ) -> NDArray[np.unsignedinteger]:
-    """The inverse of ``cells_of``: (n, b) cells as (n, m) codes of the survey's attributes."""
+    """The inverse of ``block_cells``: (n, b) cells as (n, m) codes of the survey's attributes."""
     codes = np.empty((len(cells), len(survey.sizes)), survey.dtype)
     for column, block in enumerate(blocks):
         axes = list(survey.axes(block.attributes))

@@ -1,4 +1,4 @@
-"""RR-Ind-Joint: attributes or clusters are randomized apart, and estimated jointly."""
+"""RR-Ind-Joint: attributes or clusters are randomized separately, and estimated jointly."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from typing import Self
 
 from protocol.accounting.accountants import PureAccountant
@@ -11,6 +10,7 @@ from protocol.estimators.joint import Block
 from protocol.randomizers import CodeRandomizer, KeepUniform
 from protocol.session.variant import Claim, Probability
 from protocol.surveys.survey import Survey
+from protocol.variants.reports.one_report import even_shares
 from protocol.variants.reports.reports import Blockwise
 
 
@@ -47,18 +47,10 @@ class RRIndependent(Blockwise, frozen=True):
     @classmethod
     def with_epsilon(cls, survey: Survey, epsilon: float) -> Self:
         """Spend ``epsilon`` per record, split evenly over the attributes."""
-        share = epsilon / len(survey.sizes)
-        while True:
-            made = cls(
-                survey=survey,
-                randomizers=tuple(
-                    KeepUniform.with_epsilon(size, epsilon=share) for size in survey.sizes
-                ),
-            )
-            # The sum of rounded shares may exceed what was asked by a bit.
-            if PureAccountant().judge(made.report_event).record <= epsilon:
-                return made
-            share = math.nextafter(share, 0.0)
+        randomizers = even_shares(
+            survey.sizes, epsilon, lambda size, share: KeepUniform.with_epsilon(size, epsilon=share)
+        )
+        return cls(survey=survey, randomizers=randomizers)
 
     @functools.cached_property
     def blocks(self) -> tuple[Block, ...]:

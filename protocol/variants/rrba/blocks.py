@@ -1,8 +1,8 @@
-"""Estimates in blocks: reports whose fakes come from tables that change.
+"""Estimates in blocks: reports with fakes from tables that change.
 
-Block by block, group by group of attributes: of n reports with observed counts o, drawn with keep
-probability p and fakes from T, the raw estimate is ``(o/n - (1-p) T) / p``, negatives kept (RRBA,
-equation 4 as corrected). What is released is its mean over all reports.
+Block by block, group by group of attributes: with n reports, observed counts o, keep probability p
+and fakes from T, the raw estimate is ``(o/n - (1-p) T) / p``, negatives kept (RRBA, equation 4 as
+corrected). The mean over all reports is released.
 """
 
 from __future__ import annotations
@@ -87,16 +87,15 @@ class Cells:
 
 
 def integer_weights(cells: Cells, tables: Floats) -> NDArray[np.uint64]:
-    """Every group's probabilities as integers that sum to 2**64, (c,).
+    """Every group's probabilities as integers with a sum of 2**64, (c,).
 
-    They are rounded down to multiples of 2**-53; what is left over goes to the group's largest. A
-    group with one category alone has 2**64 - 1 there and 1 at another, which is the nearest that
-    fits.
+    They are rounded down to multiples of 2**-53; the rest goes to the group's largest. A group with
+    one category alone has 2**64 - 1 there and 1 at another, which is the nearest that fits.
     """
     weights = np.floor(np.minimum(tables, 1.0) * 2.0**_MANTISSA).astype(np.uint64)
     weights <<= np.uint64(64 - _MANTISSA)
     largest = cells.largest(tables)
-    # Sums are modulo 2**64, and so is what is left of it.
+    # Sums are modulo 2**64, and so is the rest.
     weights[largest] -= np.add.reduceat(weights, cells.starts)
     alone = np.add.reduceat(weights > 0, cells.starts, dtype=np.int64) == 0
     places, starts = largest[alone], cells.starts[alone]
@@ -122,7 +121,7 @@ class Running:
     Args:
         cells: the groups.
         keeps: (g,) the keep probability of each.
-        update: what the tables of fakes are made of.
+        update: the way that tables of fakes are made.
     """
 
     def __init__(self, cells: Cells, keeps: Floats, update: Update = "pooled") -> None:
@@ -140,11 +139,11 @@ class Running:
         self.compared: list[Floats] = []
 
     def add(self, counts: NDArray[np.int64], tables: Floats) -> None:
-        """Take a block's counts of reports.
+        """Add a block's counts of reports.
 
         Args:
-            counts: (c,) how often each cell was reported.
-            tables: (c,) what fakes were drawn from.
+            counts: (c,) the number of reports of each cell.
+            tables: (c,) the law of the fakes.
         """
         cells = self.cells
         reports = cells.summed(counts.astype(np.float64))
@@ -164,7 +163,7 @@ class Running:
         self.compared = [*self.compared[-1:], raw]
 
     def raw(self, release: Release = "pooled") -> Floats:
-        """The raw estimate of every cell, signed; uniform where nobody has reported."""
+        """The raw estimate of every cell, signed; uniform without a report."""
         if release == "last-two" and self._recent:
             recent: Floats = np.mean(self._recent, axis=0)
             return recent
@@ -172,11 +171,11 @@ class Running:
         return np.divide(self._kept, n, out=self.cells.uniform(), where=n > 0)
 
     def errors(self, release: Release = "pooled") -> Floats:
-        """The standard errors of the raw estimate; infinite where nobody has reported.
+        """The standard errors of the raw estimate; infinite without a report.
 
         The respondents of a group count as a random sample. The variance of a block's counts is
-        that of reports whose law has the pooled estimate for the truth, so that blocks of a single
-        report are no worse than others.
+        computed with the pooled estimate as the truth, so that blocks of a single report are no
+        worse than others.
         """
         n = self.reports[self.cells.group].astype(np.float64)
         if release == "last-two" and self._recent_law:
@@ -215,14 +214,14 @@ class Running:
 
 
 class ReportLaw(NamedTuple):
-    """Law of the reports on one group, as it follows from what is published of them.
+    """Law of the reports on one group, from the published result.
 
     Attributes:
-        fakes: the mean over the reports of how likely a fake is each cell, of the group's shape.
+        fakes: the mean over the reports of the probability of each cell under fakes, of the group's
+            shape.
         fakes_squared: the mean of the squares, of the same shape.
-        reported: the shares of the reports that are expected, of the same shape.
-        worth: of how many reports that weigh the same the raw estimate has the errors; 0 where
-            they are unknown.
+        reported: the expected shares of the reports, of the same shape.
+        worth: the number of equally weighted reports with the same errors; 0 if these are unknown.
     """
 
     fakes: Floats
@@ -247,10 +246,10 @@ class ReportLaw(NamedTuple):
             return cls(uniform, uniform**2, uniform, 0.0)
         seen = counts / n
         if not pooled:
-            return cls._of_last(seen, raw, errors, keep=keep, mix=mix)
+            return cls._from_last_two(seen, raw, errors, keep=keep, mix=mix)
         if mix == 1.0:
             return cls(uniform, uniform**2, seen, float(n))
-        # What is left of the reports beside those that were kept.
+        # The rest of the reports, without the kept ones.
         fakes = np.clip((seen - keep * raw) / (1 - keep), 0.0, 1.0)
         kept, rest = keep * np.clip(raw, 0.0, 1.0), (1 - keep) * fakes
         squares = kept + rest - kept**2 - 2 * kept * rest - n * (keep * errors) ** 2
@@ -258,14 +257,13 @@ class ReportLaw(NamedTuple):
         return cls(fakes, np.clip(squared, fakes**2, fakes), seen, float(n))
 
     @classmethod
-    def _of_last(
+    def _from_last_two(
         cls, seen: Floats, raw: Floats, errors: Floats, *, keep: float, mix: float
     ) -> ReportLaw:
-        """Law of the last two blocks: their numbers of reports and their tables are not published.
+        """Law of the last two blocks, whose numbers of reports and tables are not published.
 
-        The errors are those of the likely reports, which are found from them. The truth that these
-        have, and the table that was mixed with the uniform one for the fakes, are both nearly the
-        estimate from all blocks.
+        The likely reports are found from the published errors. The truth and the table that was
+        mixed for the fakes are both taken to be the estimate from all blocks, which is nearly so.
 
         Args:
             seen: the shares of the reports in all blocks.
@@ -288,10 +286,10 @@ class ReportLaw(NamedTuple):
 
 
 def _likely(variances: Floats) -> Floats | None:
-    """The shares of reports whose means have such variances, whatever the number of reports.
+    """The shares of reports with these variances of means, for an unknown number of reports.
 
-    A share l of n reports has the variance ``l (1 - l) / n``; the n is that with which the shares
-    add up to 1. None if there is no such n, or more than one, as of two cells.
+    A share l of n reports has the variance ``l (1 - l) / n``. The shares add up to 1 for one n.
+    None if there is no such n or more than one, as for two cells.
 
     Args:
         variances: of all cells of a group.
@@ -302,7 +300,7 @@ def _likely(variances: Floats) -> Floats | None:
     relative = variances / largest / 4
 
     def shares(number: float) -> Floats:
-        """The smaller roots, for a number of reports in parts of the most there can be."""
+        """The smaller roots, for a fraction of the largest possible number of reports."""
         found: Floats = (1 - np.sqrt(np.maximum(1 - 4 * number * relative, 0.0))) / 2
         return found
 

@@ -53,15 +53,15 @@ class Group:
         names: the attributes.
         shares: the raw estimate, of the attributes' shape.
         errors: its standard errors, of the same shape, NaN where they are unknown.
-        reported: the observed shares of the reports that it is made of, of the same shape; NaN
-            where they are not known.
-        raw: the unbiased estimate, of the same shape, whatever ``shares`` has been made of it.
-        fakes: the mean over the reports of how likely a fake is each cell, of the same shape.
+        reported: the observed shares of its reports, of the same shape; NaN if unknown.
+        raw: the unbiased estimate, of the same shape, even if ``shares`` was changed.
+        fakes: the mean over the reports of the probability of each cell under fakes, of the same
+            shape.
         fakes_squared: the mean of the squares.
         expected: the likely shares of the reports, of the same shape.
-        keep: the keep probability that they were drawn with.
+        keep: the keep probability of the reports.
         n: the number of reports.
-        worth: of how many reports that weigh the same ``raw`` has the error; 0 where its error is
+        worth: the number of equally weighted reports with the error of ``raw``; 0 if that is
             unknown.
     """
 
@@ -82,18 +82,18 @@ class Group:
 class GroupTables(Source):
     """Tables of groups of attributes; an attribute may be in many of them.
 
-    A table that several groups can give is their mean, weighted by their reports. Each group's
-    respondents count as a random sample, so both kinds of standard error are the same, and take in
-    who was asked what. They treat groups as independent, which they are where a respondent answers
-    one. From a single report they are unknown, and where all reports on a group are the same.
+    A table that several groups have is their mean, weighted by reports. Each group's respondents
+    count as a random sample, so both kinds of standard error are the same and include the draw of
+    the groups. Groups are treated as independent, which holds if a respondent answers about one.
+    Errors are unknown for a single report, and if all reports on a group are the same.
 
-    Intervals about the respondents know besides that those who reported are so many of all: the
-    more, the less the sampling adds.
+    Intervals about the respondents also use the share of them that reported: the larger it is, the
+    less sampling adds.
 
     Args:
         survey: what was asked.
         groups: the tables.
-        respondents: how many have answered anything.
+        respondents: the number of respondents with any answer.
 
     Raises:
         ValueError: no group with a report, or a table of another shape than its attributes'.
@@ -154,7 +154,7 @@ class GroupTables(Source):
         return noise_aware_test(np.rint(shares * group.n), keep=group.keep, fakes=fakes)
 
     def pair_reports(self, first: str, second: str) -> PairReports | None:
-        """Reports as of ``Estimate.pair_reports``; None unless one group has both."""
+        """Reports as of ``Estimate.pair_reports``; None unless exactly one group has both."""
         found = self._only(first, second)
         if found is None:
             return None
@@ -164,7 +164,7 @@ class GroupTables(Source):
     def _only(
         self, first: str, second: str
     ) -> tuple[Group, NDArray[np.float64], NDArray[np.float64]] | None:
-        """The one group that has both, with its reports and fakes; None if there are more."""
+        """The only group with both attributes, its reports and fakes; None if there are more."""
         group, *others = self._holding((first, second))
         if others or np.isnan(group.reported).any():
             return None
@@ -213,7 +213,7 @@ class GroupTables(Source):
         return Estimated(value / n, error, law)
 
     def marginals(self) -> dict[str, Cells]:
-        """The cells of every attribute by itself; NaN where nobody has reported on it."""
+        """The cells of every attribute by itself; NaN without a report."""
         reported = {name for group in self.groups if group.n for name in group.names}
         return {
             name: self.cells((name,)) if name in reported else self._none(name)
@@ -229,11 +229,11 @@ class GroupTables(Source):
         }
 
     def tables(self) -> dict[tuple[str, ...], NDArray[np.float64]]:
-        """The raw table of every group that somebody has answered."""
+        """The raw table of every group with a report."""
         return {group.names: group.shares for group in self.groups if group.n}
 
     def disagreement(self) -> float:
-        """The largest difference between what two groups say of the attributes they share."""
+        """The largest difference between the tables of two groups on common attributes."""
         return self._overlaps().disagreement()
 
     def consistent(self) -> Self:
@@ -258,7 +258,7 @@ class GroupTables(Source):
         return Overlaps(self.tables(), self.survey, weights)
 
     def _none(self, name: str) -> Cells:
-        """Cells of an attribute without a report: nothing is known."""
+        """Unknown cells of an attribute without a report."""
         size = self.survey.attribute(name).size
         return Cells(np.full(size, np.nan), np.full(size, np.inf), np.full(size, np.inf), n=0)
 
@@ -317,7 +317,7 @@ class GroupTables(Source):
             weight = (group.n / n / group.keep) ** 2 / group.worth
             covariance += weight * multinomial(reported, 1)
         if about == "respondents":
-            # What the sampling adds is less by so much than in a sample of a population.
+            # The factor by which sampling adds less than in a sample of a population.
             missing = 1.0 if self.n <= worth else (worth - 1) / (self.n - 1)
             covariance -= missing / worth * multinomial(raw, 1)
         return covariance
@@ -366,7 +366,7 @@ class _Part(NamedTuple):
 
     Attributes:
         raw: the unbiased estimates of their shares.
-        offsets: how likely fakes are each of them.
+        offsets: the probability of each under fakes.
     """
 
     raw: NDArray[np.float64]
@@ -376,9 +376,8 @@ class _Part(NamedTuple):
     def of(cls, group: Group, names: Sequence[str]) -> _Part:
         """Estimate of the combinations of some of the group's attributes.
 
-        The squares of what fakes of a part of the group are drawn with are taken to be the least
-        that they can be, which makes the variance the largest; they are that if all reports were
-        drawn with one table.
+        For a part of the group, the squares of the fakes' probabilities are taken to be the least
+        possible. That gives the largest variance, and is exact if all reports had one table.
         """
         raw, fakes = (marginal(each, group.names, names) for each in (group.raw, group.fakes))
         if len(names) < len(group.names):
@@ -388,7 +387,7 @@ class _Part(NamedTuple):
 
     @classmethod
     def within(cls, group: Group, names: Sequence[str], inside: NDArray[np.bool_]) -> _Part:
-        """Estimate of a set of them, as one."""
+        """Estimate of a set of combinations, as one cell."""
         raw, fakes = (
             np.asarray(marginal(each, group.names, names)[inside].sum())
             for each in (group.raw, group.fakes)
@@ -397,7 +396,7 @@ class _Part(NamedTuple):
 
 
 def _offsets(group: Group, fakes: NDArray[np.float64], squared: NDArray[np.float64]) -> Offsets:
-    """Probabilities that reports are some cells if their respondents are not in them."""
+    """Probabilities of reports of some cells by respondents outside of them."""
     rest = 1 - group.keep
     # The mean cube is not known; of one table it is this.
     cubed = np.divide(squared**2, fakes, out=np.zeros_like(fakes), where=fakes > 0)
@@ -411,8 +410,8 @@ def _offsets(group: Group, fakes: NDArray[np.float64], squared: NDArray[np.float
 def _variance(group: Group, names: Sequence[str]) -> NDArray[np.float64]:
     """The variance of one group's estimate of these attributes.
 
-    Of a part of the group it follows from all its reports as if they had been drawn with one
-    table, which is somewhat too large if there were several.
+    For a part of the group it is computed as if all reports had one table, which is somewhat too
+    large if there were several.
     """
     if len(names) == len(group.names):
         return marginal(group.errors**2, group.names, names)

@@ -37,15 +37,15 @@ _FEW = 16
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
-    """Plan that everybody knows before an RRBA survey begins.
+    """Plan of an RRBA survey, known to all members.
 
     Args:
-        survey: what is asked.
+        survey: the survey.
         k: the size of a group.
         p: the keep probability of every group; or
-        epsilon: what an answer may cost at most.
-        mix: the share of the uniform distribution in what fakes are drawn from.
-        extent: what a client answers about.
+        epsilon: the most that an answer may cost.
+        mix: the share of the uniform distribution in the law of fakes.
+        extent: the part of its view that a client answers about.
     """
 
     survey: Survey
@@ -97,7 +97,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
         return tuple(least_weight(size, self.mix) for size in self.layout.groups)
 
     def _threshold(self, size: int) -> int:
-        """The largest for which no table with this mix costs more than epsilon."""
+        """The largest threshold at which no table with this mix costs more than epsilon."""
         least = least_weight(size, self.mix)
         # p / (1 - p) = (e**epsilon - 1) T for the least T there can be.
         odds = math.expm1(self.epsilon or 0.0) * (least / WORDS)
@@ -108,7 +108,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
         return threshold
 
     def lots(self, session: bytes, party: PartyId, respondents: int) -> NDArray[np.int64]:
-        """The views of a party's respondents, (k,): drawn by lot, for everybody to see."""
+        """The views of a party's respondents, (k,), drawn by a public lot."""
         draw = _lots if respondents <= _FEW else _lots.__wrapped__
         return draw(session, party, len(self.views), respondents)
 
@@ -138,7 +138,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
         return table
 
     def asked(self, session: bytes, party: PartyId, most: int) -> tuple[int, ...]:
-        """The groups that a party of at most so many respondents may answer about, rising."""
+        """The groups that a party with a number of respondents may answer about, rising."""
         lots = set(self.lots(session, party, most).tolist())
         if len(lots) == 1:
             return self._risen[lots.pop()]
@@ -197,7 +197,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
         *,
         most: int,
     ) -> bool:
-        """Check whether these are answers that the lots of a party of at most so many allow."""
+        """Check whether the lots of a party allow these answers."""
         if not len(rows) == len(groups) == len(codes) or not len(rows):
             return False
         respondents = int(rows.max()) + 1

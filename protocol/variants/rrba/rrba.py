@@ -50,17 +50,17 @@ MAX_BLOCKS = 10_000
 """The most blocks that respondents in cohorts are asked in."""
 
 _REMEMBERED = 256
-"""How many questions of one process are remembered as tables, and of each how many events."""
+"""The most questions of one process that are remembered, and the most events of each."""
 
 
 class Question(Message, frozen=True):
-    """Question to a party; it is one for all that have the same views.
+    """Question to a party, the same for all parties with the same views.
 
     Args:
-        block: from 0.
-        over: nothing is asked any more.
-        groups: the groups of the views that the party's respondents have, rising.
-        weights: what fakes are drawn from in each of them, each summing to 2**64.
+        block: the number of the block, from 0.
+        over: the survey is over, and nothing is asked.
+        groups: the groups in the views of the party's respondents, rising.
+        weights: the weights of fakes in the cells of each group, which sum to 2**64.
     """
 
     block: int
@@ -69,16 +69,16 @@ class Question(Message, frozen=True):
     weights: Array
 
 
-class _Drawing:
+class _AnswerLaw:
     """Law of the answers to a question.
 
     Args:
-        tables: by group, rising.
-        excess: which of them costs more than agreed; empty if none does.
+        tables: the randomizer of each group, rising.
+        excess: why a table costs more than agreed; empty if none does.
 
     Attributes:
-        together: all of them, in this order.
-        events: what answers of one respondent tell, by the groups that they are about.
+        together: all tables, in this order.
+        events: events of one respondent's answers, by the groups answered about.
     """
 
     def __init__(self, tables: Mapping[int, KeepElseTable], excess: str) -> None:
@@ -95,8 +95,8 @@ class Answers(Message, frozen=True):
     """Randomized answers of a party's respondents, one row each.
 
     Args:
-        respondents: which of its respondents, from 0, rising.
-        groups: about which group.
+        respondents: the number of the respondent, from 0, rising.
+        groups: the group answered about.
         codes: the randomized cell of that group.
     """
 
@@ -116,11 +116,11 @@ class Released(Message, frozen=True):
     """The published result, over all groups' cells.
 
     Args:
-        blocks: how many were asked.
-        answered: how many respondents have answered.
+        blocks: the number of blocks asked.
+        answered: the number of respondents that have answered.
         shares: the raw estimate, signed.
         errors: its standard errors; 0 where they are unknown.
-        counts: how often each cell was reported.
+        counts: the number of reports of each cell.
     """
 
     blocks: int
@@ -133,10 +133,10 @@ class Released(Message, frozen=True):
 class RRBA(Variant, frozen=True, kw_only=True):
     """Randomized Response Block Aggregation, with the corrections of its privacy and its estimate.
 
-    The aggregator asks in blocks. A client has a view, drawn by lot: groups of k attributes without
-    one in common. It answers about one of them, drawn by itself, or about all. An answer is the
-    true one with probability p, else it is drawn from the group's table, which the aggregator
-    makes of the blocks before.
+    The aggregator asks in blocks. A client has a view, drawn by lot: disjoint groups of k
+    attributes. It answers about all of them, or about one that it draws. An answer is true with
+    probability p. Otherwise it is drawn from the group's table, which the aggregator makes from the
+    blocks before.
 
     Args:
         k: attributes in a group.
@@ -207,7 +207,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
             extent=self.groups,
         )
 
-    def blocks_of(self, parties: Sequence[PartyId]) -> Iterator[tuple[PartyId, ...]]:
+    def party_blocks(self, parties: Sequence[PartyId]) -> Iterator[tuple[PartyId, ...]]:
         """Blocks of parties that are asked together, in roster order."""
         size = 1 if self.mode == "sequential" else self.block
         for start in range(0, len(parties), size):
@@ -226,57 +226,57 @@ class RRBA(Variant, frozen=True, kw_only=True):
 
     def so_far(self, session: bytes) -> SoFar:
         """The estimate after the blocks so far."""
-        return _Blocks(self, session)
+        return _BlocksSoFar(self, session)
 
     async def party(self, me: Me, records: Records) -> None:
-        """Hear the block's tables, consent, answer."""
+        """Receive the block's tables, consent, answer."""
         question = await me.receive(Question, AGGREGATOR)
         if question.over:
             return
         lots = self.plan.lots(me.session, me.id, len(records))
         respondents, groups = self.plan.chosen(lots, me.stream_for(question, "groups"))
-        drawing = self._agreed(question)
-        if not set(groups.tolist()) <= drawing.tables.keys():
+        law = self._agreed_law(question)
+        if not set(groups.tolist()) <= law.tables.keys():
             raise PrivacyError("asked about other groups than drawn by lot")
         cells = self.plan.layout.cells_at(records, respondents, groups).astype(self._code_dtype)
         which = np.searchsorted(question.groups, groups)
-        codes = drawing.together.randomize(cells, which, me.stream_for(question))
+        codes = law.together.randomize(cells, which, me.stream_for(question))
         await me.send(
             AGGREGATOR,
             Answers(respondents.astype("<u4"), groups.astype(self._group_dtype), codes),
         )
 
-    def _agreed(self, question: Question) -> _Drawing:
+    def _agreed_law(self, question: Question) -> _AnswerLaw:
         """Law of the answers to a question, if they cost no more than agreed.
 
         Raises:
             PrivacyError: names the group.
         """
         try:
-            drawing = self._drawing(question)
+            law = self._answer_law(question)
         except ValueError as error:
             raise PrivacyError(f"asked with malformed tables: {error}") from error
-        if drawing.excess:
-            raise PrivacyError(drawing.excess)
-        return drawing
+        if law.excess:
+            raise PrivacyError(law.excess)
+        return law
 
-    def _drawing(self, question: Question) -> _Drawing:
+    def _answer_law(self, question: Question) -> _AnswerLaw:
         """Law of the answers to a question.
 
         Raises:
             ValueError: the question's tables are malformed.
         """
         asked = question.groups.tobytes(), question.weights.tobytes()
-        known = self._known.get(asked)
+        known = self._laws.get(asked)
         if known is None:
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
+            if len(self._laws) >= _REMEMBERED:
+                self._laws.clear()
             tables = self.plan.tables(question.groups, question.weights)
-            known = self._known[asked] = _Drawing(tables, self._excess(tables))
+            known = self._laws[asked] = _AnswerLaw(tables, self._excess(tables))
         return known
 
     def _excess(self, tables: Mapping[int, KeepElseTable]) -> str:
-        """Name of a table that costs more than agreed; empty if none does."""
+        """Complaint about a table that costs more than agreed; empty if none does."""
         for group, table in tables.items():
             least, agreed = min(table.weights), self.plan.least[group]
             if least < agreed:
@@ -287,15 +287,15 @@ class RRBA(Variant, frozen=True, kw_only=True):
         return ""
 
     @functools.cached_property
-    def _known(self) -> dict[tuple[bytes, bytes], _Drawing]:
-        # Many parties of one process are asked the same.
+    def _laws(self) -> dict[tuple[bytes, bytes], _AnswerLaw]:
+        # Many parties of one process get equal questions.
         return {}
 
     async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Released:
         """Ask block by block, update the tables, publish."""
         plan, running = self.plan, self.running()
-        answered, heard, asked = 0, 0, 0
-        blocks = list(self.blocks_of(parties))
+        answered, valid, asked = 0, 0, 0
+        blocks = list(self.party_blocks(parties))
         for number, members in enumerate(blocks):
             weights = integer_weights(plan.cells, running.tables(self.mix))
             for groups, about in plan.by_views(me.session, members, self.max_records).items():
@@ -304,24 +304,21 @@ class RRBA(Variant, frozen=True, kw_only=True):
                 await me.broadcast(about, Question(number, False, kinds, part))
             asked += len(members)
             answers = await me.gather(Answers, members, within=self.patience)
-            counts, respondents, fit = self.counted(me.session, answers)
+            counts, respondents, fitting = self.counted(me.session, answers)
             running.add(counts, weights / WORDS)
             answered += respondents
-            heard += fit
+            valid += fitting
             await me.note(Block(number, counts.astype(np.uint32)))
             if enough(running, self.stopping, alpha=self.alpha, width=self.width):
                 break
         nothing = np.zeros(0, self._group_dtype), np.zeros(0, np.uint64)
         await me.broadcast(parties[asked:], Question(running.blocks, True, *nothing))
-        # Who was not asked, for it was enough or the last block was not full, is not missing.
-        quorum = self.quorum_of(asked)
-        check_valid(heard, quorum, "valid answers")
+        # Parties that were not asked are not missing.
+        check_valid(valid, self.quorum_of(asked), "valid answers")
         return self.released(running, answered, np.dtype(np.uint32))
 
     def stages(self, people: int) -> Generator[Stage, Totals, Released]:
-        """One question a block, to people of its own; what is asked are the weights of all cells.
-
-        A block is of ``block`` respondents.
+        """One question for each block of ``block`` respondents: the weights of all cells.
 
         Raises:
             CannotTabulateError: there are more than ``MAX_BLOCKS`` blocks.
@@ -359,18 +356,19 @@ class RRBA(Variant, frozen=True, kw_only=True):
                 part = weights[self.plan.places(groups)]
                 questions[groups] = Question(number, False, kinds, part)
             answers = party.ask(questions[groups], kind=Answers)
-            counted, heard, _ = self.counted(me.session, {me.id: answers})
-            if heard != len(party):
-                raise LocalProtocolError(f"{heard} of {len(party)} respondents have valid answers")
+            counted, valid, _ = self.counted(me.session, {me.id: answers})
+            if valid != len(party):
+                raise LocalProtocolError(f"{valid} of {len(party)} respondents have valid answers")
             counts += counted
         return counts
 
     def released(self, running: Running, answered: int, dtype: np.dtype[np.integer]) -> Released:
-        """The result, of what is known after some blocks.
+        """The result after some blocks.
 
         Args:
-            answered: by how many respondents.
-            dtype: of the counts.
+            running: the state after them.
+            answered: the number of respondents that have answered.
+            dtype: the type of the counts.
         """
         errors = running.errors(self.release)
         return Released(
@@ -384,11 +382,8 @@ class RRBA(Variant, frozen=True, kw_only=True):
     def counted(
         self, session: bytes, answers: dict[PartyId, Answers]
     ) -> tuple[NDArray[np.int64], int, int]:
-        """Number of reports of each cell, with the numbers of respondents and of parties.
-
-        Unfit answers do not count.
-        """
-        fitting, heard = [], 0
+        """Number of reports of each cell, of respondents and of parties, by valid answers."""
+        fitting, respondents = [], 0
         for party, answer in answers.items():
             if self.plan.fits(
                 session,
@@ -399,16 +394,16 @@ class RRBA(Variant, frozen=True, kw_only=True):
                 most=self.max_records,
             ):
                 fitting.append(answer)
-                heard += int(np.count_nonzero(np.bincount(answer.respondents)))
+                respondents += int(np.count_nonzero(np.bincount(answer.respondents)))
         none = np.zeros(0, np.int64)
         groups = np.concatenate([none, *(answer.groups for answer in fitting)])
         codes = np.concatenate([none, *(answer.codes for answer in fitting)])
         cells = self.plan.cells.starts[groups] + codes
         counts = np.bincount(cells, minlength=self.plan.layout.cells).astype(np.int64)
-        return counts, heard, len(fitting)
+        return counts, respondents, len(fitting)
 
     def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
-        """An answer's randomizer is the table that it was asked with."""
+        """Event of answers: their randomizers are the tables of the question."""
         if not isinstance(message, Answers):
             return super().reveals(message, seen)
         question = seen.get(Question, AGGREGATOR)
@@ -418,26 +413,26 @@ class RRBA(Variant, frozen=True, kw_only=True):
         if not len(answers.respondents) == len(answers.groups) == len(answers.codes):
             return Plain(self.survey.names)
         try:
-            drawing = self._drawing(question)
+            law = self._answer_law(question)
             if len(answers.groups) > self.plan.view_table.shape[1] or answers.respondents.any():
-                return self._told(answers, drawing.tables)
-            # Of one respondent: whoever has the same view tells as much.
+                return self._answers_event(answers, law.tables)
+            # Answers of one respondent: those with the same view have the same event.
             groups = answers.groups.tobytes()
-            event = drawing.events.get(groups)
+            event = law.events.get(groups)
             if event is None:
-                if len(drawing.events) >= _REMEMBERED:
-                    drawing.events.clear()
-                event = drawing.events[groups] = self._told(answers, drawing.tables)
+                if len(law.events) >= _REMEMBERED:
+                    law.events.clear()
+                event = law.events[groups] = self._answers_event(answers, law.tables)
             return event
         except (ValueError, KeyError):
-            # No table that this could have been drawn with: it may be anything.
+            # No table of the question fits these answers.
             return Plain(self.survey.names)
 
-    def _told(self, answers: Answers, tables: Mapping[int, KeepElseTable]) -> PrivacyEvent:
+    def _answers_event(self, answers: Answers, tables: Mapping[int, KeepElseTable]) -> PrivacyEvent:
         """Event of answers that were drawn with these tables.
 
         Raises:
-            KeyError: an answer about a group that has none.
+            KeyError: an answer is about a group without a table.
         """
         asked = {
             group: Randomized(tables[group], self.plan.group_names[group])
@@ -456,7 +451,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
         return different[0] if len(different) == 1 else OneOf(different)
 
     def drawn(self, message: Message, event: PrivacyEvent, records: Records) -> list[Drawn] | None:
-        """The answers about each group, by the tables that the event has."""
+        """The answers about each group, with their tables from the event."""
         draws = [part for part in single_events(event) if isinstance(part, Randomized)]
         if not isinstance(message, Answers) or not draws:
             return None
@@ -501,10 +496,10 @@ class RRBA(Variant, frozen=True, kw_only=True):
         )
 
     def most(self) -> float:
-        """One answer, or one on every group of a view, with the tables that cost the most.
+        """Cost of one answer, or of one about every group of a view, with the costliest tables.
 
-        Such a table has the least weight that a party consents to in some category, ``T``: then an
-        answer costs ``ln(1 + p / ((1-p) T))``. That is infinite if ``mix`` is 0.
+        A costliest table has ``T``, the least weight that a party consents to, in some category. An
+        answer then costs ``ln(1 + p / ((1-p) T))``, which is infinite if ``mix`` is 0.
         """
         plan, sizes = self.plan, self.plan.layout.groups
         if not self.mix:
@@ -541,7 +536,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
             names=self.plan.group_names[number],
             shares=raw,
             errors=np.where(errors > 0, errors, np.nan),
-            # The counts are of all blocks, not of the last two.
+            # The counts are of all blocks, and cannot describe the last two alone.
             reported=counts / max(n, 1) if self.release == "pooled" else np.full(shape, np.nan),
             raw=raw,
             fakes=law.fakes,
@@ -570,8 +565,8 @@ class RRBA(Variant, frozen=True, kw_only=True):
         )
 
 
-class _Blocks(SoFar):
-    """Blocks whose wait is over, with the tables that follow from those before."""
+class _BlocksSoFar(SoFar):
+    """Estimate from the blocks that are closed so far."""
 
     made_of = (Answers,)
 

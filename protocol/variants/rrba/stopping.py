@@ -19,10 +19,10 @@ _STEEPEST = 300.0
 
 
 def enough(running: Running, stopping: Stopping, *, alpha: float, width: float) -> bool:
-    """Check whether no further block is asked.
+    """Check whether the survey stops.
 
     Args:
-        running: what is known after some blocks.
+        running: the state after some blocks.
         stopping: the rule.
         alpha: 1 less the level of the intervals.
         width: the half-width that ``pooled`` waits for.
@@ -43,9 +43,9 @@ def settled(running: Running, alpha: float, *, widened: bool = False) -> bool:
     Args:
         running: what is known after some blocks.
         alpha: 1 less the level of the interval, with z its normal quantile.
-        widened: take the share r of reports for v and divide by the keep probability, as an
-            estimate from reports is. Else as printed: ``2 z sqrt(v (1 - v) / n)`` for a block
-            of n reports where n v is above 5, and else by the log odds.
+        widened: whether v is the share of reports, and the width is divided by the keep
+            probability, as for an estimate from reports. Otherwise as printed: ``2 z sqrt(v (1 - v)
+            / n)`` for a block of n reports if n v is above 5, else by the log odds.
     """
     if len(running.compared) < 2:
         return False
@@ -68,9 +68,8 @@ def quantile(alpha: float) -> float:
 def printed_width(shares: Floats, n: Floats | float, alpha: float) -> Floats:
     """The width of the interval of a share of n true answers (section 5).
 
-    ``2 z sqrt(v (1 - v) / n)`` where n v is above 5. Else that of the interval of the log odds,
-    whose standard error is ``1 / sqrt(n v (1 - v))``; of a share of 0 or 1 it has none, and 0 is
-    returned.
+    ``2 z sqrt(v (1 - v) / n)`` if n v is above 5. Otherwise the width of the interval of the log
+    odds, with standard error ``1 / sqrt(n v (1 - v))``; 0 for a share of 0 or 1, which has none.
     """
     z = quantile(alpha)
     variance = shares * (1 - shares)

@@ -69,7 +69,7 @@ def _check_sizes(d: int, k: int) -> None:
 
 
 def _round_robin(d: int) -> list[list[tuple[int, ...]]]:
-    """Attributes on a circle, pairs across it; with an even d the last one sits in the middle."""
+    """Pairs across a circle of attributes; with an even d the last one is in the middle."""
     circle = d - 1 + d % 2
     views: list[list[tuple[int, ...]]] = []
     for turn in range(circle):
@@ -93,7 +93,7 @@ def _baranyai(d: int, k: int) -> list[list[tuple[int, ...]]]:
     """
     subsets, count = comb(d, k), lower_bound(d, k)
     least, more = divmod(subsets, count)
-    # A group is a bit mask of its attributes; a view says how many of its groups are equal.
+    # A group is a bit mask of its attributes; a view is the number of each of its groups.
     views = [{0: least + (number < more)} for number in range(count)]
     lacking = [k * view[0] for view in views]
     for place in range(d):
@@ -114,11 +114,11 @@ def _baranyai(d: int, k: int) -> list[list[tuple[int, ...]]]:
 
 
 def _assigned(choices: Mapping[int, Sequence[int]], room: dict[int, int]) -> dict[int, int]:
-    """Give views one of their masks each, by augmenting paths, until no mask has room.
+    """Give every view one of its masks, by augmenting paths, until no mask has room.
 
-    A view that has a mask never loses it again, only changes it; so the first views, in the order
-    of ``choices``, are served if that is possible at all (the sets of views that can be served are
-    the independent sets of a matroid). ``room`` is used up.
+    A view with a mask never loses it again, but may get another. So the first views, in the order
+    of ``choices``, are served if that is possible at all: the sets of views that can be served are
+    the independent sets of a matroid. ``room`` is used up.
     """
     taken: dict[int, int] = {}
     takers: dict[int, dict[int, None]] = {mask: {} for mask in room}

@@ -49,7 +49,7 @@ def randomized_pairs(
     question: Message,
 ) -> NDArray[np.uint32]:
     """A party's counts of randomized pairs; the same question gets the same."""
-    cells = layout.cells_of(records).astype(smallest_dtype(max(layout.groups)))
+    cells = layout.table_cells(records).astype(smallest_dtype(max(layout.groups)))
     return layout.counted(randomize_columns(randomizers, cells, me.stream_for(question, "pairs")))
 
 
@@ -57,16 +57,12 @@ def pair_estimates(
     survey: Survey, randomizers: tuple[KeepUniform, ...], tables: Mapping[Names, NDArray[np.int64]]
 ) -> tuple[LinearEstimate[JointReports], ...]:
     """Equation 2 on every pair's table of reports, each pair by itself."""
-    return tuple(
-        LinearEstimate(
-            JointReports(
-                Survey(survey.title, tuple(survey.attribute(name) for name in names)),
-                (Block(names, randomizer),),
-                Counts.from_table(table),
-            )
-        )
-        for (names, table), randomizer in zip(tables.items(), randomizers, strict=True)
-    )
+    estimates = []
+    for (names, table), randomizer in zip(tables.items(), randomizers, strict=True):
+        pair = Survey(survey.title, tuple(map(survey.attribute, names)))
+        source = JointReports(pair, (Block(names, randomizer),), Counts.from_table(table))
+        estimates.append(LinearEstimate(source))
+    return tuple(estimates)
 
 
 def pair_releases(
@@ -80,8 +76,8 @@ def pair_releases(
 class PairRR(Tallied[LinearEstimate[CombinedReleases]], frozen=True, kw_only=True):
     """Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized Response, section 4.3.
 
-    One respondent enters every pair, so the epsilons of all pairs add up; that holds whoever
-    conspires, for what goes into the sum is randomized already.
+    One respondent enters every pair, so the epsilons of all pairs add up. The sum holds against any
+    coalition, since contributions are randomized already.
 
     Args:
         randomizers: of every pair, (first, second), (first, third) and so on, each over the
@@ -130,13 +126,13 @@ class PairRR(Tallied[LinearEstimate[CombinedReleases]], frozen=True, kw_only=Tru
         """Counts of the randomized pairs."""
         return randomized_pairs(self.layout, self.randomizers, records, me, question)
 
-    def estimate_of(
+    def table_estimate(
         self, tables: dict[Names, NDArray[np.int64]], respondents: int, parties: int
     ) -> LinearEstimate[CombinedReleases]:
         """Equation 2 on every pair, and the pairs combined.
 
-        An attribute is in several pairs, each with its own reports: all of them say something of
-        its margin, and every pair's table gets that margin.
+        An attribute is in several pairs, each with its own reports. All of them estimate its
+        margin, and every pair's table gets the combined one.
         """
         return LinearEstimate(
             CombinedReleases(self.survey, pair_releases(self.survey, self.randomizers, tables))

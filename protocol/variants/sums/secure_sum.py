@@ -1,4 +1,4 @@
-"""Secure sum: the counts of every attribute by itself, and nothing else."""
+"""Secure sum: the counts of every attribute by itself."""
 
 from __future__ import annotations
 

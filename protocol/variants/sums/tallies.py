@@ -1,7 +1,7 @@
-"""Exact tables by secure sum: what the variants that count, and those that negotiate by it, share.
+"""Exact tables by secure sum: the common part of variants that count or negotiate by it.
 
-Every party counts its respondents' answers in the same tables, one after the other in one vector;
-the vectors are summed, and nobody learns more than the sum.
+Every party counts its respondents' answers in the same tables, concatenated to one vector. The
+vectors are summed, and nobody learns more than the sum.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.accounting.events import Masked, PrivacyEvent
-from protocol.accounting.spending import Cost, cost_of
+from protocol.accounting.spending import Cost, event_cost
 from protocol.errors import CannotTabulateError
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.linear import LinearEstimate
@@ -43,9 +43,9 @@ class Tally(Message, frozen=True):
     """The published result: the sum, and who is in it.
 
     Args:
-        respondents: for how many it stands.
-        survivors: whose counts are in it, a bitmap over the roster.
-        accused: whose shares or words did not hold, a bitmap.
+        respondents: the number of respondents in it.
+        survivors: the parties with counts in it, a bitmap over the roster.
+        accused: the parties with invalid shares or messages, a bitmap.
         totals: (cells,) the tables, one after the other.
     """
 
@@ -56,14 +56,14 @@ class Tally(Message, frozen=True):
 
 
 class Layout(NamedTuple):
-    """Tables that a vector is made of.
+    """Tables of a vector.
 
     Args:
         tables: the attributes of each.
         shapes: their numbers of categories.
         groups: the number of cells of each.
-        strides: (m, t) what a code of each attribute counts in the cells of each table.
-        starts: where each table begins.
+        strides: (m, t) the stride of a code of each attribute in the cells of each table.
+        starts: the place where each table begins.
     """
 
     tables: tuple[Names, ...]
@@ -77,7 +77,7 @@ class Layout(NamedTuple):
         """The length of the vector."""
         return sum(self.groups)
 
-    def cells_of(self, records: Records) -> NDArray[np.int64]:
+    def table_cells(self, records: Records) -> NDArray[np.int64]:
         """The cell of every respondent in every table, (k, t), each from 0."""
         cells: NDArray[np.int64] = records.codes.astype(np.int64) @ self.strides
         return cells
@@ -174,7 +174,7 @@ class Tallied(Variant, Generic[E], frozen=True, kw_only=True):
         return self.sums.contribution
 
     async def party(self, me: Me, records: Records) -> None:
-        """Contribute; hear the total and compare it with the neighbours', if all are to have it."""
+        """Contribute; receive the total and compare it with the neighbours', if all get it."""
         sums, parties = self.sums, len(me.roster) - 1
         begin = await sums.begun(
             me, survey=self.survey.digest, event=Masked(self.contribution_event)
@@ -213,10 +213,10 @@ class Tallied(Variant, Generic[E], frozen=True, kw_only=True):
         )
 
     def stages(self, people: int) -> Generator[Stage, Totals, Tally]:
-        """One sum over the parties that people are spread over.
+        """One sum over the parties.
 
         Raises:
-            CannotTabulateError: so many parties cannot sum.
+            CannotTabulateError: this many parties cannot sum.
         """
         counted = yield Stage(Begin(self.survey.digest), people)
         parties = int(counted[0])
@@ -226,18 +226,18 @@ class Tallied(Variant, Generic[E], frozen=True, kw_only=True):
             raise CannotTabulateError(
                 f"variant {self.name!r} cannot be tabulated: {error}"
             ) from error
-        # All but the aggregator, who is first on the roster.
+        # All but the aggregator, which is first on the roster.
         everybody, length = 2 ** (parties + 1) - 2, (parties + 8) // 8
         return Tally(people, everybody.to_bytes(length, "little"), bytes(length), counted[1:])
 
     def count(self, stage: Stage, parties: Iterable[Respondents]) -> Totals:
-        """The number of parties, and the sum of what they contribute, with their coins."""
+        """The number of parties, and the sum of their contributions, with their coins."""
         found = np.zeros(1 + self.layout.cells, np.int64)
         for party in parties:
             values = self.vector(party.me, stage.asked, party.records)
             found[0] += party.parties
             found[1:] += self.sums.with_coins(party.me, values, party.parties)
-            # Nothing is said by messages; by them it would be under masks.
+            # There are no messages here; with messages it would be masked.
             party.told.append(Masked(self.contribution_event))
         return found
 
@@ -248,7 +248,7 @@ class Tallied(Variant, Generic[E], frozen=True, kw_only=True):
 
     def most_among(self, honest: int, delta: float) -> Cost:
         """One contribution."""
-        return cost_of(Masked(self.contribution_event), honest=honest, delta=delta)
+        return event_cost(Masked(self.contribution_event), honest=honest, delta=delta)
 
     def kinds(self, parties: int) -> tuple[Kind, ...]:
         cells, respondents = self.layout.cells, parties * self.max_records
@@ -264,16 +264,16 @@ class Tallied(Variant, Generic[E], frozen=True, kw_only=True):
         parties = int.from_bytes(tally.survivors, "little").bit_count()
         totals = tally.totals.astype(np.int64)
         self.sums.check(totals, tally.respondents, self.layout.groups, parties)
-        return self.estimate_of(self.layout.split(totals), tally.respondents, parties)
+        return self.table_estimate(self.layout.split(totals), tally.respondents, parties)
 
-    def estimate_of(
+    def table_estimate(
         self, tables: dict[Names, NDArray[np.int64]], respondents: int, parties: int
     ) -> E:
         """Estimate from the summed tables.
 
         Args:
-            respondents: in the tables.
-            parties: who speak for them.
+            respondents: the number of respondents in the tables.
+            parties: the number of parties that speak for them.
         """
         raise NotImplementedError
 
@@ -297,11 +297,10 @@ class Counted(Tallied[LinearEstimate[NoisyTables]], frozen=True, kw_only=True):
 
         Args:
             noise: ``none`` counts exactly, and no epsilon bounds that.
-            epsilon: of one respondent, in nats, if as many parties are honest and not missing as
-                the sums are made for (``SecureSum.promised``). If all others conspire, nothing
-                bounds it.
-            delta: the probability for which epsilon need not hold.
-            parties: how many the roster is to have.
+            epsilon: a respondent's loss in nats, if the promised number of parties is honest and
+                present (``SecureSum.promised``). Nothing bounds it if all others conspire.
+            delta: the probability with which epsilon may fail.
+            parties: the number of parties of the roster.
 
         Raises:
             ValueError: no parties are given for coins, or a figure is out of its range.
@@ -322,9 +321,9 @@ class Counted(Tallied[LinearEstimate[NoisyTables]], frozen=True, kw_only=True):
 
     def vector(self, me: Me, question: Message, records: Records) -> NDArray[np.uint32]:
         """Counts of the true answers."""
-        return self.layout.counted(self.layout.cells_of(records))
+        return self.layout.counted(self.layout.table_cells(records))
 
-    def estimate_of(
+    def table_estimate(
         self, tables: dict[Names, NDArray[np.int64]], respondents: int, parties: int
     ) -> LinearEstimate[NoisyTables]:
         """The counts themselves, or the tables that agree and are nearest to them."""

@@ -14,7 +14,7 @@ from parties.keeping.writing import make_folder, write_whole
 from protocol.crypto.randomness import WORDS
 from protocol.errors import SurveyError, UsageError
 from protocol.messages import AGGREGATOR, PartyId
-from protocol.simulation.setting import names_of
+from protocol.simulation.setting import service_names
 from protocol.surveys.survey import shown
 from protocol.variants import BUILT_IN
 from protocol.wire.undecoded import Undecoded
@@ -95,7 +95,7 @@ def _attack(
 ) -> tuple[ActiveAttack, list[Path]]:
     """Attack, and keep the script of each finding."""
     from protocol.attack.active.active import attack_actively
-    from protocol.session.variant import parameters_of
+    from protocol.session.variant import plain_parameters
     from scenarios.running.engines.sweep import sweep_description
     from scenarios.statement.attacks import active_values
 
@@ -112,7 +112,7 @@ def _attack(
         "attack --active",
         cls,
         variant=made.name,
-        parameters=parameters_of(made),
+        parameters=plain_parameters(made),
         survey=msgspec.to_builtins(made.survey),
         **limits,
     )
@@ -130,7 +130,7 @@ def find_hostile(
     names: Collection[str] | None, made: Variant, where: str
 ) -> tuple[PartyId, ...] | None:
     """The hostile members, checked; None for the aggregator and all services."""
-    serving = (AGGREGATOR, *names_of(made.roles))
+    serving = (AGGREGATOR, *service_names(made.roles))
     for name in names or ():
         if name not in serving:
             raise UsageError(f"{where} {shown(name)}: expected some of {', '.join(serving)}")
@@ -147,13 +147,13 @@ def check_place(number: int, records: Records, where: str) -> int:
 def _write_scripts(
     folder: Path, made: Variant, found: ActiveAttack, options: AttackOptions
 ) -> list[Path]:
-    from protocol.session.variant import parameters_of
+    from protocol.session.variant import plain_parameters
 
     written = []
     for number, finding in enumerate(found.findings, 1):
         kept = KeptScript(
             variant=made.name,
-            parameters=parameters_of(made),
+            parameters=plain_parameters(made),
             survey=msgspec.to_builtins(made.survey),
             seed=options.seed,
             target=options.target,

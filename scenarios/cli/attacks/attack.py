@@ -97,7 +97,7 @@ def _attack(
 def _attack_variant(cls: type[Variant], options: AttackOptions) -> Attack:
     from protocol.attack.attack import attack
     from protocol.audit.coalition.coalition import observer_named
-    from protocol.session.variant import parameters_of
+    from protocol.session.variant import plain_parameters
     from scenarios.cli.example_variants import COPIES
     from scenarios.running.engines.sweep import sweep_description
     from scenarios.statement.attacks import attack_values
@@ -113,7 +113,7 @@ def _attack_variant(cls: type[Variant], options: AttackOptions) -> Attack:
         "attack",
         cls,
         variant=made.name,
-        parameters=parameters_of(made),
+        parameters=plain_parameters(made),
         survey=msgspec.to_builtins(made.survey),
         observer=options.observer,
         **limits,

@@ -13,7 +13,7 @@ import click
 from parties.keeping.writing import write_whole
 from protocol.errors import UsageError
 from protocol.estimators.projection import Projection
-from protocol.session.variant import Variant, parameters_of
+from protocol.session.variant import Variant, plain_parameters
 from scenarios.cli.completion import complete_variants
 from scenarios.cli.engines import EngineChoice, sweeping
 from scenarios.cli.numbers import Amount, Epsilons, Whole
@@ -223,7 +223,8 @@ def compare(options: CompareOptions) -> None:
 
 def _about(variants: Sequence[Variant | None], settings: Mapping[str, object]) -> dict[str, Any]:
     asked = [
-        None if variant is None else [variant.name, parameters_of(variant)] for variant in variants
+        None if variant is None else [variant.name, plain_parameters(variant)]
+        for variant in variants
     ]
     return {
         "command": "compare",

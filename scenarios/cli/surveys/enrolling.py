@@ -10,7 +10,7 @@ import click
 
 from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR
-from protocol.transcript.checkpoints import origin_of
+from protocol.transcript.checkpoints import log_origin
 from scenarios.cli.numbers import Whole
 from scenarios.cli.options import out_option, own_variant_option, print_facts
 from scenarios.cli.paths import NEW_FOLDER, READ_FILE, READ_FOLDER, READ_PATH
@@ -216,7 +216,7 @@ def seal(folder: Path, variant: str | None, days: int | None, spare: int) -> Non
     aggregator = shlex.quote(str(folder / SEALED / AGGREGATOR))
     hold = f"sottovoce aggregate {aggregator} --listen 0.0.0.0:7001 --out result"
     click.echo(f"hold the survey with, for instance: {hold}")
-    origin = origin_of(charter.session, charter.roster.key(AGGREGATOR))
+    origin = log_origin(charter.session, charter.roster.key(AGGREGATOR))
     click.echo(f"for a witness: --trust {origin}")
 
 
@@ -277,7 +277,7 @@ def keys(
     click.echo(f"{len(charter.roster)} folders in {out}; each holds one member's private key")
     if read.pin is not None:
         click.echo(f"every member takes {read.pin.name} in a file with SHA-256 {read.pin.digest}")
-    origin = origin_of(charter.session, charter.roster.key(AGGREGATOR))
+    origin = log_origin(charter.session, charter.roster.key(AGGREGATOR))
     if charter.analysis is not None:
         click.echo(printable(f"announced: {described(charter.analysis)}"))
     click.echo(f"for a witness: --trust {origin}")

@@ -25,7 +25,7 @@ from protocol.estimators.usefulness import (
     MarginOfError,
     margin_of_error,
     margin_of_number,
-    margins_of,
+    margins_of_error,
 )
 from protocol.surveys.survey import Survey, listed, shown
 from scenarios.cli.estimates import (
@@ -262,7 +262,7 @@ def _margins(found: Estimate, options: EstimateOptions, about: About) -> Sequenc
     if options.asked:
         named = [_attributes_in(found.survey, text) for text in options.asked]
         return [margin_of_error(found.table(*names, projection=project), about) for names in named]
-    return margins_of(found, about, project)
+    return margins_of_error(found, about, project)
 
 
 def _attributes_in(survey: Survey, text: str, option: str = "--table") -> Sequence[str]:

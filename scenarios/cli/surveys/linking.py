@@ -16,7 +16,7 @@ from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
 from protocol.session.roster import KEY_BYTES
 from protocol.surveys.survey import Survey
-from protocol.transcript.checkpoints import origin_of
+from protocol.transcript.checkpoints import log_origin
 from scenarios.cli.numbers import Whole
 from scenarios.cli.options import print_facts, refuse
 from scenarios.cli.paths import NEW_FOLDER, READ_FILE, READ_FOLDER, READ_PATH
@@ -238,7 +238,7 @@ def _say_next(charter: Charter, folder: Path, url: str = "") -> None:
 
 
 def _say_origin(charter: Charter) -> None:
-    origin = origin_of(charter.session, charter.roster.key(AGGREGATOR))
+    origin = log_origin(charter.session, charter.roster.key(AGGREGATOR))
     click.echo(f"for a witness: --trust {origin}")
 
 

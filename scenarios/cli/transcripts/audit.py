@@ -16,7 +16,7 @@ from protocol.messages import PartyId
 from protocol.session.charter import Charter
 from protocol.surveys.limits import Held
 from protocol.transcript.entries import Header
-from protocol.transcript.header import charter_of
+from protocol.transcript.header import read_charter
 from scenarios.cli.estimates import calibration_options, interval_options
 from scenarios.cli.numbers import Amount, Whole
 from scenarios.cli.options import (
@@ -213,7 +213,7 @@ def audit(options: AuditOptions) -> int:
             prepare_output(html, own=BEGINS)
         reader = open_reader(opened, transcript)
         cls = variant_class(reader.header, options.variant)
-        charter = charter_of(reader.header, cls)
+        charter = read_charter(reader.header, cls)
         asked = options.ask(reader.header, charter)
         steps = None
         if options.replay:

@@ -9,7 +9,7 @@ import click
 from parties.keeping.checkpoints import read_checkpoint, read_evidence, read_small
 from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR
-from protocol.transcript.consistency import decode_consistency, problems_of
+from protocol.transcript.consistency import consistency_problems, decode_consistency
 from protocol.transcript.receipts import decode_receipt, split_between
 from scenarios.cli.options import budget_options, json_option, own_variant_option, print_json
 from scenarios.cli.paths import READ_FILE, READ_FOLDER
@@ -57,12 +57,12 @@ def consistency(
         found = decode_consistency(content)
     except ValueError as error:
         raise UsageError(f"{proof}: {error}") from error
-    problems = [*problems_of(found, earlier)]
+    problems = [*consistency_problems(found, earlier)]
     if found.later.signed != later.signed:
         problems.append("the proof leads to another checkpoint than the one given")
     if member is not None:
         charter = read_member(member, variant).charter
-        if charter.attempt_of(later.session) is None:
+        if charter.find_attempt(later.session) is None:
             problems.append("the checkpoints are of another survey")
         if later.key != charter.roster.key(AGGREGATOR):
             problems.append("the checkpoints are not the aggregator's")

@@ -14,7 +14,7 @@ from protocol.audit.audit import Audit, Verdict
 from protocol.errors import ProtocolError, TranscriptError, UsageError
 from protocol.session.roster import Roster
 from protocol.transcript.entries import Header
-from protocol.transcript.header import charter_of
+from protocol.transcript.header import read_charter
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import BUILT_IN
 from scenarios.cli.options import (
@@ -131,7 +131,7 @@ def _about(header: Header) -> Callable[[str], str]:
     kind = BUILT_IN.get(header.variant)
     with contextlib.suppress(ProtocolError):
         if kind is not None:
-            return charter_of(header, kind).codec.about
+            return read_charter(header, kind).codec.about
     return lambda name: ""
 
 

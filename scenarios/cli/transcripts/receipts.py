@@ -22,7 +22,7 @@ from protocol.transcript.receipts import (
     decode_receipt,
     encode_receipt,
     is_about,
-    problems_of,
+    receipt_problems,
 )
 from protocol.variants import BUILT_IN
 from scenarios.cli.options import (
@@ -178,7 +178,7 @@ def check(
     if mine is None:
         # A receipt does not name its variant; messages are imported with theirs.
         tuple(BUILT_IN.values())
-    problems = [*problems_of(found, published), *_wrong_rounds(found, cls)]
+    problems = [*receipt_problems(found, published), *_wrong_rounds(found, cls)]
     shown = receipt_shown(found, published)
     if not all(_rounds(each.envelope, cls) for each in found.reports):
         shown.lines.append("the round of each report is as the receipt says; --variant reads it")
@@ -259,7 +259,7 @@ def _not_mine(receipt: Receipt, checkpoint: SignedCheckpoint, mine: Member) -> l
     roster, name = mine.charter.roster, receipt.party
     checks = (
         (
-            mine.charter.attempt_of(checkpoint.session) is not None,
+            mine.charter.find_attempt(checkpoint.session) is not None,
             "the checkpoint is of another survey",
         ),
         (name == mine.identity.name, f"the receipt is about {name!r}, not {mine.identity.name!r}"),

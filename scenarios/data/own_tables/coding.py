@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.errors import SurveyError, UsageError
-from protocol.surveys.dataframes import Cell, text_of
+from protocol.surveys.dataframes import Cell, cell_text
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey, listed, shown
 from scenarios.data.own_tables.dates import date_in
@@ -144,7 +144,7 @@ class Coding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                     raise UsageError(f"{sheet.source}: {error}")
                 blocks.append(np.ascontiguousarray(codes.T, self.survey.dtype))
                 if beside is not None:
-                    further += [text_of(cell) or "" for cell in block[-1]]
+                    further += [cell_text(cell) or "" for cell in block[-1]]
                 before += codes.shape[1]
         if not blocks:
             raise UsageError(f"{sheet.source}: has no records")
@@ -223,7 +223,7 @@ class _Coder(dict[Cell, int]):
         return code
 
     def _text(self, cell: Cell) -> str:
-        text = text_of(cell, self._decimal)
+        text = cell_text(cell, self._decimal)
         return "" if text is None else tidied(text)
 
     def _code(self, cell: str) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 from parties.keeping.writing import reason
 from protocol.errors import SurveyError, UsageError
-from protocol.surveys.dataframes import Cell, Frame, cells_of
+from protocol.surveys.dataframes import Cell, Frame, column_cells
 from scenarios.data.own_tables.sheets import BLOCK, Format, Sheet, Source, named_sheet
 from scenarios.data.own_tables.statistics_files import is_statistics_file, statistics_sheet
 from scenarios.data.own_tables.text_files import text_sheet
@@ -89,7 +89,9 @@ def _parquet_sheet(path: Path) -> Sheet:
             names = file.schema_arrow.names
             columns = [names[place] for place in places]
             for batch in file.iter_batches(batch_size=BLOCK, columns=columns):
-                yield [cells_of(name, batch.column(name).to_pylist(), before) for name in columns]
+                yield [
+                    column_cells(name, batch.column(name).to_pylist(), before) for name in columns
+                ]
                 before += batch.num_rows
 
     with understood() as file:

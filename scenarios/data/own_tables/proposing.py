@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from protocol.errors import SurveyError, UsageError
-from protocol.surveys.dataframes import text_of
+from protocol.surveys.dataframes import cell_text
 from protocol.surveys.survey import Attribute, listed
 from scenarios.data.own_tables.coding import number_in
 from scenarios.data.own_tables.counting import count_answers, sampled
@@ -220,7 +220,7 @@ def _merge(cells: Mapping[Any, int], decimal: str = ".") -> Answers:
     spelt: dict[str, Any] = {}
     respelt: Counter[str] = Counter()
     for cell, times in cells.items():
-        text = tidied(text_of(cell, decimal) or "")
+        text = tidied(cell_text(cell, decimal) or "")
         if not text or text.lower() in MISSING:
             missing[text] += times
             continue

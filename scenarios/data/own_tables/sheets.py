@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from protocol.errors import UsageError
-from protocol.surveys.dataframes import Cell, text_of
+from protocol.surveys.dataframes import Cell, cell_text
 from protocol.surveys.survey import listed, shown
 
 BLOCK = 1 << 11
@@ -158,4 +158,4 @@ def tidied(cell: str) -> str:
 
 def tidied_cells(cells: Sequence[Cell]) -> list[str]:
     """Cells as tidied text, the empty one for no answer."""
-    return [tidied(text_of(cell) or "") for cell in cells]
+    return [tidied(cell_text(cell) or "") for cell in cells]

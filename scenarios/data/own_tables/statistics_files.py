@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from protocol.errors import UsageError
-from protocol.surveys.dataframes import Cell, cells_of, number_text
+from protocol.surveys.dataframes import Cell, column_cells, number_text
 from scenarios.data.own_tables.sheets import BLOCK, Labels, Sheet, named_sheet, tidied
 from scenarios.errors import install_command
 
@@ -43,7 +43,7 @@ def statistics_sheet(path: Path) -> Sheet:
             rows = len(columns[0])
             for start in range(0, rows, BLOCK):
                 yield [
-                    cells_of(name, column[start : start + BLOCK], before + start)
+                    column_cells(name, column[start : start + BLOCK], before + start)
                     for name, column in zip(names, columns, strict=True)
                 ]
             before += rows

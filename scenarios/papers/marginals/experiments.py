@@ -28,7 +28,7 @@ from protocol.surveys.records import Records
 from protocol.variants import InpHT, InpPS, InpRR, MargHT, MargPS, MargRR
 from protocol.variants.marginals.counts import MarginalCounts
 from protocol.variants.marginals.estimate import ReleasedMarginals, report_noise
-from protocol.variants.marginals.hadamard import low_transform, tables_of
+from protocol.variants.marginals.hadamard import low_transform, marginal_tables
 from scenarios.data.taxi import BITS, taxi_distribution, taxi_independent, taxi_survey
 from scenarios.papers.driver import experiment_scenarios
 from scenarios.papers.experiment import Asked, Experiment, Found, Nothing, Sample, grid
@@ -161,7 +161,7 @@ def distances(estimate: ReleasedMarginals, cells: Counts) -> tuple[float, float]
     """The mean total variation of all k-way marginals from the true ones: of the raw tables, and
     of the nearest tables of shares."""
     d, k = estimate.counts.plan.d, estimate.counts.plan.k
-    true = tables_of(low_transform(cells / cells.sum(), k), subsets(d, k), d=d, k=k)
+    true = marginal_tables(low_transform(cells / cells.sum(), k), subsets(d, k), d=d, k=k)
     raw = estimate.every().values
     first, second = (total_variation(tables, true, ways=1) for tables in (raw, project_rows(raw)))
     return float(first.mean()), float(second.mean())
@@ -270,7 +270,7 @@ def _transform(asked: Asked[Nothing]) -> dict[str, Any]:
     """Figures 2 to 4 and the theorem: tables from few coefficients, and the printed matrix."""
     k = asked.cell["k"]
     table = asked.generator().dirichlet(np.ones(1 << D))
-    found = tables_of(low_transform(table, k), subsets(D, k), d=D, k=k)
+    found = marginal_tables(low_transform(table, k), subsets(D, k), d=D, k=k)
     others = [
         tuple(at for at in range(D) if not mask >> (D - 1 - at) & 1)
         for mask in subsets(D, k).tolist()

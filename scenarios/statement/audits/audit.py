@@ -10,7 +10,7 @@ from typing import cast
 from protocol.audit.audit import Audit
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.finding import CoalitionFinding
-from protocol.estimators.usefulness import margins_of
+from protocol.estimators.usefulness import margins_of_error
 from protocol.messages import AGGREGATOR
 from scenarios.statement.audits.checks import audit_checks, bounded_beside_sums, has_sum
 from scenarios.statement.audits.coalitions import active_notes, coalition, how_found, linkage
@@ -166,7 +166,7 @@ def _usefulness(judged: Judged) -> tuple[UsefulnessVerdict, ...]:
         return ()
     analysis, about = judged.audit.charter.analysis, judged.intervals.about
     tables = () if analysis is None else analysis.tables
-    of = margins_of(judged.estimate, about, tables=tables)
+    of = margins_of_error(judged.estimate, about, tables=tables)
     mending = mended(
         judged.audit.charter.variant,
         of,

@@ -23,7 +23,7 @@ from protocol.surveys.limits import Held
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.cosignatures import Cosigned
 from protocol.transcript.entries import Sent
-from protocol.transcript.header import charter_of
+from protocol.transcript.header import read_charter
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.signatures import Checks
 from scenarios.errors import install_command
@@ -95,7 +95,7 @@ def judge(
     """
     reader = transcript.entries() if reader is None else reader
     header = reader.header
-    charter = charter_of(header, variant)
+    charter = read_charter(header, variant)
     if asked.worst is not None:
         check_size(charter, asked.worst)
     ledger = LedgerWriter(charter, Held(lambda: reader.stored))
@@ -135,7 +135,7 @@ def judge(
         alone=alone_in(ledger),
         announced=()
         if charter.analysis is None or found.estimate is None
-        else charter.analysis.tables_of(found.estimate),
+        else charter.analysis.announced_tables(found.estimate),
         coalition=None if asked.observer is None else found_of([ledger], asked.observer),
         worst=None if asked.worst is None else worst_found(ledger, asked.worst),
         coalition_notes=silent.notes,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from protocol.estimators.joint import JointReports
 from protocol.estimators.linear import LinearEstimate
 from protocol.sharing.messages import is_summed
-from protocol.sharing.sums import sums_of
+from protocol.sharing.sums import find_secure_sum
 from scenarios.wording.formatting import percent
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def false_answers(judged: Judged) -> Answer | None:
     if judged.audit.estimate is None:
         return None
     if _is_summed(judged):
-        sums = sums_of(judged.audit.charter.variant)
+        sums = find_secure_sum(judged.audit.charter.variant)
         noised = sums is not None and sums.noise is not None
         coins = " Its coins would hide it besides." if noised else ""
         return (

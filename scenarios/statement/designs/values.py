@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocol.session.variant import parameters_of
+from protocol.session.variant import plain_parameters
 from scenarios.designing.designing import Designed, Row
 from scenarios.designing.needing import Needed
 from scenarios.designing.planned import plan_lines
@@ -70,4 +70,4 @@ def row_lines(one: Row | Needed) -> tuple[str, ...]:
 
 
 def _parameters(row: Row) -> Values | None:
-    return None if row.candidate.variant is None else parameters_of(row.candidate.variant)
+    return None if row.candidate.variant is None else plain_parameters(row.candidate.variant)

@@ -22,7 +22,7 @@ from protocol.estimators.usefulness import (
     Usefulness,
     least_exact,
     margin_of_error,
-    margins_of,
+    margins_of_error,
 )
 from protocol.session.variant import Variant
 from scenarios.statement.statement import State, Verdict
@@ -118,7 +118,7 @@ def judge_usefulness(
         intervals, projection: those of the report.
         variant, respondents, parties: as for ``mended``.
     """
-    of = margins_of(estimate, intervals.about, projection, tables)
+    of = margins_of_error(estimate, intervals.about, projection, tables)
     mending = mended(variant, of, respondents=respondents, parties=parties, about=intervals.about)
     return on_usefulness(
         of, pairs=pair_margins(estimate, intervals.about, projection), mending=mending

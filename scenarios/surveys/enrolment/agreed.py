@@ -17,7 +17,7 @@ from protocol.estimators.analysis import Analysis
 from protocol.messages import NONCE_BYTES, PartyId
 from protocol.session.charter import Charter
 from protocol.session.roster import KEY_BYTES, Roster, verify_excerpt
-from protocol.session.variant import Variant, build, parameters_of
+from protocol.session.variant import Variant, build, plain_parameters
 from protocol.transcript.entries import MAX_BODY
 from protocol.wire.codec import Codec
 from scenarios.running.loading import built_in_variant
@@ -61,7 +61,7 @@ class Agreed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return cls(
             plan.variant.name,
             plan.pin,
-            parameters_of(plan.variant),
+            plain_parameters(plan.variant),
             msgspec.to_builtins(plan.variant.survey),
             plan.analysis,
             os.urandom(NONCE_BYTES),
@@ -168,7 +168,7 @@ class PlaceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         party: the party's id.
         place: on the roster, from 1.
         aggregator: the aggregator's public key.
-        proof: proof that both are on the roster (``Roster.proof_of``).
+        proof: proof that both are on the roster (``Roster.membership_proof``).
     """
 
     party: PartyId

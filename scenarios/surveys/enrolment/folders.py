@@ -102,7 +102,9 @@ def member_files(
             files[ROSTER] = everybody
         else:
             aggregator = roster.members[0][1]
-            files[PLACE] = as_json(PlaceFile(name, place, aggregator, roster.proof_of(place)))
+            files[PLACE] = as_json(
+                PlaceFile(name, place, aggregator, roster.membership_proof(place))
+            )
         yield name, {**files, CHARTER: agreed}
 
 

@@ -20,7 +20,7 @@ from protocol.messages import AGGREGATOR, DONE, LINK_CLOSED, Envelope, PartyId
 from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
 from protocol.session.machine import Machine
-from protocol.session.run import outcome_of
+from protocol.session.run import published_result
 from protocol.session.variant import Variant
 from protocol.transcript.resuming import catch_up
 from scenarios.files.transcripts import Transcript
@@ -150,10 +150,10 @@ async def hold_by(attempt: Attempt, carry: Carry) -> Outcome[Variant]:
         with _keeping_proof_of_newer(attempt):
             async with recording(recorder, commits, final=lambda e: isinstance(e, ProtocolError)):
                 lost = await carry(attempt, machine, unsaid, commits)
-                outcome_of(machine)
+                published_result(machine)
     else:
         record.keep(attempt.first)
-    result = outcome_of(machine)
+    result = published_result(machine)
     record.finish(recorder.checkpoint)
     departed = {**lost, **machine.departed}
     gone = {name: why for name, why in departed.items() if why != LINK_CLOSED}

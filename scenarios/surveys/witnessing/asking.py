@@ -27,7 +27,12 @@ from protocol.session.roster import Identity
 from protocol.transcript.certifying import Certificate, Witnesses, to_cosign
 from protocol.transcript.checkpoints import read_note
 from protocol.transcript.consistency import Consistency, encode_consistency
-from protocol.transcript.cosignatures import WitnessKey, line_of, read_witness_key, with_lines
+from protocol.transcript.cosignatures import (
+    WitnessKey,
+    cosignature_line,
+    read_witness_key,
+    with_lines,
+)
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.witnessing import ADD_CHECKPOINT
 from scenarios.errors import WitnessError, say
@@ -316,9 +321,9 @@ def certifying(
 
 def _named_witnesses(charter: Charter) -> Witnesses | None:
     """The witnesses that certify a survey's sums, if it names any."""
-    from protocol.sharing.sums import sums_of  # Few surveys sum.
+    from protocol.sharing.sums import find_secure_sum  # Few surveys sum.
 
-    sums = sums_of(charter.variant)
+    sums = find_secure_sum(charter.variant)
     return None if sums is None else sums.certifying
 
 
@@ -398,7 +403,7 @@ def _cosignature(note: str, hashes: Sequence[bytes], witness: WitnessAt, within:
         said = " ".join(text[:_SHOWN].split())
         again = status in _LATER or status >= http.client.INTERNAL_SERVER_ERROR
         raise _NotCosignedError(f"it answered {status}: {said}", again=again)
-    return line_of(text, note, witness.key)
+    return cosignature_line(text, note, witness.key)
 
 
 def _proof(note: str, hashes: Sequence[bytes], old: int) -> Consistency:

@@ -16,8 +16,8 @@ from protocol.errors import UsageError
 from protocol.messages import PartyId
 from protocol.session.roster import Identity
 from protocol.session.terms import MOST_ATTEMPTS, attempt_at
-from protocol.transcript.certifying import MOST_CERTIFIED, log_of
-from protocol.transcript.checkpoints import SignedCheckpoint, origin_of, read_text, to_base64
+from protocol.transcript.certifying import MOST_CERTIFIED, certified_log
+from protocol.transcript.checkpoints import SignedCheckpoint, log_origin, read_text, to_base64
 from protocol.transcript.cosignatures import WitnessKey, cosign, read_witness_key
 from protocol.transcript.witnessing import Decision, decide
 from transports.certificates import private_pem
@@ -105,7 +105,7 @@ class Witness:
         checkpoint = decision.checkpoint
         if checkpoint is None:
             return decision, ""
-        origin = origin_of(checkpoint.session, checkpoint.key)
+        origin = log_origin(checkpoint.session, checkpoint.key)
         known = self._last[origin]
         if known is None or known.signed != checkpoint.signed:
             path = self._folder / (_file_name(origin) + CHECKPOINT)
@@ -168,9 +168,9 @@ def _attempts(origin: str) -> Iterator[str]:
     survey_id, key, _, _ = read_text(f"{origin}\n0\n{_EMPTY_ROOT_LINE}\n")
     for attempt in range(1, MOST_ATTEMPTS + 1):
         session = attempt_at(survey_id, attempt)
-        yield origin_of(session, key)
+        yield log_origin(session, key)
         for number in range(MOST_CERTIFIED):
-            yield origin_of(log_of(session, number), key)
+            yield log_origin(certified_log(session, number), key)
 
 
 def _read_last(folder: Path, origin: str) -> SignedCheckpoint | None:
@@ -178,7 +178,7 @@ def _read_last(folder: Path, origin: str) -> SignedCheckpoint | None:
     if not os.path.lexists(path):
         return None
     checkpoint = read_checkpoint(path)
-    if origin_of(checkpoint.session, checkpoint.key) != origin or not checkpoint.valid:
+    if log_origin(checkpoint.session, checkpoint.key) != origin or not checkpoint.valid:
         raise UsageError(f"{path}: is not a signed checkpoint of {origin}")
     return checkpoint
 

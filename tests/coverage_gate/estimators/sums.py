@@ -157,7 +157,7 @@ def pairs(point: Point, rng: np.random.Generator) -> Iterator[Drawn]:
         for names, rest in zip(all_pairs(survey), (2, 1, 0), strict=True)
     }
     everybody = int(truth.sum())
-    estimate = PairRR.with_keep(survey, p).estimate_of(tables, everybody, everybody)
+    estimate = PairRR.with_keep(survey, p).table_estimate(tables, everybody, everybody)
     yield from numbers(estimate, ("a", "b"), truth.sum(axis=2), pair, prefix="pair: ")
     yield from first_cell(estimate, "a", truth.sum(axis=(1, 2)), pair.sum(axis=1))
 

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from protocol import Coins, Merged, Noise, exact_epsilon
-from protocol.accounting.coins import MOST_TABLES, epsilon_of, sized
+from protocol.accounting.coins import MOST_TABLES, coins_epsilon, sized
 from protocol.randomizers.coins import FAIR
 
 DELTA = 1e-6
@@ -29,7 +29,7 @@ def test_fair_coins_that_are_needed(tables: int) -> None:
         assert noise.chance == FAIR
         assert trials == pytest.approx(needed, rel=0.005)
         figures = [
-            epsilon_of(number, FAIR, tables=tables, honest=1, delta=DELTA)
+            coins_epsilon(number, FAIR, tables=tables, honest=1, delta=DELTA)
             for number in (trials, trials - 1)
         ]
         assert figures[0] <= epsilon < figures[1]
@@ -42,7 +42,9 @@ def test_few_parties_add_fair_coins(honest: int) -> None:
     assert size.trials == math.ceil(alone / honest)
     # Where whole coins are too many, their chance is less: the spread is hardly more than it takes.
     assert size.chance == FAIR or honest in (70, 857)
-    assert 0.98 <= epsilon_of(size.trials, size.chance, tables=6, honest=honest, delta=DELTA) <= 1.0
+    assert (
+        0.98 <= coins_epsilon(size.trials, size.chance, tables=6, honest=honest, delta=DELTA) <= 1.0
+    )
     assert size.deviation(honest) == pytest.approx(math.sqrt(alone) / 2, rel=0.02)
 
 
@@ -61,7 +63,7 @@ def test_many_parties_add_one_coin(epsilon: float, tables: int, honest: int, mor
     size = sized(epsilon, DELTA, tables=tables, honest=honest)
     assert size.trials == 1
     figures = [
-        epsilon_of(1, chance, tables=tables, honest=honest, delta=DELTA)
+        coins_epsilon(1, chance, tables=tables, honest=honest, delta=DELTA)
         for chance in (size.chance, size.chance - 1)
     ]
     assert figures[0] <= epsilon < figures[1]
@@ -76,10 +78,10 @@ def test_so_many_parties_that_the_rarest_coin_is_enough() -> None:
 def test_half_of_the_honest_are_missing() -> None:
     for honest in (858, 11_333):
         size = sized(1.0, DELTA, tables=6, honest=honest)
-        left = epsilon_of(size.trials, size.chance, tables=6, honest=honest // 2, delta=DELTA)
+        left = coins_epsilon(size.trials, size.chance, tables=6, honest=honest // 2, delta=DELTA)
         assert left == pytest.approx(1.46, abs=0.02)
     # The others alone conspire: one coin of hers hides nothing.
-    assert epsilon_of(size.trials, size.chance, tables=6, honest=1, delta=DELTA) == math.inf
+    assert coins_epsilon(size.trials, size.chance, tables=6, honest=1, delta=DELTA) == math.inf
 
 
 def test_the_figure_is_that_of_the_accountant() -> None:
@@ -89,7 +91,7 @@ def test_the_figure_is_that_of_the_accountant() -> None:
     found = exact_epsilon([event], DELTA)
     assert (
         found.epsilon
-        == epsilon_of(size.trials, size.chance, tables=6, honest=500, delta=DELTA)
+        == coins_epsilon(size.trials, size.chance, tables=6, honest=500, delta=DELTA)
         <= 1.0
     )
 
@@ -120,10 +122,10 @@ def test_bad_figures(epsilon: float, delta: float, tables: int, honest: int, say
         sized(epsilon, delta, tables=tables, honest=honest)
     if "epsilon" not in says:
         with pytest.raises(ValueError, match=says):
-            epsilon_of(1, FAIR, tables=tables, honest=honest, delta=delta)
+            coins_epsilon(1, FAIR, tables=tables, honest=honest, delta=delta)
 
 
 def test_impossible_coins() -> None:
     for trials, chance in ((0, FAIR), (1, 0), (1, FAIR + 1)):
         with pytest.raises(ValueError, match="coin"):
-            epsilon_of(trials, chance, tables=6, honest=10, delta=DELTA)
+            coins_epsilon(trials, chance, tables=6, honest=10, delta=DELTA)

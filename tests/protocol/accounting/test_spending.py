@@ -25,8 +25,8 @@ from protocol.accounting.spending import (
     Cost,
     Spending,
     assumed,
-    cost_of,
     delta_left,
+    event_cost,
     is_within,
     largest,
     together,
@@ -64,14 +64,14 @@ def spending(budget: float | None, honest: int = 0, delta: float = DELTA) -> Spe
     ],
 )
 def test_the_cost_of_a_message(event: PrivacyEvent, honest: int, expected: Cost) -> None:
-    assert cost_of(event, honest=honest, delta=DELTA) == expected
+    assert event_cost(event, honest=honest, delta=DELTA) == expected
 
 
 def test_fewer_honest_ones_and_smaller_deltas_cost_more() -> None:
-    costs = [cost_of(SUM, honest=honest, delta=DELTA).epsilon for honest in (50, 9, 8, 1)]
+    costs = [event_cost(SUM, honest=honest, delta=DELTA).epsilon for honest in (50, 9, 8, 1)]
     assert costs == sorted(costs)
     assert len(set(costs)) == 4
-    assert cost_of(SUM, honest=9, delta=1e-9).epsilon == figure(9, 1e-9) > figure(9)
+    assert event_cost(SUM, honest=9, delta=1e-9).epsilon == figure(9, 1e-9) > figure(9)
 
 
 def test_figures_are_added_with_all_that_they_rest_on() -> None:

@@ -47,7 +47,7 @@ from protocol.attack.columns import (
     MISSING,
     Codes,
     Matrix,
-    columns_of,
+    element_columns,
     make_view,
     matrices_of_rows,
     view_matrices,
@@ -277,7 +277,7 @@ class Word(Message, frozen=True):
 def columns_of_words(*words: Word) -> dict[str, list[int]]:
     """What differs between messages."""
     observations = [Observation({"target's Word": word}, {}, Counter()) for word in words]
-    columns = columns_of(view_matrices(list(map(make_view, observations))), related=())
+    columns = element_columns(view_matrices(list(map(make_view, observations))), related=())
     lists = {
         name.replace("target's Word.", ""): column.tolist() for name, column in columns.items()
     }
@@ -358,7 +358,7 @@ def test_differences_are_modulo_the_width_of_an_element() -> None:
     other = Matrix(np.array([[1, 5, 9], [255, 2, 9]]), 8)
     wide = Matrix(np.array([[1], [1]]), 32)
     named = {"target's A.x": one, "target's A 2.x": other, "target's B.x": wide}
-    columns = columns_of(named, related=named)
+    columns = element_columns(named, related=named)
     differences = {name: column.tolist() for name, column in columns.items() if " - " in name}
     assert differences == {
         "target's A 2.x - target's A.x[0]": [7, -1],

@@ -28,7 +28,7 @@ from protocol import (
     Survey,
     secret_of,
 )
-from protocol.accounting.coins import epsilon_of
+from protocol.accounting.coins import coins_epsilon
 from protocol.attack.attack import Attack, attack
 from protocol.attack.probes import Probe, strongest_probe
 from protocol.attack.sums import log_ratio, summed_over, sums_of_honest
@@ -71,7 +71,7 @@ def test_the_sum_over_some_is_what_they_put_in(own: Sequence[int]) -> None:
     variant = run.charter.variant
     assert isinstance(variant, SecureSumVariant)
     records = Records(TWO, some(TWO, 5).codes[list(own)])
-    expected = variant.layout.counted(variant.layout.cells_of(records))
+    expected = variant.layout.counted(variant.layout.table_cells(records))
     found = summed_over(run, [names[place] for place in own])
     assert found.tolist() == expected.tolist()
 
@@ -122,7 +122,7 @@ def test_coins_have_a_figure_to_exceed_at_a_delta() -> None:
     noise, delta = Noise(trials=40), 0.01
     found = tried(counted(noise, TWO), trials=6, delta=delta)
     alone, both = (
-        epsilon_of(noise.trials, noise.chance, tables=tables, honest=2, delta=delta)
+        coins_epsilon(noise.trials, noise.chance, tables=tables, honest=2, delta=delta)
         for tables in (1, 2)
     )
     assert [probe.bound for probe in found.probes[:3]] == [alone, alone, both]
@@ -199,7 +199,7 @@ def probed(noise: Noise, delta: float, trials: int) -> Probe:
 def test_coins_that_are_of_no_session_hide_nothing(fault: str) -> None:
     with drawing(fault):
         found = probed(Noise(trials=40), 0.01, 120)
-    assert found.bound == epsilon_of(40, FAIR, tables=1, honest=2, delta=0.01)
+    assert found.bound == coins_epsilon(40, FAIR, tables=1, honest=2, delta=0.01)
     assert found.accused == bool(fault)
 
 
@@ -208,7 +208,7 @@ def test_coins_that_are_of_no_session_hide_nothing(fault: str) -> None:
 def test_fewer_coins_than_said_are_found(fault: str) -> None:
     with drawing(fault):
         found = probed(NOISE, DELTA, 1000)
-    assert found.bound == epsilon_of(NOISE.trials, NOISE.chance, tables=1, honest=2, delta=DELTA)
+    assert found.bound == coins_epsilon(NOISE.trials, NOISE.chance, tables=1, honest=2, delta=DELTA)
     assert found.honest == 2
     assert found.accused == bool(fault)
     assert not fault or "declared likelihood ratio at the ledger's figure" in found.event

@@ -27,7 +27,7 @@ from protocol.messages import Declined, Envelope
 from protocol.session.charter import Charter
 from protocol.session.fates import PASS, Fate, FateRule, Verdict
 from protocol.transcript.entries import Sent
-from protocol.transcript.header import charter_of
+from protocol.transcript.header import read_charter
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Pooled
@@ -353,7 +353,7 @@ def test_what_is_no_transcript(file: bytes) -> None:
 
 
 def test_the_charter_comes_back(honest: Run) -> None:
-    charter = charter_of(TranscriptReader(honest.content).header, RRIndependent)
+    charter = read_charter(TranscriptReader(honest.content).header, RRIndependent)
     assert isinstance(charter, Charter)
     assert charter == honest.charter
 

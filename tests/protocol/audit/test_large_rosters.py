@@ -18,7 +18,7 @@ from protocol.audit.proofs.making_receipts import prove
 from protocol.audit.walk import steps
 from protocol.surveys.limits import FREE_BYTES, Held
 from protocol.transcript.entries import Entry, Sent
-from protocol.transcript.receipts import Counted, encode_receipt, problems_of
+from protocol.transcript.receipts import Counted, encode_receipt, receipt_problems
 from protocol.variants import RRIndependent
 from protocol.wire.codec import decode_envelope, encode_envelope
 from scenarios.surveys.watching.rounds import split_rounds
@@ -115,7 +115,7 @@ def test_ranges_that_do_not_follow_are_found(
 def test_a_receipt_shows_the_range_of_its_party(run: Run) -> None:
     found = [prove(lambda: (run.content,), RRIndependent, party)[0] for party in (EARLY, LATE)]
     for receipt in found:
-        assert problems_of(receipt, run.checkpoint) == ()
+        assert receipt_problems(receipt, run.checkpoint) == ()
     (early,), (late,) = (receipt.counted for receipt in found)
     assert early.closing.index != late.closing.index
     assert early.topic == late.topic
@@ -123,7 +123,7 @@ def test_a_receipt_shows_the_range_of_its_party(run: Run) -> None:
         forged = msgspec.structs.replace(
             receipt, counted=(Counted(own.report, others.closing, own.path),)
         )
-        assert problems_of(forged, run.checkpoint) == ("a report was not counted",)
+        assert receipt_problems(forged, run.checkpoint) == ("a report was not counted",)
 
 
 @pytest.mark.slow
@@ -131,7 +131,7 @@ def test_a_receipt_of_32_561_parties_has_at_most_4_kb() -> None:
     run = finished_run(setting(parties=32_561))
     for party in ("party-00001", "party-20000"):
         receipt, checkpoint = prove(lambda: (run.content,), RRIndependent, PartyId(party))
-        assert problems_of(receipt, checkpoint) == ()
+        assert receipt_problems(receipt, checkpoint) == ()
         assert receipt.head is not None
         assert len(encode_receipt(receipt)) <= 4000
 

@@ -29,7 +29,7 @@ from protocol.audit.walk import Step, steps
 from protocol.messages import NO_ROUND, Closed, Declined, Envelope, Head, Left, Wait
 from protocol.session.fates import Fate, Verdict
 from protocol.session.roles import message_topic
-from protocol.session.variant import event_of
+from protocol.session.variant import message_event
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Ask, Pooled, Report
@@ -211,10 +211,10 @@ def test_kinds_out_of_place_may_be_the_answers_themselves(message: Message) -> N
 def test_the_kernels_kinds_have_events_in_every_variant() -> None:
     variant = talk()
     assert variant.reveals(Word("x"), Seen()) == Public()
-    assert event_of(variant, Closed("Word", -1, 0, b"", b""), Seen(), RECORD) == Public()
-    assert event_of(variant, Declined("terms"), Seen(), RECORD) == Public()
-    assert event_of(variant, Left(ONE, "x"), Seen(), RECORD) == Plain(SURVEY.names)
-    assert event_of(variant, Word("x"), Seen(), RECORD) == Public()
+    assert message_event(variant, Closed("Word", -1, 0, b"", b""), Seen(), RECORD) == Public()
+    assert message_event(variant, Declined("terms"), Seen(), RECORD) == Public()
+    assert message_event(variant, Left(ONE, "x"), Seen(), RECORD) == Plain(SURVEY.names)
+    assert message_event(variant, Word("x"), Seen(), RECORD) == Public()
 
 
 def test_a_refusal_costs_nothing() -> None:

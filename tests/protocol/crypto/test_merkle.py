@@ -19,7 +19,7 @@ from protocol.crypto.merkle import (
     joint_path,
     joint_root,
     leaf_hash,
-    root_of,
+    merkle_root,
     tree_levels,
 )
 from tests.vectors.formats import inclusion_path_at, proof_of, tree_hash
@@ -54,7 +54,7 @@ leaf_lists = st.lists(st.binary(max_size=8), max_size=40)
 
 @pytest.mark.parametrize("count", range(9))
 def test_known_answers(count: int) -> None:
-    assert root_of(LEAVES[:count]).hex() == ROOTS[count]
+    assert merkle_root(LEAVES[:count]).hex() == ROOTS[count]
 
 
 @settings(deadline=None, max_examples=60)
@@ -77,7 +77,7 @@ def test_a_tree_grows_by_one_or_by_many(leaves: list[bytes], cuts: list[int]) ->
 def test_inclusion_proof_holds(leaves: list[bytes], pick: int) -> None:
     index = pick % len(leaves)
     path = inclusion_path([leaf_hash(leaf) for leaf in leaves], index)
-    root = root_of(leaves)
+    root = merkle_root(leaves)
     count = len(leaves)
     assert list(path) == inclusion_path_at(index, leaves)
     assert is_included(leaves[index], index=index, count=count, path=path, root=root)
@@ -127,7 +127,7 @@ def test_a_whole_tree_proves_nothing_that_it_has_not() -> None:
 def test_several_leaves_are_proven_at_once(count: int, chosen: set[int]) -> None:
     hashes = [leaf_hash(bytes([i])) for i in range(count)]
     levels = tree_levels(hashes)
-    root = root_of(bytes([i]) for i in range(count))
+    root = merkle_root(bytes([i]) for i in range(count))
     assert levels[-1] == (root,)
     indices = {i % count for i in chosen}
     path = joint_path(levels, indices)
@@ -152,7 +152,7 @@ def test_a_joint_proof_of_nothing_or_of_a_foreign_place_is_none() -> None:
 
 
 MANY = tuple(bytes([i]) for i in range(64))
-MANY_ROOTS = tuple(root_of(MANY[:n]) for n in range(65))
+MANY_ROOTS = tuple(merkle_root(MANY[:n]) for n in range(65))
 
 
 def consistent(first: int, second: int, path: Sequence[bytes], **roots: bytes) -> bool:
@@ -187,7 +187,7 @@ def test_no_path_proves_that_another_tree_is_extended() -> None:
         for first in range(1, second):
             path = consistency_path(hashes, first)
             for changed in range(first):
-                other = root_of([*MANY[:changed], b"another", *MANY[changed + 1 : first]])
+                other = merkle_root([*MANY[:changed], b"another", *MANY[changed + 1 : first]])
                 assert not consistent(first, second, path, first_root=other)
 
 

@@ -54,7 +54,7 @@ def test_tables_that_are_too_large_are_refused_unmade() -> None:
 def test_intervals_are_those_of_the_raw_shares(estimate: Estimate, about: Any) -> None:
     names = ("drinks", "smokes")
     analysis = Analysis(tables=(names,), projection="clip", level=0.8, about=about)
-    [found] = analysis.tables_of(estimate)
+    [found] = analysis.announced_tables(estimate)
     raw = estimate.table(*names)
     assert found.names == names
     assert [cell.categories for cell in found.cells][:2] == [("never", "no"), ("never", "yes")]
@@ -65,14 +65,14 @@ def test_intervals_are_those_of_the_raw_shares(estimate: Estimate, about: Any) -
 
 def test_levels_at_both_ends(estimate: Estimate) -> None:
     for level in (5e-324, math.nextafter(1, 0)):
-        [found] = Analysis(tables=(("smokes",),), level=level).tables_of(estimate)
+        [found] = Analysis(tables=(("smokes",),), level=level).announced_tables(estimate)
         assert all(cell.low <= cell.value <= cell.high for cell in found.cells)
 
 
 def test_a_table_that_the_result_cannot_give_says_why() -> None:
     run = recorded(RRIndependent.with_keep(SURVEY, 0.6), 1)
     estimate = run.charter.variant.estimate(run.published)
-    [found] = Analysis(tables=(("eats",),)).tables_of(estimate)
+    [found] = Analysis(tables=(("eats",),)).announced_tables(estimate)
     assert found.cells == ()
     assert "eats" in found.why
 

@@ -331,7 +331,7 @@ def test_intervals_and_errors_stay_those_of_the_unbiased_estimate() -> None:
         found.interval(about="population"), raw.interval(about="population")
     )
     analysis = Analysis(tables=(("a", "b"),), projection="em")
-    [table] = analysis.tables_of(estimate)
+    [table] = analysis.announced_tables(estimate)
     values = [cell.value for cell in table.cells]
     np.testing.assert_array_equal(values, found.values.reshape(-1))
     np.testing.assert_array_equal([c.low for c in table.cells], raw.interval().low.reshape(-1))
@@ -467,7 +467,7 @@ def test_tallies_without_a_likelihood_are_refused(randomizer: Randomizer) -> Non
     assert estimate.table("a", projection="simplex").values.min() >= 0
     with pytest.raises(ValueError, match=r"no EM: .*likelihood of its tallies"):
         estimate.table("a", projection="em")
-    [table] = Analysis(tables=(("a",),), projection="em").tables_of(estimate)
+    [table] = Analysis(tables=(("a",),), projection="em").announced_tables(estimate)
     assert "no EM" in table.why
 
 

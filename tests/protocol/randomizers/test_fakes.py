@@ -71,7 +71,7 @@ def test_a_record_costs_the_raised_epsilon_and_not_the_claimed_one(
     assert randomizer.epsilon == Randomizer.epsilon.fget(randomizer)
     assert held_epsilon(randomizer).complete == (randomizer.size <= 64)
     held_dominating(randomizer)
-    alone = [randomizer.epsilon_of(place) for place in range(len(sizes))]
+    alone = [randomizer.attribute_epsilon(place) for place in range(len(sizes))]
     if len(set(sizes)) == 1:
         assert alone == pytest.approx([epsilon] * len(sizes), rel=1e-12)
     else:

@@ -34,11 +34,11 @@ from protocol.randomizers.vetting import (
     best_guess_through,
     check_stated,
     dominating_pairs,
-    epsilon_of,
     held_epsilon,
     known,
     redrawn_through,
     some_pairs,
+    stated_epsilon,
 )
 from protocol.testing import check_randomizer
 from protocol.variants import BUILT_IN as BUILT_IN_VARIANTS
@@ -165,7 +165,7 @@ def test_what_is_missing_is_named(attribute: str, what: str) -> None:
     with pytest.raises(UnsupportedEventError, match=f"'Bare' does not bring {what}"):
         getattr(Bare(), attribute)
     with pytest.raises(UnsupportedEventError, match="'Bare'"):
-        epsilon_of(Bare())
+        stated_epsilon(Bare())
 
 
 class Half(Coin, frozen=True):
@@ -241,14 +241,14 @@ class Table(Coin, frozen=True):
     ids=lambda value: type(value).__name__,
 )
 def test_what_cannot_be_a_law_is_refused(randomizer: Randomizer, why: str) -> None:
-    for ask in (epsilon_of, dominating_pairs, known):
+    for ask in (stated_epsilon, dominating_pairs, known):
         with pytest.raises(UnsupportedEventError, match=why):
             ask(randomizer)
     assert best_guess_through([randomizer]) is None
 
 
 def test_who_says_more_is_charged_that_and_nothing_is_computed_from_the_law() -> None:
-    assert epsilon_of(Raised()) == 2.0
+    assert stated_epsilon(Raised()) == 2.0
     for ask in (dominating_pairs, known):
         with pytest.raises(UnsupportedEventError, match="it states epsilon 2, and the law"):
             ask(Raised())
@@ -358,7 +358,7 @@ def test_a_law_by_classes_of_key_values_is_not_made_up() -> None:
 def test_a_table_of_many_inputs_is_bounded_by_its_columns() -> None:
     table = Table()
     assert table.epsilon == pytest.approx(math.log(0.5 / 0.401), rel=1e-12)
-    assert epsilon_of(table) == table.epsilon
+    assert stated_epsilon(table) == table.epsilon
     [pair] = dominating_pairs(table).pairs or ()
     assert pair == ThreePoint.bounded(Fraction(500, 401), Fraction(99, 1000))
     with pytest.raises(UnsupportedEventError, match="determine the shares of its inputs"):
@@ -498,7 +498,7 @@ class Classed(Honest, frozen=True):
     ids=lambda value: type(value).__name__,
 )
 def test_a_law_and_a_table_of_two_draws_are_refused(randomizer: Randomizer, why: str) -> None:
-    for ask in (epsilon_of, dominating_pairs, known, check_stated):
+    for ask in (stated_epsilon, dominating_pairs, known, check_stated):
         with pytest.raises(UnsupportedEventError, match=why):
             ask(randomizer)
 
@@ -541,7 +541,7 @@ class Keeping(Redrawing, frozen=True):
 
 def test_what_is_inherited_from_another_draw_is_not_believed() -> None:
     own, wider = Wider(5, 2, WORDS // 2), SubsetSelection(5, 2, 9 * WORDS // 10)
-    assert epsilon_of(own) == wider.epsilon
+    assert stated_epsilon(own) == wider.epsilon
     assert own.best_guess() == 0.25
     assert best_guess_through([own]) is None
     assert dominating_pairs(own).pairs == wider.dominating.pairs
@@ -606,7 +606,7 @@ class MiddleClasses(Middle, frozen=True):
 )
 def test_inputs_in_the_middle_are_compared_too(randomizer: Randomizer) -> None:
     with pytest.raises(UnsupportedEventError, match=r"states epsilon .*, and its law has [24]\."):
-        epsilon_of(randomizer)
+        stated_epsilon(randomizer)
 
 
 @pytest.mark.parametrize("code", [0, 1, 11, 19, 20])
@@ -617,7 +617,7 @@ def test_every_row_of_a_table_is_a_law(code: int) -> None:
 
     torn = code
     with pytest.raises(UnsupportedEventError, match=f"of input {code} .* sum to 0.75"):
-        epsilon_of(Torn(21))
+        stated_epsilon(Torn(21))
 
 
 def test_of_many_inputs_some_are_compared() -> None:
@@ -626,7 +626,7 @@ def test_of_many_inputs_some_are_compared() -> None:
     found = some_pairs(MiddleRows(161))
     assert found[0] == (0, 160)
     assert found[1:] == [(10 * place, min(10 * place + 10, 160)) for place in range(16)]
-    assert epsilon_of(MiddleClasses(65)) == math.log(5.1)
+    assert stated_epsilon(MiddleClasses(65)) == math.log(5.1)
     assert not held_epsilon(MiddleClasses(65)).complete
     assert held_epsilon(MiddleClasses(3)).complete
     assert held_epsilon(MiddleRows(3)).complete

@@ -24,14 +24,14 @@ from protocol import (
 )
 from protocol.audit.ledger import LedgerWriter
 from protocol.audit.walk import steps
-from protocol.crypto.merkle import EMPTY_ROOT, Tree, leaf_hash, root_of
+from protocol.crypto.merkle import EMPTY_ROOT, Tree, leaf_hash, merkle_root
 from protocol.messages import HEAD_BYTES, Declined, Envelope, Head, Wait
 from protocol.session.exchange import Exchange
 from protocol.session.fates import Verdict
-from protocol.session.heads import Heard, head_of, head_statement, sign_head
+from protocol.session.heads import Heard, decode_head, head_statement, sign_head
 from protocol.session.roles import EARLY_PER_SENDER
 from protocol.session.roster import Identity
-from protocol.session.variant import event_of
+from protocol.session.variant import message_event
 from protocol.transcript.entries import Sent
 from protocol.transcript.header import make_header
 from protocol.transcript.recorder import Recorder
@@ -74,8 +74,8 @@ def test_a_party_ends_with_a_head_over_all_it_has_said_and_heard() -> None:
     outbox += machine.take()
     assert [e.kind for e in outbox] == ["Word", "Word", "Word", "Head"]
     assert waits_in(outbox) == [(2, "Word", -1, ((3, 7),))]
-    said = root_of(encode_envelope(e) for e in outbox[:-1])
-    heard = root_of(
+    said = merkle_root(encode_envelope(e) for e in outbox[:-1])
+    heard = merkle_root(
         [msgspec.msgpack.encode([2, "Word", -1, [[3, 7, leaf_hash(encode_envelope(word))]]])]
     )
     signed = b"sottovoce head 2\0" + msgspec.msgpack.encode(
@@ -226,7 +226,7 @@ def test_a_key_that_does_not_sign_costs_no_words() -> None:
 
 
 def test_a_head_tells_whoever_can_guess_what_it_is_over() -> None:
-    assert event_of(VARIANT, Head((), bytes(64)), Seen(), RECORD) == Derived()
+    assert message_event(VARIANT, Head((), bytes(64)), Seen(), RECORD) == Derived()
     # So it is charged, even if nothing is published afterwards.
     outcome = recorded(VARIANT, 3)
     writer = LedgerWriter(outcome.charter)
@@ -408,5 +408,5 @@ def test_a_head_has_at_most_so_many_bytes(more: int, read: bool) -> None:
         Head((Wait(0, "x" * (HEAD_BYTES - len(body) + more), -1, ()), *waits[1:]), bytes(64))
     )
     assert len(body) == HEAD_BYTES + more
-    found = head_of(Envelope(bytes(32), ONE, RECORD, 0, "Head", body))
+    found = decode_head(Envelope(bytes(32), ONE, RECORD, 0, "Head", body))
     assert (found is not None) == read

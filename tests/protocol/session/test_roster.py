@@ -303,7 +303,7 @@ def excerpt(at: int, **changes: object) -> Roster:
         "place": at,
         "size": len(ROSTER),
         "root": ROSTER.root,
-        "proof": ROSTER.proof_of(at),
+        "proof": ROSTER.membership_proof(at),
         **changes,
     }
     return verify_excerpt(given.pop("party"), given.pop("aggregator"), **given)
@@ -337,7 +337,7 @@ def test_a_party_knows_itself_the_aggregator_and_the_root(place: int) -> None:
         ({"size": 50}, "not proved"),
         ({"root": bytes(32)}, "not proved"),
         ({"proof": ()}, "not proved"),
-        ({"proof": (*ROSTER.proof_of(2), bytes(32))}, "not proved"),
+        ({"proof": (*ROSTER.membership_proof(2), bytes(32))}, "not proved"),
         ({"party": (AGGREGATOR, ROSTER.members[2][1])}, "once"),
     ],
 )

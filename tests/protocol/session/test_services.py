@@ -26,9 +26,9 @@ from protocol.session.machine import Machine
 from protocol.session.roles import Boxes
 from protocol.session.roster import Roster
 from protocol.simulation.rehearsal import Rehearsal
-from protocol.simulation.setting import make_setting, names_of
+from protocol.simulation.setting import make_setting, service_names
 from protocol.transcript.entries import Departed
-from protocol.transcript.header import charter_of
+from protocol.transcript.header import read_charter
 from protocol.transcript.verification import verify
 from tests.protocol.other_shapes import HOMEPAGES, example, records, shapes
 from tests.verifier.javascript import judged, needs_node
@@ -53,7 +53,7 @@ def test_services_stand_between_the_aggregator_and_the_parties() -> None:
     assert roster.parties[0] == ONE
     assert len(roster.parties) == 4
     assert roster.others == (*SERVERS, *roster.parties)
-    assert [roster.role_of(name) for name in (AGGREGATOR, *SERVERS, ONE)] == [
+    assert [roster.role(name) for name in (AGGREGATOR, *SERVERS, ONE)] == [
         "aggregator",
         "server",
         "server",
@@ -63,9 +63,9 @@ def test_services_stand_between_the_aggregator_and_the_parties() -> None:
         roster.of("shuffler")
     excerpt = roster.known_to(TWO)
     assert excerpt.of("server") == SERVERS
-    assert excerpt.role_of(TWO) == "party"
+    assert excerpt.role(TWO) == "party"
     assert ONE not in excerpt
-    assert names_of(("server", "proxy", "server")) == ["server-1", "proxy", "server-2"]
+    assert service_names(("server", "proxy", "server")) == ["server-1", "proxy", "server-2"]
 
 
 def test_the_roster_has_the_roles_of_the_variant() -> None:
@@ -97,7 +97,7 @@ def test_a_record_with_services_is_sound_and_has_their_heads() -> None:
     }
     assert found.header is not None
     assert found.header.roles == ("shuffler",)
-    assert charter_of(found.header, type(run.charter.variant)) == run.charter
+    assert read_charter(found.header, type(run.charter.variant)) == run.charter
 
 
 def test_services_are_told_of_a_party_that_leaves() -> None:

@@ -12,7 +12,7 @@ import pytest
 from protocol import AGGREGATOR, Message, PartyId, ProtocolError, QuorumError, SecureSum
 from protocol.messages import Envelope
 from protocol.sharing.agreement import SURVIVORS, TOTALS
-from protocol.sharing.literal import _digest_of
+from protocol.sharing.literal import _partials_digest
 from protocol.sharing.messages import Graph, Partial, Partials, Tagged, Tags, Totals
 from protocol.variants import SecureSumVariant
 from tests.protocol.sessions import SURVEY, charter_of, identities_of
@@ -273,10 +273,10 @@ def test_a_literal_sum_without_a_neighbour_is_refused() -> None:
 
 def test_a_digest_is_of_one_sum_and_its_broadcasts() -> None:
     partials = Partials(np.zeros((2, 3), np.uint8))
-    digest = _digest_of(b"a sum", partials)
-    assert digest == _digest_of(b"a sum", Partials(partials.values.copy()))
-    assert digest != _digest_of(b"a sum", Partials(partials.values + np.uint8(1)))
-    assert digest != _digest_of(b"another sum", partials)
+    digest = _partials_digest(b"a sum", partials)
+    assert digest == _partials_digest(b"a sum", Partials(partials.values.copy()))
+    assert digest != _partials_digest(b"a sum", Partials(partials.values + np.uint8(1)))
+    assert digest != _partials_digest(b"another sum", partials)
 
 
 @pytest.mark.parametrize("told", [9, 16])

@@ -28,7 +28,7 @@ from protocol.sharing.messages import (
     Unmask,
     Upload,
 )
-from protocol.sharing.sparse import digest_of
+from protocol.sharing.sparse import survivors_digest
 from protocol.transcript.entries import Entry, Sent
 from protocol.variants import SecureSumVariant
 from protocol.wire.codec import encode_envelope
@@ -143,7 +143,7 @@ class Conspiracy:
         """The share of the victim's that a party reveals."""
         key = self.identities[AGGREGATOR].agree(self.identities[name].public)
         edge = Edge(AGGREGATOR, name, edge_key(key, context=self._context(name)))
-        content, _ = edge.open("Unmask", unmask.box, salt=unmask.salt, bound=digest_of(told))
+        content, _ = edge.open("Unmask", unmask.box, salt=unmask.salt, bound=survivors_digest(told))
         row = self.graphs[name].names.index(self.victim)
         return content[row * REVEALED : row * REVEALED + SECRET_BYTES]
 

@@ -90,7 +90,7 @@ def vector(variant: Variant, codes: Any) -> NDArray[np.uint32]:
     """What records count in a variant's tables; its randomizers keep what is true."""
     assert isinstance(variant, Tallied | RRClusters)
     layout: Layout = variant.layout if isinstance(variant, Tallied) else variant.negotiation.layout
-    return layout.counted(layout.cells_of(records_of(codes)))
+    return layout.counted(layout.table_cells(records_of(codes)))
 
 
 def imagined(n: int) -> NDArray[np.int64]:

@@ -36,7 +36,7 @@ from protocol.sharing.messages import (
     Unmask,
     Upload,
 )
-from protocol.sharing.sparse import OWN, PAIRWISE, digest_of
+from protocol.sharing.sparse import OWN, PAIRWISE, survivors_digest
 from protocol.variants import SecureSumVariant
 from tests.protocol.sessions import (
     SURVEY,
@@ -76,7 +76,7 @@ class Overheard:
 
     def hear(self, item: Envelope, message: Message) -> None:
         if isinstance(message, Survivors):
-            self.digests[item.recipient] = digest_of(message)
+            self.digests[item.recipient] = survivors_digest(message)
         elif isinstance(message, Graph):
             self.names[item.recipient] = message.names
             self.session, self.context = item.session, graph_context(item.session, message)
@@ -165,7 +165,7 @@ def test_honest_parties_unmask_one_set_whatever_they_are_told(
         if isinstance(message, Survivors):
             out = gone[camps[PARTIES.index(to)] % len(gone)] - {to}
             told = surviving([name not in out for name in PARTIES])
-            aggregator.digests[to] = digest_of(told)
+            aggregator.digests[to] = survivors_digest(told)
             return told
         if not isinstance(message, Tagged):
             return None
@@ -254,7 +254,7 @@ class Equivocation:
         hidden = {*self.hoods[to]} - {*self.beside} if to == self.victim else self.lies[to]
         shown = {*names} - hidden
         told = surviving([name in shown for name in names])
-        self.digests[to] = digest_of(told)
+        self.digests[to] = survivors_digest(told)
         return told
 
     def recovered(self, trial: Run) -> list[int] | None:

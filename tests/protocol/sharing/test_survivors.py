@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from protocol import Message, PartyId, RemoteProtocolError, SecureSum
 from protocol.messages import Envelope
 from protocol.sharing.messages import Survivors, Unmask
-from protocol.sharing.sparse import digest_of, survivors_among
+from protocol.sharing.sparse import survivors_among, survivors_digest
 from protocol.variants import SecureSumVariant
 from tests.protocol.sessions import (
     SURVEY,
@@ -74,11 +74,11 @@ def test_a_bitmap_of_another_length_is_refused(
 def test_sets_that_differ_in_a_bit_have_other_digests() -> None:
     fine = surviving([True] * 8).uploaded
     digests = {
-        digest_of(Survivors(bytes([*fine[:i], fine[i] ^ 1 << bit, *fine[i + 1 :]])))
+        survivors_digest(Survivors(bytes([*fine[:i], fine[i] ^ 1 << bit, *fine[i + 1 :]])))
         for i in range(len(fine))
         for bit in range(8)
     }
-    assert len(digests | {digest_of(Survivors(fine))}) == 8 * len(fine) + 1
+    assert len(digests | {survivors_digest(Survivors(fine))}) == 8 * len(fine) + 1
 
 
 @pytest.mark.slow

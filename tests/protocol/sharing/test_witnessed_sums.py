@@ -12,9 +12,9 @@ from protocol import AGGREGATOR, RECORD, Message, PartyId, ProtocolError, Secure
 from protocol.messages import Envelope
 from protocol.session.charter import Charter
 from protocol.sharing.messages import Begin, Dealt, Graph, Survivors
-from protocol.sharing.sums import sums_of
+from protocol.sharing.sums import find_secure_sum
 from protocol.simulation.setting import make_setting
-from protocol.transcript.certifying import Certificate, statement_of
+from protocol.transcript.certifying import Certificate, certified_leaf
 from protocol.transcript.reader import Records
 from protocol.transcript.resuming import catch_up
 from protocol.variants import SecureSumVariant
@@ -72,7 +72,7 @@ class WitnessedConspiracy(Conspiracy):
     def _tell(self, name: PartyId, camp: int, message: Message) -> list[Message]:
         if not isinstance(message, Survivors):
             return super()._tell(name, camp, message)
-        statement = statement_of(message)
+        statement = certified_leaf(message)
         if statement not in self.shown:
             self.shown[statement] = certificate(
                 self.identities[AGGREGATOR], self.charter.session, statement, self.cosigners
@@ -153,14 +153,14 @@ def test_a_witnessed_sum_is_exact_and_replays(gone: Sequence[str]) -> None:
 SUMMING = [
     example
     for example in examples()
-    if (sums := sums_of(example.variant)) is not None and sums.profile == "sparse"
+    if (sums := find_secure_sum(example.variant)) is not None and sums.profile == "sparse"
 ]
 
 
 @pytest.mark.parametrize("example", SUMMING, ids=lambda example: example.name)
 def test_every_variant_that_sums_can_be_witnessed(example: Example) -> None:
     witness = Cosigner()
-    sums = sums_of(example.variant)
+    sums = find_secure_sum(example.variant)
     assert sums is not None
     sums = msgspec.structs.replace(sums, witnesses=named(witness))
     variant = msgspec.structs.replace(example.variant, sums=sums)
@@ -203,7 +203,7 @@ def others(kind: str) -> Callable[[Charter, Cosigner], Any]:
         if kind == "message":
             told = Survivors(charter.roster.bitmap(charter.roster.parties[1:]))
         number = 1 if kind == "number" else 0
-        found = certificate(signer, session, statement_of(told), [witness], number)
+        found = certificate(signer, session, certified_leaf(told), [witness], number)
         return msgspec.structs.replace(found, round=0).note
 
     return made

@@ -34,7 +34,7 @@ from protocol.audit.walk import Walk
 from protocol.messages import Envelope
 from protocol.session.charter import Charter
 from protocol.session.roster import Roster
-from protocol.session.variant import build, parameters_of
+from protocol.session.variant import build, plain_parameters
 from protocol.surveys.limits import (
     BYTES_PER_STORED,
     FREE_BYTES,
@@ -51,8 +51,7 @@ from protocol.surveys.limits import (
     workload_of_groups,
 )
 from protocol.transcript.entries import Departed, Refused, Sent, decode_item, encode_item
-from protocol.transcript.header import charter_of as charter_from
-from protocol.transcript.header import make_header
+from protocol.transcript.header import make_header, read_charter
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import (
     RRBA,
@@ -187,7 +186,7 @@ USED: tuple[Variant, ...] = (
 def test_what_is_used_passes(variant: Variant) -> None:
     again = build(
         type(variant),
-        parameters=parameters_of(variant),
+        parameters=plain_parameters(variant),
         survey=msgspec.to_builtins(variant.survey),
     )
     assert again == variant
@@ -212,7 +211,7 @@ def test_a_hundred_thousand_parties_pass() -> None:
 def charter_read(charter: Charter, variant: type[Variant]) -> Charter:
     """The charter, from a record and back."""
     file = written(make_header(charter), ()).content
-    return charter_from(TranscriptReader(file).header, variant)
+    return read_charter(TranscriptReader(file).header, variant)
 
 
 @pytest.mark.slow

@@ -7,21 +7,21 @@ import math
 import pytest
 
 from protocol import SurveyError
-from protocol.surveys.weights import MAX_STRATA, check_strata, check_weights, stratum_of
+from protocol.surveys.weights import MAX_STRATA, check_strata, check_weights, find_stratum
 
 WEIGHTS = {"north": 2.5, "north-east": 0.5, "south": 0.8}
 
 
 def test_the_name_of_a_party_begins_with_its_stratum() -> None:
-    assert stratum_of("north-12", WEIGHTS) == "north"
-    assert stratum_of("north-east-12", WEIGHTS) == "north-east"
-    assert stratum_of("south-", WEIGHTS) == "south"
+    assert find_stratum("north-12", WEIGHTS) == "north"
+    assert find_stratum("north-east-12", WEIGHTS) == "north-east"
+    assert find_stratum("south-", WEIGHTS) == "south"
 
 
 @pytest.mark.parametrize("name", ["party-1", "north", "northern-1", "", "North-1"])
 def test_another_party_is_in_no_stratum(name: str) -> None:
     with pytest.raises(SurveyError, match=r"is in no stratum; .* such as north-1"):
-        stratum_of(name, WEIGHTS)
+        find_stratum(name, WEIGHTS)
 
 
 @pytest.mark.parametrize("weight", [0.0, -0.5, math.nan, math.inf, -math.inf, 1e10, 1e-10])

@@ -222,7 +222,7 @@ def test_who_adds_the_true_answer_to_a_sum_is_refused(
     variant: PairRR | RRClusters, parties: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def counted(layout: Layout, _: object, records: Records, *__: object) -> NDArray[np.uint32]:
-        return layout.counted(layout.cells_of(records))
+        return layout.counted(layout.table_cells(records))
 
     monkeypatch.setattr(rr_clusters, "randomized_pairs", counted)
     with pytest.raises(AssertionError, match=r"100 runs tell at least epsilon 0\.6"):

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from protocol import AGGREGATOR, RECORD, PartyId
-from protocol.crypto.merkle import Tree, root_of
+from protocol.crypto.merkle import Tree, merkle_root
 from protocol.messages import Envelope
 from protocol.session.heads import SaidHead, head_statement
 from protocol.transcript.checkpoints import SignedCheckpoint
@@ -21,8 +21,8 @@ from protocol.transcript.receipts import (
     Receipt,
     decode_receipt,
     encode_receipt,
-    problems_of,
     receipt_for,
+    receipt_problems,
 )
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.verification import verify
@@ -96,7 +96,7 @@ def head_of(party: PartyId, run: Run | None = None) -> SaidHead:
     run = run or signed_run()
     words, known = envelopes(run, party), receipt_of(run, party).head
     assert known is not None
-    said = root_of(words[:-1])
+    said = merkle_root(words[:-1])
     return SaidHead(decode_envelope(words[-1]), known.signature, said, known.heard)
 
 
@@ -114,7 +114,7 @@ def test_every_party_makes_a_receipt_that_holds(every: int) -> None:
     assert set(record.given) == set(parties)
     for party in parties:
         made, checkpoint = made_of(party, record.given[party])
-        assert problems_of(made, checkpoint) == ()
+        assert receipt_problems(made, checkpoint) == ()
         assert decode_receipt(encode_receipt(made)) == made
         # It came with the commit that has the head, under a checkpoint that is on record.
         assert checkpoint.size == record.after[party]
@@ -142,7 +142,7 @@ def test_a_party_that_said_nothing_has_a_receipt_of_its_head() -> None:
     head = SaidHead(envelope, signature, nothing, nothing)
     given = recorder.acknowledge()[ONE]
     made, checkpoint = receipt_for(charter, head, given, said=(), reports=())
-    assert problems_of(made, checkpoint) == ()
+    assert receipt_problems(made, checkpoint) == ()
     assert (made.counted, made.late, made.waiting) == ((), (), 0)
 
 
@@ -194,7 +194,7 @@ def test_after_a_crash_all_heads_on_record_are_acknowledged_again(every: int) ->
         assert len(made) == heads
         found.append(heads)
         for party, given in made.items():
-            assert problems_of(*made_of(party, given)) == ()
+            assert receipt_problems(*made_of(party, given)) == ()
             assert given.size == recorder.size
             assert given.root == tree_hash(leaves[: given.size])
     assert found[0] == 0
@@ -238,21 +238,21 @@ def test_an_acknowledgement_of_anything_else_does_not_hold(what: str) -> None:
         "one hash less": {"path": given.path[:-1]},
         "roster": {"roster": given.roster[:-1]},
     }
-    assert problems_of(*made_of(ONE, given)) == ()
-    assert problems_of(*made_of(ONE, changed(**made[what])))
+    assert receipt_problems(*made_of(ONE, given)) == ()
+    assert receipt_problems(*made_of(ONE, changed(**made[what])))
 
 
 def test_that_of_other_words_does_not_hold() -> None:
     """It is another's, or for what the party has not said, however well signed."""
     anothers = acknowledged(5).given[TWO]
-    assert problems_of(*made_of(ONE, anothers)) == (
+    assert receipt_problems(*made_of(ONE, anothers)) == (
         "an entry of the receipt is not in the log of the checkpoint",
         "the party, its key, the terms or the attempt are not those of the session",
     )
     told = head_of(ONE)
     other = head_of(ONE, finished_run(setting(seed=2)))
     for head in (other, told._replace(said=other.said), told._replace(envelope=other.envelope)):
-        assert problems_of(*made_of(ONE, changed(), head))
+        assert receipt_problems(*made_of(ONE, changed(), head))
 
 
 def test_a_receipt_shows_the_head_that_signs_all() -> None:
@@ -263,7 +263,7 @@ def test_a_receipt_shows_the_head_that_signs_all() -> None:
     [report, head] = envelopes(signed_run(), ONE)
     assert made.ended.encoded == head
     for entry in (None, made_of(TWO, acknowledged(5).given[TWO])[0].ended):
-        assert problems_of(msgspec.structs.replace(made, ended=entry), checkpoint)
+        assert receipt_problems(msgspec.structs.replace(made, ended=entry), checkpoint)
     # The report itself stays with the party: only its signed hash is in the receipt.
     assert report not in encode_receipt(made)
 

@@ -13,14 +13,14 @@ from protocol.session.charter import Charter
 from protocol.session.roster import Identity, Roster
 from protocol.transcript.checkpoints import (
     SignedCheckpoint,
-    origin_of,
+    log_origin,
     read_note,
     sign_checkpoint,
 )
 from protocol.transcript.consistency import Consistency, encode_consistency
 from protocol.transcript.cosignatures import WitnessKey, cosign, cosigned, with_lines
 from protocol.transcript.entries import Header, decode_header, encode_header
-from protocol.transcript.header import charter_of, make_header
+from protocol.transcript.header import make_header, read_charter
 from protocol.transcript.log import Log, seed_log_secret
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
@@ -78,14 +78,14 @@ def test_what_was_announced_comes_back() -> None:
         "level": 0.95,
         "about": "respondents",
     }
-    assert charter_of(header, type(VARIANT)) == announcing()
+    assert read_charter(header, type(VARIANT)) == announcing()
 
 
 @pytest.mark.parametrize("analysis", [{}, {"tables": [["eats"]]}, {"tables": [["smokes"]], "x": 1}])
 def test_what_cannot_have_been_announced_is_refused(analysis: dict[str, object]) -> None:
     header = msgspec.structs.replace(make_header(announcing(), seed=1), analysis=analysis)
     with pytest.raises(SurveyError, match=r"(invalid header|analysis): .*(tables|eats|x)"):
-        charter_of(header, type(VARIANT))
+        read_charter(header, type(VARIANT))
 
 
 OTHERS = {
@@ -115,7 +115,7 @@ def test_one_session_has_one_roster_and_one_analysis(name: str) -> None:
         first_of(header, session) for header in (make_header(announcing(), seed=1), second)
     )
     body = encode_consistency(Consistency(old=1, path=(), later=fork))
-    found = decide(body, {origin_of(session, SIGNER.public): first})
+    found = decide(body, {log_origin(session, SIGNER.public): first})
     assert (found.status, found.checkpoint) == (409, None)
     assert found.evidence is not None
     assert found.evidence.check() is not None

@@ -15,9 +15,9 @@ import pytest
 from protocol import PartyId
 from protocol.audit.proofs.consistency import prove_consistency
 from protocol.audit.proofs.making_receipts import prove
-from protocol.crypto.merkle import inclusion_path, leaf_hash, root_of
+from protocol.crypto.merkle import inclusion_path, leaf_hash, merkle_root
 from protocol.session.roster import Identity
-from protocol.transcript.checkpoints import SignedCheckpoint, origin_of, read_note
+from protocol.transcript.checkpoints import SignedCheckpoint, log_origin, read_note
 from protocol.transcript.consistency import decode_consistency
 from protocol.transcript.cosignatures import WitnessKey, cosign, with_lines
 from protocol.transcript.log import log_leaf
@@ -134,7 +134,7 @@ def test_pymerkle_has_the_same_roots_and_inclusion_proofs() -> None:
         tree.append_entry(leaf)
     size = len(leaves)
     for first in range(1, size + 1):
-        assert tree.get_root(first) == root_of(leaves[:first])
+        assert tree.get_root(first) == merkle_root(leaves[:first])
         theirs = tree.prove_inclusion(first, size)
         assert theirs.path[0] == hashes[first - 1]
         assert set(theirs.path[1:]) == set(inclusion_path(hashes, first - 1))
@@ -230,7 +230,7 @@ def test_go_opens_a_note_with_cosignatures(tmp_path: Path) -> None:
 
 def verifier_of(checkpoint: SignedCheckpoint) -> str:
     """The verifier key of a checkpoint's signer."""
-    name = origin_of(checkpoint.session, checkpoint.key)
+    name = log_origin(checkpoint.session, checkpoint.key)
     number = hashlib.sha256(name.encode() + b"\n\1" + checkpoint.key).digest()[:4]
     return f"{name}+{number.hex()}+{based(bytes([1]) + checkpoint.key)}"
 

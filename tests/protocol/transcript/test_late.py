@@ -21,7 +21,7 @@ from protocol.transcript.receipts import (
     Acknowledgement,
     decode_receipt,
     encode_receipt,
-    problems_of,
+    receipt_problems,
 )
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.verification import verify
@@ -48,41 +48,41 @@ IN_TIME = (OTHER, REPORT, COUNTING, HEAD)
 
 def test_a_late_report_is_shown() -> None:
     receipt, checkpoint = made(given(LOG, named()))
-    assert problems_of(receipt, checkpoint) == ()
+    assert receipt_problems(receipt, checkpoint) == ()
     assert (receipt.word, len(receipt.late), receipt.waiting) == (LATE, 1, 0)
     assert decode_receipt(encode_receipt(receipt)) == receipt
 
 
 def test_a_report_that_was_counted_is_shown() -> None:
     receipt, checkpoint = made(given(IN_TIME, counted(IN_TIME, COUNTING)))
-    assert problems_of(receipt, checkpoint) == ()
+    assert receipt_problems(receipt, checkpoint) == ()
     assert (receipt.word, receipt.waiting) == (COUNTED, 0)
 
 
 def test_without_a_closing_it_is_not_yet_known() -> None:
     receipt, checkpoint = made(given((OTHER, REPORT, HEAD)))
-    assert problems_of(receipt, checkpoint) == ()
+    assert receipt_problems(receipt, checkpoint) == ()
     assert (receipt.word, receipt.waiting) == (NOT_YET_KNOWN, 1)
 
 
 def test_one_report_counted_and_one_not_named_is_not_yet_known() -> None:
     named_once = given(IN_TIME, counted(IN_TIME, COUNTING))
     receipt, checkpoint = made(named_once, 0, 7)
-    assert problems_of(receipt, checkpoint) == ()
+    assert receipt_problems(receipt, checkpoint) == ()
     assert (receipt.word, receipt.waiting) == (NOT_YET_KNOWN, 1)
 
 
 def test_what_is_no_report_is_passed_over() -> None:
     """The last message of a secure sum may be late: it follows from what the party has received."""
     receipt, checkpoint = made(given(LOG, named()), 7)
-    assert problems_of(receipt, checkpoint) == ()
+    assert receipt_problems(receipt, checkpoint) == ()
     assert (receipt.word, receipt.late) == (NOT_YET_KNOWN, ())
 
 
 @pytest.mark.parametrize("what", LIES)
 def test_what_cannot_be_shown_is_a_finding(what: str) -> None:
     lie, problem = LIES[what]
-    assert problem in problems_of(*made(lie))
+    assert problem in receipt_problems(*made(lie))
 
 
 def test_a_receipt_that_drops_a_late_report_says_nothing_of_it() -> None:
@@ -90,7 +90,7 @@ def test_a_receipt_that_drops_a_late_report_says_nothing_of_it() -> None:
     receipt, checkpoint = made(given(LOG, named()))
     for waiting in (0, 1):
         dropped = msgspec.structs.replace(receipt, late=(), waiting=waiting)
-        assert problems_of(dropped, checkpoint) == ()
+        assert receipt_problems(dropped, checkpoint) == ()
         assert dropped.word == NOT_YET_KNOWN
 
 
@@ -161,7 +161,7 @@ def late_entries() -> Sequence[Sent | Delivered]:
 def test_an_aggregator_says_who_is_late_and_shows_it(every: int) -> None:
     content, acknowledgement = late_record(every)
     receipt, checkpoint = made(acknowledgement)
-    assert problems_of(receipt, checkpoint) == ()
+    assert receipt_problems(receipt, checkpoint) == ()
     assert receipt.word == LATE
     [late] = receipt.late
     assert late.closing.index < late.before.size <= late.report.index
@@ -175,7 +175,7 @@ def test_so_does_one_that_goes_on_with_its_record() -> None:
     for cut in range(1, whole + 1, 2):
         content, acknowledgement = late_record(3, resumed=cut)
         receipt, checkpoint = made(acknowledgement)
-        assert (problems_of(receipt, checkpoint), receipt.word) == ((), LATE)
+        assert (receipt_problems(receipt, checkpoint), receipt.word) == ((), LATE)
         assert verify((content,), checkpoint=checkpoint).extends is True
 
 
@@ -190,7 +190,7 @@ def test_who_is_in_time_is_not_called_late() -> None:
         record = acknowledged(every)
         for party in setting().charter.roster.parties:
             receipt, checkpoint = made_of(party, record.given[party])
-            assert problems_of(receipt, checkpoint) == ()
+            assert receipt_problems(receipt, checkpoint) == ()
             is_closed = record.after[party] > closed
             assert receipt.word == (COUNTED if is_closed else NOT_YET_KNOWN)
 

@@ -11,7 +11,7 @@ from protocol import AGGREGATOR, LocalProtocolError, PartyId, TranscriptError
 from protocol.audit.audit import RESTORED, audit
 from protocol.session.exchange import Exchange
 from protocol.transcript.checkpoints import SignedCheckpoint, sign_checkpoint
-from protocol.transcript.consistency import problems_of
+from protocol.transcript.consistency import consistency_problems
 from protocol.transcript.entries import Delivered, Departed, Restored, Sent
 from protocol.transcript.header import make_header
 from protocol.transcript.reader import Records, TranscriptReader
@@ -98,7 +98,7 @@ def test_a_record_extends_what_it_has_kept(at: int) -> None:
     held = record.checkpoint()
     record.say(at, at + 2)
     assert record.recorder.extends(held)
-    assert problems_of(record.recorder.compared(held), held) == ()
+    assert consistency_problems(record.recorder.compared(held), held) == ()
     assert record.recorder.shown_restored(held) is None
 
 
@@ -109,7 +109,7 @@ def test_an_older_copy_extends_nothing_newer() -> None:
         second.say(0, copied)
         held = first.checkpoint()
         assert not second.recorder.extends(held)
-        found = problems_of(second.recorder.compared(held), held)
+        found = consistency_problems(second.recorder.compared(held), held)
         assert found[0] == "the earlier checkpoint does not come before the later one"
 
 

@@ -17,7 +17,7 @@ from protocol.accounting.accountants import PureAccountant
 from protocol.messages import DONE, NO_ROUND, Declined, Envelope, Head
 from protocol.session.machine import Machine
 from protocol.session.roles import EARLY_PER_SENDER
-from protocol.session.variant import event_of
+from protocol.session.variant import message_event
 from protocol.simulation.setting import make_setting
 from protocol.variants import BUILT_IN, PairRR, RRClusters
 from tests.every_variant import BITS, LITERAL, PARTIES, examples
@@ -128,13 +128,14 @@ def test_a_row_says_what_a_party_is_asked(place: int) -> None:
     charged = [
         item.kind
         for item in said
-        if judge(event_of(variant, trial.message(item), machine.seen, item.recipient)).record > 0
+        if judge(message_event(variant, trial.message(item), machine.seen, item.recipient)).record
+        > 0
     ]
     times = {"once": 1, "twice": 2, "once for each of `rounds` rounds": rounds}
     assert len(charged) == times[row.pays.partition(", for")[0]]
     assert names_in(row.pays.partition(", for")[2]) in ([], charged)
     first = said_of(said, charged[0])
-    told = event_of(variant, trial.message(first), machine.seen, first.recipient)
+    told = message_event(variant, trial.message(first), machine.seen, first.recipient)
     exact = isinstance(getattr(variant, "sums", None), SecureSum) and not math.isfinite(
         judge(told).record
     )

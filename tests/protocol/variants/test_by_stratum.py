@@ -20,7 +20,7 @@ from protocol import (
 )
 from protocol.estimators.releases.weighted import Weighted
 from protocol.session.charter import Charter
-from protocol.session.variant import build, parameters_of
+from protocol.session.variant import build, plain_parameters
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import Setting, make_setting
 from protocol.variants import RRIndependent
@@ -93,10 +93,10 @@ PLAIN = RRIndependent.with_keep(BITS, 0.6)
 
 def test_weights_are_agreed_and_unset_ones_are_nowhere() -> None:
     weighted = with_weights(PLAIN)
-    assert "weights" not in parameters_of(PLAIN)
-    assert parameters_of(weighted)["weights"] == WEIGHTS
+    assert "weights" not in plain_parameters(PLAIN)
+    assert plain_parameters(weighted)["weights"] == WEIGHTS
     survey = msgspec.to_builtins(BITS)
-    assert build(RRIndependent, parameters=parameters_of(weighted), survey=survey) == weighted
+    assert build(RRIndependent, parameters=plain_parameters(weighted), survey=survey) == weighted
     other = msgspec.structs.replace(PLAIN, weights={**WEIGHTS, "north": 2.0})
     one, another = (
         Charter(variant=each, roster=setting(PLAIN).charter.roster) for each in (weighted, other)

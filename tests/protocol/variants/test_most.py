@@ -15,7 +15,7 @@ from protocol.testing import check_under_faults
 from protocol.testing.schedules import check_most
 from protocol.variants import RRBA, RRClusters, RRIndependent
 from protocol.variants.clusters.clustering import matched_blocks
-from protocol.variants.reports.reports import event_of
+from protocol.variants.reports.reports import blocks_event
 from tests.every_variant import BITS, Example, examples
 from tests.protocol.sessions import answers
 from tests.tiers import thinned
@@ -71,9 +71,9 @@ def test_the_default_promises_nothing() -> None:
 def test_clusters_of_any_partition_are_within(p: float) -> None:
     variant = RRClusters(survey=BITS, p=p, tv=8, td=0.1, dependence="rr")
     judge = PureAccountant().judge
-    learned = judge(event_of(variant.negotiation.pilot)).record
+    learned = judge(blocks_event(variant.negotiation.pilot)).record
     for clusters in ([("a", "b", "c")], [("a", "b"), ("c",)], [("a",), ("b",), ("c",)]):
-        released = judge(event_of(matched_blocks(BITS, clusters, p=p))).record
+        released = judge(blocks_event(matched_blocks(BITS, clusters, p=p))).record
         assert learned + released <= variant.most()
 
 

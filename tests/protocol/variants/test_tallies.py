@@ -110,10 +110,10 @@ def test_a_vector_is_its_tables_one_after_the_other(
     tables = data.draw(st.lists(name, min_size=1, max_size=4).map(tuple))
     layout = make_layout(survey, tables)
     records = answers(survey, respondents)
-    vector = layout.counted(layout.cells_of(records))
+    vector = layout.counted(layout.table_cells(records))
     rows, columns = np.divmod(np.arange(respondents * len(tables))[::-1], len(tables))
     single = layout.cells_at(records, rows, columns)
-    assert np.array_equal(single, layout.cells_of(records)[rows, columns])
+    assert np.array_equal(single, layout.table_cells(records)[rows, columns])
     assert len(vector) == layout.cells == sum(layout.groups)
     start = 0
     for names, size in zip(tables, layout.groups, strict=True):

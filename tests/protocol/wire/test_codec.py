@@ -24,7 +24,7 @@ from protocol import (
 from protocol.messages import Envelope, Left
 from protocol.variants import RRIndependent, RRJoint
 from protocol.variants.reports.reports import Report
-from protocol.wire.arrays import name_of, smallest_dtype
+from protocol.wire.arrays import dtype_name, smallest_dtype
 from protocol.wire.codec import Codec, decode_envelope, encode_envelope
 from tests.protocol.samples import (
     BOMB,
@@ -327,9 +327,9 @@ def test_bounds_of_signed_values(dtype: str) -> None:
 
 
 def test_smallest_dtype() -> None:
-    assert [name_of(smallest_dtype(n)) for n in (2, 256, 257, 2**16, 2**32, 2**32 + 1, 2**64)] == [
-        "u1", "u1", "u2", "u2", "u4", "u8", "u8",
-    ]  # fmt: skip
+    sizes = (2, 256, 257, 2**16, 2**32, 2**32 + 1, 2**64)
+    names = [dtype_name(smallest_dtype(size)) for size in sizes]
+    assert names == ["u1", "u1", "u2", "u2", "u4", "u8", "u8"]
     with pytest.raises(ValueError, match="64 bits"):
         smallest_dtype(2**64 + 1)
 

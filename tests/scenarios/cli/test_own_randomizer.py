@@ -23,7 +23,7 @@ from protocol import (
     UnsupportedEventError,
 )
 from protocol.accounting.accountants import PureAccountant, total
-from protocol.attack.attack import _others
+from protocol.attack.attack import _other_categories
 from protocol.audit.at_delta import worst_respondent
 from protocol.audit.ledger import Account, Ledger
 from protocol.audit.linkage import bound_on_guess, link
@@ -111,7 +111,7 @@ def test_an_attack_goes_by_the_stated_epsilon(tmp_path: Path) -> None:
     assert (found["accused"], found["probes"][0]["bound"]) == (False, pytest.approx(math.log(3)))
     # Nobody knows which answers it tells apart best, so not the farthest alone.
     pairs = {probe["pair"] for probe in found["probes"]}
-    assert len(pairs) == len(_others(0, 4, "a", ()))
+    assert len(pairs) == len(_other_categories(0, 4, "a", ()))
 
 
 def test_without_an_epsilon_it_counts_as_the_answers_themselves(path: Path) -> None:

@@ -93,7 +93,7 @@ def test_announced_intervals_are_those_that_were_announced(projection: Projectio
     content = recorded(RRIndependent.with_keep(BITS, 0.6), 40, analysis=analysis, signed=True)
     found = audited(content.content)
     assert found.estimate is not None
-    [announced] = analysis.tables_of(found.estimate)
+    [announced] = analysis.announced_tables(found.estimate)
     read = Page(page_of(content.content, announced=(announced,), intervals=Intervals(0.5)))
     for cell, low, high in zip(
         announced.cells, *found.estimate.table(name).interval(0.9, "population"), strict=True

@@ -33,7 +33,7 @@ from parties.keeping.purse import PAID, purse_in
 from parties.keeping.record_names import partial_path
 from parties.keeping.records import GrowingTranscript
 from protocol import AGGREGATOR, Coins, Masked, QuorumError, RemoteProtocolError
-from protocol.accounting.spending import Cost, cost_of, together
+from protocol.accounting.spending import Cost, event_cost, together
 from protocol.errors import UsageError
 from protocol.session.charter import Charter
 from protocol.session.roster import Identity
@@ -399,7 +399,7 @@ def test_who_declined_may_consent_in_the_next_attempt(
 def test_two_attempts_at_a_sum_with_coins_cost_two(tmp_path: Path) -> None:
     """Coins are drawn anew, so epsilons and deltas add up; a third is more than is allowed."""
     keys = make_folders(tmp_path, COINS)
-    one = cost_of(Masked(Coins(400, 2**15, (("smokes",), ("age",)))), honest=2, delta=1e-6)
+    one = event_cost(Masked(Coins(400, 2**15, (("smokes",), ("age",)))), honest=2, delta=1e-6)
     budgets: dict[str, float | None] = dict.fromkeys(WHO, 2.5 * one.epsilon)
     for attempt in (1, 2):
         answered = hold(keys, tmp_path / str(attempt), budgets, honest=2, delta=2e-6)
@@ -683,8 +683,8 @@ def test_a_charter_knows_its_attempts(keys: Path) -> None:
     sessions = [charter.again(n).session for n in range(1, MOST_ATTEMPTS + 1)]
     assert len(set(sessions)) == MOST_ATTEMPTS
     assert {charter.again(n).survey_id for n in (1, 2, 100)} == {charter.survey_id}
-    assert charter.again(2).attempt_of(sessions[6]) == 7
-    assert charter.attempt_of(bytes(32)) is None
+    assert charter.again(2).find_attempt(sessions[6]) == 7
+    assert charter.find_attempt(bytes(32)) is None
     for attempt in (0, -1, MOST_ATTEMPTS + 1, 2**63):
         with pytest.raises(ValueError, match="expected 1 to 100"):
             charter.again(attempt)

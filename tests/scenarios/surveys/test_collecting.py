@@ -32,7 +32,7 @@ from protocol.session.roster import Identity
 from protocol.transcript.checkpoints import read_note
 from protocol.transcript.entries import Departed, Refused, Sent
 from protocol.transcript.reader import TranscriptReader
-from protocol.transcript.receipts import decode_receipt, problems_of
+from protocol.transcript.receipts import decode_receipt, receipt_problems
 from scenarios import open_transcript
 from scenarios.surveys.holding import waiting
 from scenarios.surveys.holding.serving import Serving
@@ -172,7 +172,7 @@ def test_from_links_to_a_result(tmp_path: Path) -> None:
             assert note is not None
             shown = decode_receipt(receipt)
             assert (shown.party, shown.word) == (name, "counted")
-            assert problems_of(shown, read_note(note)) == ()
+            assert receipt_problems(shown, read_note(note)) == ()
         assert at["p-4"].state() == (False, None, None, False)
         assert at["p-4"].answer() == 410
         program.terminate()

@@ -21,7 +21,7 @@ from parties.keeping.remembered import DIGEST_BYTES, KEY_BYTES, remembering
 from protocol import AGGREGATOR, PartyId, Stream
 from protocol.errors import UsageError
 from protocol.messages import Envelope
-from protocol.session.variant import build, parameters_of
+from protocol.session.variant import build, plain_parameters
 from protocol.transcript.entries import Sent
 from protocol.transcript.header import make_header
 from protocol.transcript.receipts import Acknowledgement
@@ -287,7 +287,7 @@ def answered_to(keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def question(keys: Path, *, less: int = 0, attempt: int = 1, party: str = "anna") -> Envelope:
     """The question as agreed, or one that costs a little less and that a party consents to."""
     charter = read_member(keys / party).charter.again(attempt)
-    parameters = parameters_of(charter.variant)
+    parameters = plain_parameters(charter.variant)
     for randomizer in parameters["randomizers"]:
         randomizer["threshold"] -= less
     survey = msgspec.to_builtins(charter.variant.survey)

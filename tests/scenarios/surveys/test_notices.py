@@ -18,7 +18,7 @@ from parties.keeping.members import Member
 from parties.keeping.remembered import BLOCK, noting
 from protocol import Me, PartyId
 from protocol.accounting.spending import Cost
-from protocol.session.variant import parameters_of
+from protocol.session.variant import plain_parameters
 from protocol.sharing.messages import Totals
 from protocol.sharing.sums import CONTRADICTED
 from protocol.variants import SecureSumVariant
@@ -64,7 +64,7 @@ def folders(tmp_path: Path) -> Path:
     variant = SecureSumVariant(survey=planned.survey, everyone=True, quorum=3)
     for path in keys.glob("*/charter.json"):
         charter = msgspec.json.decode(path.read_bytes())
-        charter |= {"variant": variant.name, "parameters": parameters_of(variant)}
+        charter |= {"variant": variant.name, "parameters": plain_parameters(variant)}
         path.write_bytes(msgspec.json.encode(charter))
     return keys
 

@@ -10,7 +10,7 @@ import pytest
 
 from protocol import Variant
 from protocol.errors import UsageError
-from protocol.session.variant import parameters_of
+from protocol.session.variant import plain_parameters
 from protocol.variants import BUILT_IN
 from scenarios import read_plan
 from scenarios.surveys.members import read_member
@@ -63,12 +63,12 @@ def test_every_variant_can_be_planned(name: str, tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     said = sottovoce("keys", tmp_path / "plan.toml", "--count", 6, "--out", keys)
     assert said.code == 0, said.err
-    assert parameters_of(read_member(keys / "party-1").charter.variant) == parameters_of(made)
+    assert plain_parameters(read_member(keys / "party-1").charter.variant) == plain_parameters(made)
 
 
 def test_parameters_of_a_plan_are_those_of_its_variant(tmp_path: Path) -> None:
     plan = PLANS["rr-clusters"].replace("td = 0.1", 'td = 0.2\nsums = {profile = "literal"}')
-    parameters = parameters_of(planned(tmp_path, plan))
+    parameters = plain_parameters(planned(tmp_path, plan))
     assert parameters["td"] == 0.2
     assert parameters["sums"]["profile"] == "literal"
 

@@ -14,7 +14,7 @@ from parties.keeping.attempts import Allowance, open_answers
 from parties.keeping.paying.payments import Release
 from parties.keeping.purse import PAID, open_purse
 from protocol import Coins, Masked, PartyId, SecureSum
-from protocol.accounting.spending import Cost, cost_of
+from protocol.accounting.spending import Cost, event_cost
 from protocol.variants import BUILT_IN
 from scenarios.surveys.members import read_member
 from scenarios.wording.withstanding import conspiracy_sentences
@@ -81,7 +81,7 @@ def test_both_figures_of_a_sum_with_coins(tmp_path: Path) -> None:
 
     def figure(honest: int) -> float:
         event = Masked(Coins(400, 2**15, (("smokes",), ("age",))))
-        return cost_of(event, honest=honest, delta=1e-6).epsilon
+        return event_cost(event, honest=honest, delta=1e-6).epsilon
 
     assert cost("--parties", 12) == (
         f"Whoever conspires: no bound; (epsilon {figure(7):.6g}, delta 1e-06) if at least 7 of "

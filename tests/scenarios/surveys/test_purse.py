@@ -108,7 +108,7 @@ def pay(purse: Kept, who: Payers, what: Release, epsilon: float) -> None:
 def recalled(what: Release, cost: Cost | float) -> Recalled:
     """What a party's folder recalls that was spent."""
     paid = cost if isinstance(cost, Cost) else Cost(float(cost))
-    [line] = noted([]).lines_of(ALL, what, cost=paid, heard=b"")
+    [line] = noted([]).payment_lines(ALL, what, cost=paid, heard=b"")
     return Recalled(**{name: getattr(line, name) for name in Recalled.__struct_fields__})
 
 
@@ -142,7 +142,7 @@ def test_everybody_pays_once_for_each_release(
 
     lines: list[Line] = []
     for number, people, epsilon in payments:
-        lines += noted(lines).lines_of(
+        lines += noted(lines).payment_lines(
             group(people), release(str(number)), cost=Cost(float(epsilon)), heard=b""
         )
     purse = noted(lines)
@@ -345,7 +345,7 @@ def test_who_has_not_paid_for_a_release(
     for same, people, epsilon in payments:
         who = ALL if people is None else payers_of(sorted(people))
         what = release("one" if same else "two")
-        lines += noted(lines).lines_of(who, what, cost=Cost(float(epsilon)), heard=HEARD)
+        lines += noted(lines).payment_lines(who, what, cost=Cost(float(epsilon)), heard=HEARD)
     enough = [people for same, people, epsilon in payments if same and epsilon >= price]
     owing = {person for person in asked if not any(who is None or person in who for who in enough)}
     purse = noted(lines)
@@ -412,10 +412,12 @@ def test_what_was_spent_elsewhere_is_not_seen_from_outside(
         lines: list[Line] = []
         for number, epsilon in enumerate(spent):
             what = release("before", attempt=number + 1)
-            lines += noted(lines).lines_of(
+            lines += noted(lines).payment_lines(
                 payers_of([number]), what, cost=Cost(float(epsilon)), heard=b""
             )
-        lines += noted(lines).lines_of(people, release("now"), cost=Cost(float(here)), heard=b"")
+        lines += noted(lines).payment_lines(
+            people, release("now"), cost=Cost(float(here)), heard=b""
+        )
         again = release("now", 2)
         # The folder recalls two earlier attempts, of which the purse has one.
         lines += [recalled(release("now"), here), recalled(release("now", 3), lost)]

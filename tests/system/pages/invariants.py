@@ -14,7 +14,7 @@ from protocol.audit.audit import Audit, audit
 from protocol.audit.proofs.making_receipts import NotCountedError, prove_each
 from protocol.crypto.merkle import Tree, leaf_hash
 from protocol.messages import NO_ROUND, Declined, Head
-from protocol.session.heads import Heard, SaidHead, head_of
+from protocol.session.heads import Heard, SaidHead, decode_head
 from protocol.transcript.checkpoints import SignedCheckpoint, read_note
 from protocol.transcript.entries import Entry, Refused, Sent
 from protocol.transcript.reader import TranscriptReader
@@ -24,8 +24,8 @@ from protocol.transcript.receipts import (
     Acknowledgement,
     Receipt,
     decode_receipt,
-    problems_of,
     receipt_for,
+    receipt_problems,
 )
 from protocol.transcript.verification import Verification, verify
 from protocol.wire.codec import decode_envelope
@@ -126,15 +126,15 @@ class Look:
             receipt, checkpoint = decode_receipt(content), read_note(note)
         except (msgspec.MsgspecError, ValueError):
             return None
-        attempt = self.course.where.charter.attempt_of(checkpoint.session)
-        holds = not problems_of(receipt, checkpoint) and receipt.party == proof.place
+        attempt = self.course.where.charter.find_attempt(checkpoint.session)
+        holds = not receipt_problems(receipt, checkpoint) and receipt.party == proof.place
         return Shown(proof, attempt, receipt, checkpoint) if holds and attempt else None
 
     def _acknowledged(self, proof: Proof, posted: Posted) -> Shown | None:
         given = _acknowledgements.decode(proof.reply)
         charter = self.course.where.charter.again(posted.attempt)
         answer, last = _bodies.decode(posted.body)
-        envelope, head = decode_envelope(last), head_of(decode_envelope(last))
+        envelope, head = decode_envelope(last), decode_head(decode_envelope(last))
         assert head is not None
         said, heard = Tree(), Heard()
         said.append(answer)
@@ -145,7 +145,7 @@ class Look:
         signed = SaidHead(envelope, head.signature, said.root(), heard.tree.root())
         reports = [0] if _report_of(posted) is not None else []
         receipt, checkpoint = receipt_for(charter, signed, given, said=[answer], reports=reports)
-        holds = not problems_of(receipt, checkpoint)
+        holds = not receipt_problems(receipt, checkpoint)
         return Shown(proof, posted.attempt, receipt, checkpoint) if holds else None
 
 
@@ -326,7 +326,7 @@ def told_checkpoints_are_kept(look: Look) -> Iterator[str]:
     """A record extends all checkpoints that anybody was told."""
     for note in look.course.notes:
         checkpoint = read_note(note)
-        attempt = look.course.where.charter.attempt_of(checkpoint.session)
+        attempt = look.course.where.charter.find_attempt(checkpoint.session)
         assert attempt is not None
         if not look.judged(attempt, checkpoint).extends:
             yield f"a checkpoint of size {checkpoint.size} was told, and is not of the record"

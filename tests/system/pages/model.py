@@ -24,15 +24,15 @@ from protocol.session.charter import Charter
 from protocol.session.heads import Heard, SaidHead, sign_head
 from protocol.session.machine import Machine
 from protocol.session.roster import Excerpt, Identity, Roster, roster_leaf
-from protocol.session.terms import NEIGHBOURS, Terms, session_of
+from protocol.session.terms import NEIGHBOURS, Terms, session_id
 from protocol.session.variant import build
 from protocol.transcript.checkpoints import read_note
 from protocol.transcript.receipts import (
     Acknowledgement,
     decode_receipt,
     encode_receipt,
-    problems_of,
     receipt_for,
+    receipt_problems,
 )
 from protocol.variants import BUILT_IN
 from protocol.wire.arrays import encode_message
@@ -130,7 +130,7 @@ def agree(link: Link, terms: bytes, place: bytes) -> Agreement:
     encoded, attempt, root, members, note = _terms.decode(terms)
     at, path, key, aggregator_path, asked = _place.decode(place)
     digest = hashlib.sha256(encoded).digest()
-    if session_of(terms=digest, roster=root, members=members) != link.survey:
+    if session_id(terms=digest, roster=root, members=members) != link.survey:
         raise RefusedError("survey")
     own = (link.party, link.identity.public)
     for name, public, index, proof in ((*own, at, path), (AGGREGATOR, key, 0, aggregator_path)):
@@ -223,7 +223,7 @@ def receipt_of(
     kind = msgspec.msgpack.decode(answer, type=Envelope).kind
     reports = [] if kind == Declined.kind() else [0]
     receipt, checkpoint = receipt_for(charter, head, given, said=[answer], reports=reports)
-    holds = problems_of(receipt, checkpoint) == ()
+    holds = receipt_problems(receipt, checkpoint) == ()
     return encode_receipt(receipt), checkpoint.note, holds
 
 
@@ -243,7 +243,7 @@ def word_of(agreement: Agreement, receipt: bytes, note: str, report: bytes | Non
     for shown in found.reports:
         about = None if shown.envelope is None else shown.envelope.body
         right = right and report in (None, about)
-    return found.word if right and not problems_of(found, checkpoint) else "wrong"
+    return found.word if right and not receipt_problems(found, checkpoint) else "wrong"
 
 
 class Browser(Protocol):

@@ -19,7 +19,7 @@ from protocol.messages import LINK_CLOSED, NEVER_CAME, WITHDRAWN, Envelope
 from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
 from protocol.session.machine import Machine
-from protocol.session.run import outcome_of
+from protocol.session.run import published_result
 from protocol.simulation.setting import Setting
 from protocol.transcript.entries import MAGIC, Ending, Sent
 from protocol.transcript.header import make_header
@@ -356,10 +356,10 @@ class _Life:
                 final = lambda error: isinstance(error, ProtocolError)  # noqa: E731
                 async with recording(recorder, commits, final=final):
                     await self._carry(machine, unsaid, commits)
-                    outcome_of(machine)
+                    published_result(machine)
             elif not past.ending.complete:
                 return "failed"
-            outcome_of(machine)
+            published_result(machine)
         except ProtocolError:
             self._disk.sync()
             return "failed"

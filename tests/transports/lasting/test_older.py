@@ -15,7 +15,7 @@ from protocol.session.exchange import Exchange
 from protocol.session.roster import Identity
 from protocol.session.terms import attempt_at
 from protocol.transcript.checkpoints import SignedCheckpoint, sign_checkpoint
-from protocol.transcript.consistency import Consistency, problems_of
+from protocol.transcript.consistency import Consistency, consistency_problems
 from protocol.transcript.header import make_header
 from protocol.transcript.log import LOG_SECRET_BYTES
 from protocol.transcript.receipts import Shown
@@ -57,7 +57,7 @@ class Holding:
     def missing(self, log: Consistency | None, restored: Shown | None) -> str | None:
         self.shown.append((log, restored))
         self.told.set()
-        if self.held is None or (log is not None and not problems_of(log, self.held)):
+        if self.held is None or (log is not None and not consistency_problems(log, self.held)):
             return None
         return None if restored is not None else "it is older"
 
@@ -121,7 +121,7 @@ async def test_a_record_that_has_grown_shows_that_it_extends_it() -> None:
         [(log, restored)] = holding.shown
         assert log is not None
         assert (log.old, restored) == (1, None)
-        assert problems_of(log, hub.checkpoint()) == ()
+        assert consistency_problems(log, hub.checkpoint()) == ()
 
 
 async def test_who_holds_nothing_is_shown_nothing() -> None:

@@ -17,7 +17,7 @@ from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.transcript.header import make_header
 from protocol.transcript.log import LOG_SECRET_BYTES
 from protocol.transcript.reader import TranscriptReader
-from protocol.transcript.receipts import Acknowledgement, problems_of, receipt_for
+from protocol.transcript.receipts import Acknowledgement, receipt_for, receipt_problems
 from protocol.transcript.recorder import Recorder
 from protocol.wire.codec import encode_envelope
 from tests.recorded.checkpointed import checkpoints_of
@@ -257,7 +257,7 @@ async def test_a_receipt_is_durable_before_it_leaves() -> None:
                         said=[encode_envelope(declined)],
                         reports=(),
                     )
-                    assert problems_of(receipt, checkpoint) == ()
+                    assert receipt_problems(receipt, checkpoint) == ()
                     assert checkpoint in found
         disk.go.release(1_000_000)
 

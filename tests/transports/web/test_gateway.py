@@ -27,8 +27,8 @@ from protocol.transcript.receipts import (
     Acknowledgement,
     Receipt,
     encode_receipt,
-    problems_of,
     receipt_for,
+    receipt_problems,
 )
 from protocol.transcript.verification import verify
 from protocol.variants import MargHT, PrivKVVariant, RRIndependent
@@ -116,7 +116,7 @@ async def test_an_acknowledgement_makes_a_receipt_that_holds() -> None:
     assert head is not None
     said = SaidHead(envelope, head.signature, head.said, head.heard)
     receipt, checkpoint = receipt_for(held.charter, said, given, said=[answer], reports=[0])
-    assert problems_of(receipt, checkpoint) == ()
+    assert receipt_problems(receipt, checkpoint) == ()
 
 
 async def test_a_second_answer_leaves_no_trace() -> None:

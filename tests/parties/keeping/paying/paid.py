@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from parties.keeping.paying.payers import Payers
-from parties.keeping.paying.payments import Recalled, Release, digest_of
+from parties.keeping.paying.payments import Recalled, Release, heard_digest
 from parties.keeping.purse import Purse, open_purse, purse_in
 from protocol import PartyId
 from protocol.accounting.spending import Cost
@@ -32,7 +32,7 @@ def recalled(survey: str, epsilon: float) -> Recalled:
         delta=0.0,
         honest=(),
         heard=0,
-        digest=digest_of(b""),
+        digest=heard_digest(b""),
     )
 
 

@@ -32,7 +32,7 @@ from protocol.attack.active.script import HONEST, Edit, Move, Script, Source
 from protocol.attack.active.twins import Compared, Conduct, compared, described, play_conduct
 from protocol.attack.active.worlds import Study, make_library, play
 from protocol.messages import Envelope, Head
-from protocol.simulation.setting import names_of
+from protocol.simulation.setting import service_names
 from protocol.testing import check_unmoved
 from scenarios import find_variant
 from tests.every_variant import BITS
@@ -160,7 +160,7 @@ def differ(variant: Variant, *hostile: PartyId) -> Compared:
         # Both servers are alike, and the aggregator is among all three.
         slow(name, some) if len(some) == 2 or "server-2" in some[:1] else (name, some)
         for name, variant in EXAMPLES.items()
-        for some in sets(AGGREGATOR, *names_of(variant.roles))
+        for some in sets(AGGREGATOR, *service_names(variant.roles))
     ],
 )
 def test_no_services_together_move_an_honest_party(name: str, hostile: tuple[PartyId, ...]) -> None:

@@ -24,7 +24,7 @@ def test_a_flip_changes_one_bit_of_one_byte() -> None:
 
 
 def test_neighbours_in_a_list_change_places() -> None:
-    proposed = edits._of_items(
+    proposed = edits._item_edits(
         (), [True, False, True], Items(of=Bool(), shortest=0, longest=None), 0
     )
     assert [one.cells for one in proposed if one.how == "swap"] == [(0, 1), (1, 2)]

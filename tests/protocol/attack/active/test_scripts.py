@@ -12,7 +12,7 @@ import pytest
 
 from protocol import AGGREGATOR, RemoteProtocolError, SecureSum, Stream, Variant
 from protocol.attack.active import choosing
-from protocol.attack.active.edits import array_of, blocks_of, same_words
+from protocol.attack.active.edits import equal_sum_blocks, same_words, writable_array
 from protocol.attack.active.moves import sampled, single_moves, smaller
 from protocol.attack.active.script import HONEST, Does, Edit, Move, Script, Source
 from protocol.attack.active.worlds import Library, Study, make_library
@@ -111,8 +111,8 @@ def test_a_kind_that_nobody_says_is_made_up() -> None:
 
 def test_tables_of_one_sum_are_seen_in_their_message() -> None:
     tables = np.array([1, 2, 0, 3, 1, 1, 1], np.int64)
-    assert blocks_of(tables) == [slice(0, 2), slice(2, 4), slice(4, 7)]
-    assert blocks_of(np.array([5, 1, 1])) == [slice(0, 3)]
+    assert equal_sum_blocks(tables) == [slice(0, 2), slice(2, 4), slice(4, 7)]
+    assert equal_sum_blocks(np.array([5, 1, 1])) == [slice(0, 3)]
 
 
 def test_rows_are_made_to_sum_to_those_of_another_world() -> None:
@@ -123,7 +123,9 @@ def test_rows_are_made_to_sum_to_those_of_another_world() -> None:
     changed = study.grammar.edited(
         "Partials", bodies[0], [edit], partial(library.body, (AGGREGATOR, study.party)), nth=0
     )
-    rows = [array_of(study.grammar.field("Partials", b, "values")) for b in (bodies[0], changed)]
+    rows = [
+        writable_array(study.grammar.field("Partials", b, "values")) for b in (bodies[0], changed)
+    ]
     assert np.array_equal(np.delete(rows[0], 1, axis=0), np.delete(rows[1], 1, axis=0))
     schema = next(one for one in study.charter.codec.schemas if one.name == "Partials")
     assert same_words(schema, changed, bodies[1])

@@ -14,9 +14,9 @@ from protocol.audit.proofs.consistency import NotConsistentError, prove_consiste
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.consistency import (
     Consistency,
+    consistency_problems,
     decode_consistency,
     encode_consistency,
-    problems_of,
 )
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
@@ -53,7 +53,7 @@ def test_there_is_one_between_all_checkpoints_of_a_record() -> None:
     assert len(checkpoints) == 6
     for earlier, later in itertools.combinations_with_replacement(checkpoints, 2):
         proof = prove(content, earlier, later)
-        assert problems_of(proof, earlier) == ()
+        assert consistency_problems(proof, earlier) == ()
         assert list(proof.path) == proof_of(earlier.size, leaves[: later.size])
         assert decode_consistency(encode_consistency(proof)) == proof
     assert prove(content, checkpoints[1]) == prove(content, checkpoints[1], checkpoints[-1])
@@ -65,9 +65,9 @@ def test_it_holds_from_its_own_checkpoint_alone() -> None:
     for earlier, later in itertools.combinations(checkpoints, 2):
         proof = prove(content, earlier, later)
         for other in checkpoints:
-            assert (problems_of(proof, other) == ()) == (other == earlier)
+            assert (consistency_problems(proof, other) == ()) == (other == earlier)
         swapped = Consistency(old=later.size, path=proof.path, later=earlier)
-        problems = problems_of(swapped, later)
+        problems = consistency_problems(swapped, later)
         assert "the earlier checkpoint does not come before the later one" in problems
 
 
@@ -76,7 +76,7 @@ def test_records_of_real_runs() -> None:
     for run in (signed_run(), finished_run(where)):
         earlier, *_, later = checkpoints_of(run.content)
         proof = prove(run.content, earlier, later)
-        assert problems_of(proof, earlier) == ()
+        assert consistency_problems(proof, earlier) == ()
         assert len(encode_consistency(proof)) < 1000
 
 
@@ -86,7 +86,10 @@ def test_records_of_random_runs(rounds: list[list[int]], choice: st.DataObject) 
     content = spoken(rounds)
     checkpoints = checkpoints_of(content)
     one, other = sorted(choice.draw(st.integers(0, len(rounds))) for _ in range(2))
-    assert problems_of(prove(content, checkpoints[one], checkpoints[other]), checkpoints[one]) == ()
+    assert (
+        consistency_problems(prove(content, checkpoints[one], checkpoints[other]), checkpoints[one])
+        == ()
+    )
 
 
 def test_a_proof_is_written_in_one_way() -> None:
@@ -113,7 +116,7 @@ def test_a_fork_leads_from_no_checkpoint_of_the_original() -> None:
     for first, last in ((one, forked_end), (forked, end)):
         for path in (prove(run.content, one, end).path, ()):
             proof = Consistency(old=first.size, path=path, later=last)
-            assert BEGINS in problems_of(proof, first)
+            assert BEGINS in consistency_problems(proof, first)
 
 
 def test_a_later_fork_does_not_lead_to_the_later_checkpoint() -> None:

@@ -27,7 +27,7 @@ from protocol.transcript.receipts import (
     decode_receipt,
     encode_receipt,
     is_about,
-    problems_of,
+    receipt_problems,
 )
 from protocol.variants import PrivKVMVariant, RRClusters, RRIndependent, SecureSumVariant
 from tests.every_variant import FILMS, PARTIES
@@ -61,7 +61,7 @@ def test_every_party_gets_a_receipt_that_holds() -> None:
     run = signed_run()
     for party in setting().charter.roster.parties:
         receipt = receipt_of(run, party)
-        assert problems_of(receipt, run.checkpoint) == ()
+        assert receipt_problems(receipt, run.checkpoint) == ()
         assert topics_of(receipt) == [("Report", -1)]
         report, head = envelopes(run, party)
         assert is_about(receipt, report)
@@ -132,7 +132,7 @@ def test_a_receipt_of_a_secure_sum_is_about_the_contribution(profile: Any) -> No
     sums = msgspec.structs.replace(SUM.sums, profile=profile)
     run = finished_run(setting(SecureSumVariant(survey=SURVEY, sums=sums)))
     receipt = receipt_of(run, TWO, SecureSumVariant)
-    assert problems_of(receipt, run.checkpoint) == ()
+    assert receipt_problems(receipt, run.checkpoint) == ()
     assert topics_of(receipt) == [("Upload" if profile == "sparse" else "Partial", -1)]
     assert len(encode_receipt(receipt)) < 3000
 
@@ -141,16 +141,16 @@ def test_a_party_that_did_not_sign_gets_a_receipt_all_the_same() -> None:
     run = finished_run(setting(), unsigned=(ONE,))
     receipt = receipt_of(run)
     assert receipt.head is None
-    assert problems_of(receipt, run.checkpoint) == ()
+    assert receipt_problems(receipt, run.checkpoint) == ()
     [counted] = receipt.counted
     proved = msgspec.structs.replace(counted, path=(bytes(32),))
-    assert problems_of(msgspec.structs.replace(receipt, counted=(proved,)), run.checkpoint)
+    assert receipt_problems(msgspec.structs.replace(receipt, counted=(proved,)), run.checkpoint)
     assert receipt_of(run, TWO).head is not None
 
 
 def test_nothing_is_a_receipt_of_the_aggregator() -> None:
     other = msgspec.structs.replace(receipt_of(signed_run()), place=0)
-    problems = problems_of(other, signed_run().checkpoint)
+    problems = receipt_problems(other, signed_run().checkpoint)
     assert "the receipt is for the aggregator, which has no reports" in problems
 
 
@@ -158,9 +158,9 @@ def test_a_receipt_holds_with_its_own_checkpoint_alone() -> None:
     run = signed_run()
     receipt = receipt_of(run)
     other = rewritten(run, changed_report(TWO, head=False))
-    assert problems_of(receipt, other.checkpoint)
+    assert receipt_problems(receipt, other.checkpoint)
     unsigned = msgspec.structs.replace(run.checkpoint, signature=bytes(64))
-    assert problems_of(receipt, unsigned) == ("the checkpoint is not signed by the key in it",)
+    assert receipt_problems(receipt, unsigned) == ("the checkpoint is not signed by the key in it",)
 
 
 def test_words_that_a_party_did_not_say_are_not_signed_by_it() -> None:
@@ -168,7 +168,7 @@ def test_words_that_a_party_did_not_say_are_not_signed_by_it() -> None:
     forged = rewritten(signed_run(), changed_report(ONE, head=False))
     receipt = receipt_of(forged)
     assert receipt.head is None
-    assert problems_of(receipt, forged.checkpoint) == ()
+    assert receipt_problems(receipt, forged.checkpoint) == ()
     original, _ = envelopes(signed_run(), ONE)
     assert not is_about(receipt, original)
 
@@ -195,7 +195,7 @@ def test_who_was_not_counted_gets_none() -> None:
     dropped = rewritten(signed_run(), without(sender=ONE, kinds=("Report", "Head")))
     assert refusal(dropped) == "it reported nothing"
     # The others are none the worse for it.
-    assert problems_of(receipt_of(late, TWO), late.checkpoint) == ()
+    assert receipt_problems(receipt_of(late, TWO), late.checkpoint) == ()
 
 
 class Choosy(RRIndependent, frozen=True):
@@ -212,7 +212,7 @@ class Choosy(RRIndependent, frozen=True):
 def test_who_declined_gets_none() -> None:
     run = finished_run(setting(Choosy.with_keep(SURVEY, 0.6)))
     assert refusal(run, ONE, Choosy) == "it declined: it did not agree to what it was asked"
-    assert problems_of(receipt_of(run, TWO, Choosy), run.checkpoint) == ()
+    assert receipt_problems(receipt_of(run, TWO, Choosy), run.checkpoint) == ()
 
 
 def test_a_sum_without_the_partys_upload_gives_none() -> None:
@@ -220,7 +220,7 @@ def test_a_sum_without_the_partys_upload_gives_none() -> None:
     where = setting(msgspec.structs.replace(SUM, sums=SecureSum(dropped=0.2)), parties=9)
     run = finished_run(where, crashed("Upload"))
     assert refusal(run, ONE, SecureSumVariant) == "it reported nothing: crashed"
-    assert problems_of(receipt_of(run, TWO, SecureSumVariant), run.checkpoint) == ()
+    assert receipt_problems(receipt_of(run, TWO, SecureSumVariant), run.checkpoint) == ()
 
 
 CLUSTERS = RRClusters(
@@ -231,12 +231,12 @@ CLUSTERS = RRClusters(
 def test_of_several_reports_those_that_were_counted_are_shown() -> None:
     """Counted with its report on pairs, gone before it could report by clusters."""
     receipt = receipt_of(run := finished_run(setting(CLUSTERS), crashed("Report")), ONE, RRClusters)
-    assert problems_of(receipt, run.checkpoint) == ()
+    assert receipt_problems(receipt, run.checkpoint) == ()
     assert topics_of(receipt) == [("PilotReport", -1)]
     assert receipt.head is None
     both = receipt_of(run, TWO, RRClusters)
     assert topics_of(both) == [("PilotReport", -1), ("Report", -1)]
-    assert problems_of(both, run.checkpoint) == ()
+    assert receipt_problems(both, run.checkpoint) == ()
 
 
 def test_what_comes_after_a_closing_is_not_counted() -> None:
@@ -262,16 +262,16 @@ def test_of_rounds_those_that_were_counted_are_shown() -> None:
 
     run = recorded(variant, PARTIES, fate=fate, signed=True)
     receipt = receipt_of(run, ONE, PrivKVMVariant)
-    assert problems_of(receipt, run.checkpoint) == ()
+    assert receipt_problems(receipt, run.checkpoint) == ()
     assert topics_of(receipt) == [("KeyReport", 0), ("KeyReport", 1)]
     first, second = receipt.counted
     # That this envelope is of that round is the receipt's word, until its body is read.
     crossed = msgspec.structs.replace(
         receipt, counted=(Counted(first.report, second.closing, first.path),)
     )
-    assert problems_of(crossed, run.checkpoint) == ()
+    assert receipt_problems(crossed, run.checkpoint) == ()
     twice = msgspec.structs.replace(receipt, counted=(first, first))
-    assert "two reports are of one kind and round" in problems_of(twice, run.checkpoint)
+    assert "two reports are of one kind and round" in receipt_problems(twice, run.checkpoint)
 
 
 def test_a_record_that_proves_nothing_gives_none() -> None:
@@ -294,9 +294,9 @@ def test_a_receipt_is_given_while_the_survey_runs() -> None:
     whole = receipt_of(run)
     early, covering = prove(lambda: (run.content,), RRIndependent, ONE, counted)
     assert covering == counted
-    assert problems_of(early, counted) == ()
-    assert problems_of(early, last)
-    assert problems_of(whole, counted)
+    assert receipt_problems(early, counted) == ()
+    assert receipt_problems(early, last)
+    assert receipt_problems(whole, counted)
     assert early.head == whole.head
     with pytest.raises(NotCountedError, match=r"it was counted after the checkpoint of size 1$"):
         prove(lambda: (run.content,), RRIndependent, ONE, first)
@@ -304,7 +304,7 @@ def test_a_receipt_is_given_while_the_survey_runs() -> None:
     torn = plain(forgery.written()[:-2], forgery.secret)[:-1]
     found = prove(lambda: (torn,), RRIndependent, ONE)
     assert found[1] == counted
-    assert problems_of(*found) == ()
+    assert receipt_problems(*found) == ()
     assert found[0].counted == early.counted
 
 
@@ -324,7 +324,7 @@ def test_nothing_of_a_record_is_read_that_has_come_since_it_was_verified() -> No
     new = msgspec.msgpack.encode(["Sent", 9, stranger])
     grown = plain([*records[:-2], new], forgery.secret)
     readings = iter((plain(records[:-2], forgery.secret), grown))
-    assert problems_of(*prove(lambda: (next(readings),), RRIndependent, ONE)) == ()
+    assert receipt_problems(*prove(lambda: (next(readings),), RRIndependent, ONE)) == ()
 
 
 def test_a_run_that_failed_has_receipts_too() -> None:
@@ -334,7 +334,7 @@ def test_a_run_that_failed_has_receipts_too() -> None:
     failed = written(
         make_header(setting().charter), entries, signer=AGGREGATORS, complete=False, reason="x"
     )
-    assert problems_of(receipt_of(failed), failed.checkpoint) == ()
+    assert receipt_problems(receipt_of(failed), failed.checkpoint) == ()
 
 
 @pytest.mark.parametrize("party", ["aggregator", "nobody", RECORD])

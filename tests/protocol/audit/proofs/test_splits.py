@@ -15,7 +15,7 @@ from protocol.transcript.receipts import (
     Receipt,
     decode_receipt,
     encode_receipt,
-    problems_of,
+    receipt_problems,
     split_between,
 )
 from protocol.variants import SecureSumVariant
@@ -26,7 +26,7 @@ from tests.scenarios.command import complaint, sottovoce
 
 def test_a_receipt_says_over_which_survivors_its_party_has_unmasked() -> None:
     for receipt, checkpoint in (*split().here, *split().gone):
-        assert problems_of(receipt, checkpoint) == ()
+        assert receipt_problems(receipt, checkpoint) == ()
         assert decode_receipt(encode_receipt(receipt)) == receipt
     sets = [{each.confirmed.statement for each, _ in half} for half in split()]
     assert [len(half) for half in sets] == [1, 1]
@@ -68,9 +68,9 @@ def test_what_is_not_signed_proves_nothing() -> None:
     }
     for what, receipt in forged.items():
         assert split_between(receipt, other) is None, what
-        assert problems_of(receipt, checkpoint), what
+        assert receipt_problems(receipt, checkpoint), what
     assert split_between(plain(one), other) is None
-    assert problems_of(plain(one), checkpoint) == ()
+    assert receipt_problems(plain(one), checkpoint) == ()
 
 
 def test_a_party_that_signs_two_sets_is_named_alone() -> None:

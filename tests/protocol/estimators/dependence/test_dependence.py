@@ -30,11 +30,11 @@ from protocol.estimators.dependence.dependence import (
     covariance,
     cramers_v,
     dependences,
-    epsilon_of,
     measure_for,
     pairwise_dependences,
     pearson,
     raw_dependences,
+    report_epsilon,
 )
 from tests.enumeration import ROWS, Floats, dense_law, keep, matrix, summing, survey_of
 from tests.statistical import ALPHA, WRONG, mean_p_value
@@ -221,7 +221,7 @@ def test_the_measures_of_estimated_tables_are_the_truth_on_expected_reports(
         assert found.measure == measure.name
         assert 0 < found.deviations[0, 1] < 0.1
     epsilons = [block.randomizer.epsilon for block in blocks]
-    assert unmixed(estimate).epsilon == math.fsum(epsilons) == epsilon_of(estimate)
+    assert unmixed(estimate).epsilon == math.fsum(epsilons) == report_epsilon(estimate)
 
 
 def test_randomizing_shrinks_covariance_by_exactly_the_keep_probabilities() -> None:
@@ -229,7 +229,7 @@ def test_randomizing_shrinks_covariance_by_exactly_the_keep_probabilities() -> N
     estimate = LinearEstimate(JointReports(SURVEY, KEEPS, expected(SURVEY, KEEPS, TABLE, 1200)))
     raw = raw_dependences(estimate, measure="covariance")
     assert raw.matrix[0, 1] == pytest.approx(0.6 * 0.75 * covariance(TABLE), rel=1e-9)
-    assert (raw.method, raw.epsilon) == ("raw", epsilon_of(estimate))
+    assert (raw.method, raw.epsilon) == ("raw", report_epsilon(estimate))
 
 
 @pytest.mark.parametrize("measure", MEASURES)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from protocol import Estimated, MarginOfError, PrivKV, Table, key_survey, margin_of_error
-from protocol.estimators.usefulness import GRADES, even_guess, margin_of_number, margins_of
+from protocol.estimators.usefulness import GRADES, even_guess, margin_of_number, margins_of_error
 from protocol.variants.keyvalue.estimate import KeyValueTables
 
 
@@ -87,7 +87,7 @@ def test_of_a_key_the_share_of_holders_and_the_mean_of_its_values_are_judged() -
     tables = KeyValueTables(
         asked=asked, randomizer=randomizer, estimator="likelihood", counts=counts
     )
-    found = {(one.of, one.names[0]): one for one in margins_of(tables, "population")}
+    found = {(one.of, one.names[0]): one for one in margins_of_error(tables, "population")}
     assert [found["shares", name].word for name in "abc"] == ["good", "good", "none"]
     assert [found["mean", name].word for name in "abc"] == ["good", "fair", "none"]
     ends = tables.mean_intervals(about="population")

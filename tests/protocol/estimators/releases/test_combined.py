@@ -24,7 +24,7 @@ from protocol import (
 from protocol.estimators.inference.cumulants import CumulantLaw
 from protocol.estimators.inference.laws import About
 from protocol.estimators.joint import mean_squared_error
-from protocol.estimators.releases.release import groups_of
+from protocol.estimators.releases.release import block_groups
 from tests.enumeration import ROWS, Floats, dense_law, keep, matrix, summing, survey_of
 from tests.statistical import ALPHA, mean_p_value
 from tests.tiers import thinned
@@ -52,8 +52,8 @@ class Design(NamedTuple):
         return Release.of_tables(self.groups, tables)
 
 
-PILOT = Design(groups_of(APART), dense_law(SURVEY, APART), PAIRS)
-FINAL = Design(groups_of(CLUSTERS), dense_law(SURVEY, CLUSTERS), (SURVEY.names,))
+PILOT = Design(block_groups(APART), dense_law(SURVEY, APART), PAIRS)
+FINAL = Design(block_groups(CLUSTERS), dense_law(SURVEY, CLUSTERS), (SURVEY.names,))
 EXACT = Design((Group(SURVEY.names, 1.0),), np.eye(SURVEY.cells), PAIRS)
 
 
@@ -62,7 +62,7 @@ def pair_of(names: tuple[str, str], p: float) -> Design:
     [other] = {*SURVEY.names} - {*names}
     block = Block(names, keep(SURVEY.project(names).cells, p))
     rest = Block((other,), keep(SURVEY.project((other,)).cells, 0.5))
-    return Design(groups_of((block,)), dense_law(SURVEY, (block, rest)), (names,))
+    return Design(block_groups((block,)), dense_law(SURVEY, (block, rest)), (names,))
 
 
 UNIFORM = np.full(SURVEY.cells, 1 / SURVEY.cells)
@@ -434,8 +434,8 @@ def test_what_cannot_be_combined_is_refused() -> None:
             estimate.table(*bad)
     with pytest.raises(ValueError, match="at least one release"):
         LinearEstimate(CombinedReleases(SURVEY, ()))
-    of_one = Release(groups_of(APART), {("a",): Counts.from_table(np.array([1, 2]))})
-    of_two = Release(groups_of(APART), {("b",): Counts.from_table(np.array([1, 2, 1]))})
+    of_one = Release(block_groups(APART), {("a",): Counts.from_table(np.array([1, 2]))})
+    of_two = Release(block_groups(APART), {("b",): Counts.from_table(np.array([1, 2, 1]))})
     with pytest.raises(ValueError, match="more than two numbers"):
         LinearEstimate(CombinedReleases(SURVEY, (of_one, of_two, *estimate.source.releases)))
     with pytest.raises(ValueError, match=r"no release has c$"):
@@ -446,13 +446,13 @@ def test_what_cannot_be_combined_is_refused() -> None:
 
 def test_a_release_is_of_one_total_and_keeps_or_draws_uniformly() -> None:
     with pytest.raises(ValueError, match="at least one table"):
-        Release(groups_of(APART), {})
+        Release(block_groups(APART), {})
     with pytest.raises(ValueError, match="each of attributes that are in a group"):
-        Release(groups_of(APART[:1]), {("b",): Counts.from_table(np.array([1, 2, 1]))})
+        Release(block_groups(APART[:1]), {("b",): Counts.from_table(np.array([1, 2, 1]))})
     with pytest.raises(ValueError, match="one total"):
-        Release.of_tables(groups_of(APART), {("a",): np.array([1, 2]), ("c",): np.array([1, 1])})
+        Release.of_tables(block_groups(APART), {("a",): np.array([1, 2]), ("c",): np.array([1, 1])})
     with pytest.raises(ValueError, match="keeps or draws uniformly"):
-        groups_of((Block(("b",), matrix(ROWS)),))
+        block_groups((Block(("b",), matrix(ROWS)),))
 
 
 # Counts with coins

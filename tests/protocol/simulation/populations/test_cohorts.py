@@ -34,9 +34,9 @@ from protocol.simulation.populations import cohorts
 from protocol.simulation.populations.cohorts import (
     Counted,
     Job,
+    cohort_parts,
     count_cohort,
     count_parties,
-    parts_of,
     respondent_loss,
 )
 from protocol.simulation.populations.tally import Tally
@@ -118,7 +118,7 @@ def test_coins_are_those_of_the_parties_of_a_live_run(
     for parties, known in ((None, 275), (40, 40), (0, 0)):
         shares = [count_parties(parties, start, start + 55, 275) for start in range(0, 275, 55)]
         counted = sum(
-            job.variant.count(stages[0], parts_of(job, stages[0], place, 55, share))
+            job.variant.count(stages[0], cohort_parts(job, stages[0], place, 55, share))
             for place, share in enumerate(shares)
         )
         assert counted[0] == known
@@ -221,7 +221,7 @@ def test_counts_may_exceed_their_type_on_the_wire() -> None:
         job = Job(variant, Resampled(example.records), SEED)
         asking = job.variant.stages(100)
         stage = next(asking)
-        counts = job.variant.count(stage, parts_of(job, stage, 0, 100))
+        counts = job.variant.count(stage, cohort_parts(job, stage, 0, 100))
         result = None
         while result is None:
             try:
@@ -236,7 +236,7 @@ def test_ten_thousand_million_people_of_ten_parties_are_summed(noise: Noise | No
     variant = PairCounts(survey=BITS, sums=SecureSum(noise=noise))
     job, people, parties = Job(variant, Resampled(answers(BITS, 9)), SEED), 10**10, 10
     asking = job.variant.stages(people)
-    counts = job.variant.count(next(asking), parts_of(job, Stage(None, 100), 0, 100, parties))
+    counts = job.variant.count(next(asking), cohort_parts(job, Stage(None, 100), 0, 100, parties))
     counts[1:] += np.where(np.arange(12) % 4, 0, people - 100)
     with pytest.raises(StopIteration) as end:
         asking.send(counts)
@@ -256,7 +256,7 @@ def test_rounds_ask_the_same_people_and_blocks_others() -> None:
     job = Job(RRIndependent.with_keep(BITS, 0.5), TableLaw(BITS, LAW), SEED)
 
     def people(stage: Stage, cohort: int = 0) -> np.ndarray:
-        [party] = parts_of(job, stage, cohort, 1000)
+        [party] = cohort_parts(job, stage, cohort, 1000)
         return party.records.codes
 
     first = people(Stage("a", 1000))
@@ -272,7 +272,7 @@ def test_no_two_parts_have_the_same_people_or_words(monkeypatch: pytest.MonkeyPa
         part
         for group in range(2)
         for cohort in range(2)
-        for part in parts_of(job, Stage("a", 1000, group=group), cohort, 3 * PART)
+        for part in cohort_parts(job, Stage("a", 1000, group=group), cohort, 3 * PART)
     ]
     assert len(parts) == 12
     for alike in (
@@ -360,7 +360,7 @@ def test_few_counts_of_many_take_little_room() -> None:
 def test_a_cohort_is_added_once() -> None:
     tally = Tally(0, people=250, cohort=100)
     assert len(tally) == 3
-    assert [tally.size_of(cohort) for cohort in range(3)] == [100, 100, 50]
+    assert [tally.cohort_size(cohort) for cohort in range(3)] == [100, 100, 50]
     one = Counted.of(np.array([1, 2]))
     tally.add(2, one)
     assert (tally.people, list(tally.missing())) == (50, [0, 1])

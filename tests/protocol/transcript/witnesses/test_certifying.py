@@ -9,7 +9,12 @@ import pytest
 from protocol import AGGREGATOR, PartyId, Witnesses
 from protocol.messages import Left
 from protocol.session.roster import Identity
-from protocol.transcript.certifying import fault_of, log_of, statement_of, to_cosign
+from protocol.transcript.certifying import (
+    certificate_fault,
+    certified_leaf,
+    certified_log,
+    to_cosign,
+)
 from protocol.transcript.checkpoints import read_note
 from protocol.transcript.evidence import two_checkpoints
 from tests.protocol.cosigners import Cosigner, certificate, named
@@ -21,21 +26,23 @@ ONE, OTHER = (Left(PartyId("party-1"), why) for why in ("here", "gone"))
 
 def test_a_witness_certifies_one_message_and_keeps_the_evidence_of_another() -> None:
     witness = Cosigner()
-    first = certificate(SIGNER, SESSION, statement_of(ONE), [witness])
-    second = certificate(SIGNER, SESSION, statement_of(OTHER), [witness])
+    first = certificate(SIGNER, SESSION, certified_leaf(ONE), [witness])
+    second = certificate(SIGNER, SESSION, certified_leaf(OTHER), [witness])
     how = {"session": SESSION, "key": SIGNER.public}
-    assert fault_of(first, ONE, named(witness), **how) is None
-    assert "0 of 1 witnesses" in (fault_of(second, OTHER, named(witness), **how) or "")
+    assert certificate_fault(first, ONE, named(witness), **how) is None
+    assert "0 of 1 witnesses" in (certificate_fault(second, OTHER, named(witness), **how) or "")
     # Asked again, after a crash say, it gives the same.
-    again = certificate(SIGNER, SESSION, statement_of(ONE), [witness])
-    assert fault_of(again, ONE, named(witness), **how) is None
+    again = certificate(SIGNER, SESSION, certified_leaf(ONE), [witness])
+    assert certificate_fault(again, ONE, named(witness), **how) is None
     found = two_checkpoints(read_note(first.note), read_note(second.note))
     assert found is not None
     assert found.check() == "the checkpoint of size 1"
 
 
 def test_every_number_and_every_session_has_a_log_of_its_own() -> None:
-    logs = [log_of(session, number) for session in (SESSION, bytes(32)) for number in range(3)]
+    logs = [
+        certified_log(session, number) for session in (SESSION, bytes(32)) for number in range(3)
+    ]
     assert len(set(logs)) == 6
     signed = to_cosign(SIGNER, session=SESSION, number=2, statement=b"x")
     assert (signed.session, signed.size, signed.valid) == (logs[2], 1, True)
@@ -43,11 +50,13 @@ def test_every_number_and_every_session_has_a_log_of_its_own() -> None:
 
 def test_a_cosignature_that_is_forged_certifies_nothing() -> None:
     one, two = Cosigner(1), Cosigner(2)
-    found = certificate(SIGNER, SESSION, statement_of(ONE), [one])
+    found = certificate(SIGNER, SESSION, certified_leaf(ONE), [one])
     how = {"session": SESSION, "key": SIGNER.public}
-    assert fault_of(found, ONE, named(two), **how) is not None
+    assert certificate_fault(found, ONE, named(two), **how) is not None
     unsigned = found.note.replace(found.note.split("\n\n")[1].split("\n")[0] + "\n", "")
-    assert "malformed" in (fault_of(type(found)(0, unsigned), ONE, named(one), **how) or "")
+    assert "malformed" in (
+        certificate_fault(type(found)(0, unsigned), ONE, named(one), **how) or ""
+    )
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,9 @@ from protocol.transcript.checkpoints import (
 from protocol.transcript.cosignatures import (
     WitnessKey,
     cosign,
+    cosignature_line,
     cosigned,
     cosigned_at,
-    line_of,
     read_witness_key,
     with_lines,
 )
@@ -117,10 +117,10 @@ def test_one_key_is_one_witness() -> None:
 
 
 def test_of_an_answer_only_the_witnesss_own_line_is_taken() -> None:
-    assert line_of(line(OTHER, OTHER_KEY.name) + line(), LAST.note, KEY) == line()
+    assert cosignature_line(line(OTHER, OTHER_KEY.name) + line(), LAST.note, KEY) == line()
     for answer in ("", "\n", line(OTHER, NAME), line(OTHER, OTHER_KEY.name), line() + "x", "x\n\n"):
         with pytest.raises(ValueError, match=r"no valid cosignature|malformed note"):
-            line_of(answer, LAST.note, KEY)
+            cosignature_line(answer, LAST.note, KEY)
 
 
 def test_the_verdict_goes_by_the_witnesses() -> None:

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from protocol.audit.proofs.consistency import log_hashes
-from protocol.crypto.merkle import EMPTY_ROOT, consistency_path, root_of
+from protocol.crypto.merkle import EMPTY_ROOT, consistency_path, merkle_root
 from protocol.transcript.checkpoints import (
     SignedCheckpoint,
-    origin_of,
+    log_origin,
     sign_checkpoint,
     signature_line,
     to_base64,
@@ -22,7 +22,7 @@ from tests.recorded.checkpointed import OTHER, SIGNER, checkpoints_of, record, r
 
 POINTS = checkpoints_of(record())
 LAST = POINTS[-1]
-ORIGIN = origin_of(LAST.session, LAST.key)
+ORIGIN = log_origin(LAST.session, LAST.key)
 
 
 @functools.cache
@@ -33,7 +33,7 @@ def hashes() -> Sequence[bytes]:
 def forked(checkpoint: SignedCheckpoint, size: int | None = None) -> SignedCheckpoint:
     """Another log of this size, signed by the same key."""
     at = checkpoint.size if size is None else size
-    root = EMPTY_ROOT if at == 0 else root_of([b"fork"] * at)
+    root = EMPTY_ROOT if at == 0 else merkle_root([b"fork"] * at)
     return sign_checkpoint(SIGNER, session=checkpoint.session, size=at, root=root)
 
 

@@ -20,7 +20,7 @@ from protocol import (
     Release,
 )
 from protocol.estimators.dependence.dependence import dependences
-from protocol.estimators.releases.release import groups_of
+from protocol.estimators.releases.release import block_groups
 from protocol.variants.clusters.clustering import cluster, matched_blocks
 from protocol.variants.clusters.negotiation import Negotiation
 from scenarios import adult
@@ -39,7 +39,7 @@ def by_design(blocks: tuple[Block, ...]) -> Release:
         pair: np.full(shape, n // math.prod(shape))
         for pair, shape in zip(PAIRS, sizes, strict=True)
     }
-    return Release.of_tables(groups_of(blocks), tables)
+    return Release.of_tables(block_groups(blocks), tables)
 
 
 def mean_variance(*releases: Release) -> float:
@@ -108,7 +108,7 @@ def test_the_error_falls(p: float) -> None:
     for _ in range(runs):
         reported = Records(ADULT, randomized(records, negotiation.pilot, generator))
         layout = negotiation.layout
-        totals = layout.counted(layout.cells_of(reported))
+        totals = layout.counted(layout.table_cells(reported))
         blocks = negotiation.from_totals(totals).blocks
         counts = Counts.of(randomized(records, blocks, generator), ADULT.sizes)
         final = LinearEstimate(JointReports(ADULT, blocks, counts))

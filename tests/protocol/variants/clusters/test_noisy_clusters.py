@@ -69,7 +69,7 @@ def test_coins_alone_make_no_dependence() -> None:
     for _ in range(40):
         codes = draw.integers(0, 3, (n, 4)).astype(np.uint8)
         layout = negotiation.layout
-        counts = layout.counted(layout.cells_of(Records(FOUR, codes)))
+        counts = layout.counted(layout.table_cells(Records(FOUR, codes)))
         totals = counts + draw.binomial(200 * parties, 0.5, layout.cells)
         matrix = negotiation.from_totals(totals, n, parties).dependences.matrix
         found.append(matrix[np.triu_indices(4, 1)])
@@ -85,7 +85,7 @@ def test_redrawn_coins_lead_to_clusters_as_often_as_the_coins_themselves() -> No
     variant = replace(variant_of(sums=SecureSum(noise=Noise(trials=trials))), td=0.85)
     negotiation = variant.negotiation
     made, layout = np.random.default_rng(2), negotiation.layout
-    counts = layout.counted(layout.cells_of(answers(n))).astype(np.int64)
+    counts = layout.counted(layout.table_cells(answers(n))).astype(np.int64)
 
     def together(clusters: Clusters) -> bool:
         return any({"a", "b"} <= set(part) for part in clusters)
@@ -124,7 +124,7 @@ def test_counts_with_coins_are_a_part_of_the_estimate() -> None:
     records, parties, draw = answers(600), 30, np.random.default_rng(7)
     variant = variant_of(sums=SecureSum(noise=Noise(trials=20)))
     layout = variant.negotiation.layout
-    counts = layout.counted(layout.cells_of(records)).astype(np.int64)
+    counts = layout.counted(layout.table_cells(records)).astype(np.int64)
     true = records.distribution(("a", "b"))
     missed = []
     for seed in range(60):

@@ -18,7 +18,7 @@ from protocol.variants.marginals.hadamard import (
     coefficient_places,
     from_coefficients,
     low_transform,
-    tables_of,
+    marginal_tables,
 )
 
 
@@ -81,7 +81,7 @@ def test_marginals_from_coefficients_and_back(d: int, k: int) -> None:
     low = low_transform(joint.reshape(-1), k)
     assert low[0] == pytest.approx(1, abs=1e-14)
     for ways in range(1, k + 1):
-        tables = tables_of(low, subsets(d, ways), d=d, k=k)
+        tables = marginal_tables(low, subsets(d, ways), d=d, k=k)
         for table, places in zip(tables, itertools.combinations(range(d), ways), strict=True):
             summed = joint.sum(axis=tuple(axis for axis in range(d) if axis not in places))
             np.testing.assert_allclose(table.reshape(summed.shape), summed, atol=1e-14)
@@ -93,7 +93,7 @@ def test_sets_that_have_no_coefficient_are_refused() -> None:
         with pytest.raises(ValueError, match="at most 2 of 3"):
             coefficient_places(np.array([mask], np.uint32), d=3, k=2)
     with pytest.raises(ValueError, match="at most 2 of 3"):
-        tables_of(np.ones(7), subsets(3, 3), d=3, k=2)
+        marginal_tables(np.ones(7), subsets(3, 3), d=3, k=2)
 
 
 def test_table_covariance_is_the_transform_of_that_of_coefficients() -> None:

@@ -15,7 +15,7 @@ from protocol.randomizers.marginals import METHODS, MarginalPlan, Method, Unary
 from protocol.variants.marginals.counts import MarginalCounts
 from protocol.variants.marginals.encoding import DecodedBits, binary_encoding
 from protocol.variants.marginals.estimate import ReleasedMarginals
-from protocol.variants.marginals.laws import _of_bits
+from protocol.variants.marginals.laws import _one_hot_cumulants
 
 D = 3
 SURVEY = Survey("bits", tuple(Attribute(name=name, categories=("no", "yes")) for name in "abc"[:D]))
@@ -65,7 +65,7 @@ def test_the_cumulants_of_a_set_from_one_hot_bits_are_those_of_every_outcome(una
             off = chosen.mean() + (bits - q) @ weights - mean
             off -= 0 if people == "sampled" else chances @ off
             second, third = second + share * chances @ off**2, third + share * chances @ off**3
-        found = _of_bits(
+        found = _one_hot_cumulants(
             plan,
             np.array([chosen.mean()]),
             np.ones(1),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from protocol.accounting.coins import epsilon_of
+from protocol.accounting.coins import coins_epsilon
 from protocol.attack.attack import attack
 from protocol.randomizers.coins import FAIR
 from protocol.variants import BUILT_IN, RRClusters, RRIndependent, RRJoint
@@ -98,7 +98,7 @@ def test_a_sum_with_coins_is_attacked_at_a_delta(taxes: Path) -> None:
     few = ("--trials", 6, "--runs", 2, "--observer", "aggregator,party-3,party-4")
     assert "which protect at a delta alone" in sottovoce("attack", "secure-sum", *coins, *few).out
     said = sottovoce("attack", "secure-sum", *coins, *few, "--delta", 0.01)
-    figure = epsilon_of(40, FAIR, tables=1, honest=2, delta=0.01)
+    figure = coins_epsilon(40, FAIR, tables=1, honest=2, delta=0.01)
     assert f"the ledger's {figure:.4f} if at least 2 of those in the sum are honest" in said.out
     first, exchanged = values("secure-sum", *coins, *few, "--delta", 0.01)["probes"]
     assert (first["bound"], first["honest"]) == (figure, 2)

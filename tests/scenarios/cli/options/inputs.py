@@ -13,7 +13,7 @@ from parties.keeping.members import key_secret
 from parties.keeping.record_names import checkpoint_path
 from protocol import AGGREGATOR, PartyId
 from protocol.session.roster import Identity
-from protocol.transcript.checkpoints import origin_of
+from protocol.transcript.checkpoints import log_origin
 from protocol.transcript.cosignatures import WitnessKey, cosign, with_lines
 from protocol.variants import RRIndependent
 from scenarios import Outcome, simulate
@@ -521,9 +521,9 @@ class Inputs:
     @cached_property
     def origin(self) -> str:
         checkpoint = read_checkpoint(self.checkpoint)
-        return origin_of(checkpoint.session, checkpoint.key)
+        return log_origin(checkpoint.session, checkpoint.key)
 
     @cached_property
     def other_origin(self) -> str:
         checkpoint = read_checkpoint(self.held / "transcript.checkpoint")
-        return origin_of(checkpoint.session, checkpoint.key)
+        return log_origin(checkpoint.session, checkpoint.key)

@@ -14,7 +14,7 @@ from protocol import Records
 from protocol.accounting.spending import Cost
 from protocol.attack.active.active import attack_actively
 from protocol.attack.attack import attack
-from protocol.session.variant import parameters_of
+from protocol.session.variant import plain_parameters
 from protocol.variants import BUILT_IN
 from scenarios.cli import witness as witness_command
 from scenarios.cli.options import within_budget
@@ -89,7 +89,7 @@ def checks(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> None:
         if carried is not None:
             carried(piece, [1])
         executors: Mapping[str, object] = options.pop("executors", {})
-        parameters = parameters_of(variant)
+        parameters = plain_parameters(variant)
         passed.append((variant.survey, parameters, len(records), sorted(executors), options))
         return ()
 

@@ -14,7 +14,7 @@ import pytest
 from protocol import AGGREGATOR, PartyId, SecureSum, Variant
 from protocol.errors import UsageError
 from protocol.session.roster import Roster
-from protocol.session.variant import parameters_of
+from protocol.session.variant import plain_parameters
 from protocol.simulation.setting import Setting, make_setting
 from protocol.variants import BUILT_IN, RRBA, PairRR, RRClusters, RRIndependent, SecureSumVariant
 from scenarios import Finished, Transcript, simulate
@@ -408,7 +408,7 @@ def folder_of(setting: Setting, member: PartyId, folder: Path) -> Path:
     agreed = Agreed(
         charter.variant.name,
         None,
-        parameters_of(charter.variant),
+        plain_parameters(charter.variant),
         msgspec.to_builtins(charter.variant.survey),
         charter.analysis,
         charter.nonce,

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from protocol import Attribute, Coins, Records, SecureSum, Survey
-from protocol.accounting.coins import epsilon_of
+from protocol.accounting.coins import coins_epsilon
 from protocol.variants import RRJoint, SecureSumVariant
 from scenarios import simulate
 from tests.scenarios.command import sottovoce
@@ -36,7 +36,7 @@ def audited(path: Path, *options: str) -> Any:
 def figure(honest: int) -> float:
     noise = NOISY.sums.noise
     assert noise is not None
-    return epsilon_of(noise.trials, noise.chance, tables=1, honest=honest, delta=1e-6)
+    return coins_epsilon(noise.trials, noise.chance, tables=1, honest=honest, delta=1e-6)
 
 
 def test_the_verdict_goes_by_as_many_honest_as_the_sum_is_made_for(noisy: Path) -> None:

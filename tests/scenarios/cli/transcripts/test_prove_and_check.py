@@ -19,7 +19,7 @@ from parties.keeping.checkpoints import (
 from parties.keeping.record_names import checkpoint_path
 from protocol import Records
 from protocol.transcript.evidence import two_checkpoints
-from protocol.transcript.receipts import Counted, encode_receipt, problems_of
+from protocol.transcript.receipts import Counted, encode_receipt, receipt_problems
 from protocol.variants import BUILT_IN
 from scenarios import simulate
 from scenarios.cli.example_variants import example
@@ -100,7 +100,7 @@ def test_receipts_of_every_variant(name: str) -> None:
     assert found.final is not None
     for party in outcome.charter.roster.parties:
         receipt, _ = outcome.transcript.prove(type(variant), party)
-        assert problems_of(receipt, found.final) == ()
+        assert receipt_problems(receipt, found.final) == ()
         reports = sum(len(each.report.content) for each in receipt.counted)
         assert len(encode_receipt(receipt)) < 1500 * (1 + len(receipt.counted)) + reports
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from protocol import Attribute, MarginOfError, Records, Survey, Variant, key_survey
-from protocol.estimators.usefulness import margins_of
+from protocol.estimators.usefulness import margins_of_error
 from protocol.variants import BUILT_IN, PairCounts
 from protocol.variants.sums.tallies import Counted
 from scenarios import tabulate
@@ -32,7 +32,7 @@ def made(name: str, survey: Survey, epsilon: float) -> Variant:
 
 
 def margins(variant: Variant, n: int) -> tuple[MarginOfError, ...]:
-    return margins_of(tabulate(variant, people(variant.survey), n=n).estimate, "population")
+    return margins_of_error(tabulate(variant, people(variant.survey), n=n).estimate, "population")
 
 
 def found(variant: Variant, of: tuple[MarginOfError, ...]) -> Mending:

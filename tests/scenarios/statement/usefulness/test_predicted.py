@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from protocol import Attribute, Records, Survey, Variant, key_survey
-from protocol.estimators.usefulness import SCALE_SAYS, least_exact, margins_of
+from protocol.estimators.usefulness import SCALE_SAYS, least_exact, margins_of_error
 from protocol.variants import BUILT_IN, RRClusters
 from scenarios import simulate
 from scenarios.designing.predicting import NotEstimatedError
@@ -51,7 +51,7 @@ def test_a_survey_is_as_useful_as_was_predicted(
     variant = make_variant(BUILT_IN[name], SURVEY, parameters, strict=True)
     codes = np.random.default_rng(2).integers(SURVEY.sizes, size=(n, 2)).astype(SURVEY.dtype)
     held = simulate(variant, Records(SURVEY, codes), seed=1, transport="local").estimate
-    word = least_exact(margins_of(held, "respondents")).word
+    word = least_exact(margins_of_error(held, "respondents")).word
     assert predicted_verdict(variant, n).word == word
 
 
@@ -77,7 +77,7 @@ def as_predicted(variant: Variant, n: int) -> None:
     survey = variant.survey
     codes = np.random.default_rng(2).integers(survey.sizes, size=(n, len(survey.sizes)))
     records = Records(survey, codes.astype(survey.dtype))
-    held = margins_of(
+    held = margins_of_error(
         simulate(variant, records, seed=1, transport="local", parties=20).estimate, "respondents"
     )
     foreseen = predicted_verdict(variant, n).of

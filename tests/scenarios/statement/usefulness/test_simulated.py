@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from protocol import Attribute, Estimate, MarginOfError, Records, Survey, key_survey
-from protocol.estimators.usefulness import GRADES, margins_of
+from protocol.estimators.usefulness import GRADES, margins_of_error
 from protocol.variants import BUILT_IN
 from scenarios import tabulate
 from scenarios.keyvalue import true_figures
@@ -70,7 +70,7 @@ def judged(
         variant = make_variant(BUILT_IN[name], survey, parameters, strict=True)
         for seed, n in product(range(surveys), SIZES):
             found = tabulate(variant, held, n=n, seed=seed).estimate
-            margins = margins_of(found, "population", tables=combinations(survey.names, 2))
+            margins = margins_of_error(found, "population", tables=combinations(survey.names, 2))
             for margin in margins:
                 off = farthest(found, margin, held)
                 edges = [g.edge(margin.cells) for g in GRADES if g.name == margin.word]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from protocol import Attribute, MarginOfError, Records, Survey
-from protocol.estimators.usefulness import MEANS_SAY, SCALE_SAYS, Subject, margins_of
+from protocol.estimators.usefulness import MEANS_SAY, SCALE_SAYS, Subject, margins_of_error
 from protocol.variants import NumericMean
 from scenarios import tabulate
 from scenarios.statement.usefulness.verdict import UsefulnessVerdict, on_usefulness
@@ -124,7 +124,7 @@ def test_means_are_judged_by_their_range() -> None:
     variant = NumericMean(survey=asked, epsilon=2.0)
     words = []
     for n in (90, 700, 20_000):
-        (margin,) = margins_of(tabulate(variant, held, n=n).estimate, "population")
+        (margin,) = margins_of_error(tabulate(variant, held, n=n).estimate, "population")
         words.append(margin.word)
     assert words == ["poor", "fair", "good"]
     assert verdict_of(margin).off.startswith("The mean of hours may be off by up to 0.")

@@ -20,7 +20,7 @@ from parties.keeping.places import linked, spares, unused_spares
 from protocol import PartyId
 from protocol.errors import UsageError
 from protocol.session.roster import Identity, Roster
-from protocol.transcript.checkpoints import origin_of
+from protocol.transcript.checkpoints import log_origin
 from scenarios import read_plan
 from scenarios.running.making import ANSWERED_BY_PAGES
 from scenarios.surveys.enrolment.agreed import CharterFile
@@ -99,7 +99,7 @@ def test_it_says_what_it_made_and_what_to_do(tmp_path: Path) -> None:
     options = ("--count", 5, "--spare", 1, "--party", "ward", "--url", URL, "--out", out)
     said = sottovoce("links", plan, *options)
     charter = read_member(out / "aggregator").charter
-    origin = origin_of(charter.session, charter.roster.key("aggregator"))
+    origin = log_origin(charter.session, charter.roster.key("aggregator"))
     assert said.out.splitlines() == [
         f"6 links, 1 of them spare, in {out}/links: links.csv to be merged into letters or mail, "
         "links.html to be printed",

@@ -24,7 +24,7 @@ from protocol.audit.audit import audit
 from protocol.session.charter import Charter
 from protocol.surveys.limits import Held
 from protocol.transcript.entries import Entry
-from protocol.transcript.header import charter_of
+from protocol.transcript.header import read_charter
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import RRBA, PrivKVMVariant, RRClusters, RRIndependent, SecureSumVariant
 from protocol.variants.keyvalue.estimate import KeyValueTables
@@ -282,7 +282,7 @@ def test_the_first_message_of_a_topic_counts_and_an_early_one_stays() -> None:
     forgery.entries[:] = [*rest[:first_closing], *early, *rest[first_closing:]]
     forgery.notes.clear()
     content = forgery.write()
-    writer = StandingWriter(charter_of(TranscriptReader([content]).header, RRBA))
+    writer = StandingWriter(read_charter(TranscriptReader([content]).header, RRBA))
     assert audit(lambda: [content], RRBA, folds=[writer]).verdict == "sound"
     waits = [standing for standing in writer.standings() if standing.cause == "wait"]
     assert [standing.respondents for standing in waits] == [3, 6]
@@ -354,7 +354,7 @@ def test_a_result_that_cannot_be_read_is_not_a_missing_one() -> None:
     place = max(place for place, entry in enumerate(forgery.entries) if entry[0] == "Sent")
     forgery.entries[place][2][5] = forgery.entries[place][2][5][:-1]
     content = forgery.write()
-    writer = StandingWriter(charter_of(TranscriptReader([content]).header, RRIndependent))
+    writer = StandingWriter(read_charter(TranscriptReader([content]).header, RRIndependent))
     assert audit(lambda: [content], RRIndependent, folds=[writer]).verdict == "broken"
     assert writer.standings()[-1].cause == "unreadable"
 

@@ -10,8 +10,8 @@ import pytest
 
 from protocol import AGGREGATOR
 from protocol.messages import Envelope
-from protocol.transcript.certifying import log_of
-from protocol.transcript.checkpoints import origin_of, read_note
+from protocol.transcript.certifying import certified_log
+from protocol.transcript.checkpoints import log_origin, read_note
 from protocol.transcript.entries import Sent
 from protocol.transcript.receipts import Confirming, decode_receipt
 from protocol.wire.codec import decode_envelope
@@ -57,7 +57,7 @@ def answering(keys: Path, where: str, names: Sequence[str], *demands: object) ->
 def origins(keys: Path) -> tuple[str, bytes, bytes]:
     charter = read_member(keys / AGGREGATOR).charter
     key = charter.roster.key(AGGREGATOR)
-    return origin_of(charter.session, key), charter.session, key
+    return log_origin(charter.session, key), charter.session, key
 
 
 @pytest.mark.slow
@@ -77,7 +77,7 @@ def test_a_survey_with_missing_parties_is_certified_and_published(tmp_path: Path
             assert aggregator.returncode == 0, complained
     assert json.loads(text)["respondents"] == 4
     kept = [read_note(path.read_text()) for path in witness.state.glob("*.checkpoint")]
-    assert {each.session for each in kept} == {session, log_of(session, 0)}
+    assert {each.session for each in kept} == {session, certified_log(session, 0)}
     assert {each.key for each in kept} == {key}
     receipts = [keys / name / f"receipt-{session.hex()}" for name in WHO[:2]]
     found = [decode_receipt(path.read_bytes()) for path in receipts]

@@ -10,7 +10,7 @@ import pytest
 from parties.keeping.record_names import TRANSCRIPT
 from protocol import AGGREGATOR
 from protocol.errors import UsageError
-from protocol.transcript.checkpoints import origin_of
+from protocol.transcript.checkpoints import log_origin
 from protocol.transcript.recorder import Recorder
 from scenarios.surveys.holding.attempts import attempting
 from scenarios.surveys.members import read_member
@@ -42,7 +42,7 @@ def gone_on(keys: Path, out: Path, witness: WitnessAt, events: int, *, resume: b
                 attempt.recorder.refused("", "somebody", b"", now=0.0)
             if events:
                 # Any checkpoint will do.
-                attempt.recorder._check_in(attempt.member.identity)
+                attempt.recorder._write_checkpoint(attempt.member.identity)
             attempt.recorder.flush()
             assert attempt.recorder.checkpoint is not None
             size = attempt.recorder.checkpoint.size
@@ -56,7 +56,7 @@ def test_a_witness_knows_a_newer_record(tmp_path: Path) -> None:
     (tmp_path / "witness").mkdir()
     made = files(tmp_path / "witness")
     member = read_member(keys)
-    log = origin_of(member.charter.again(1).session, member.identity.public)
+    log = log_origin(member.charter.again(1).session, member.identity.public)
     with running(made, [log]) as witness:
         assert gone_on(keys, out, witness.at, 3, resume=False) == 4
         shutil.copytree(out, copy)

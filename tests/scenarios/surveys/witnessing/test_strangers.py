@@ -16,7 +16,7 @@ import trio
 import trio.testing
 
 from protocol import AGGREGATOR
-from protocol.transcript.checkpoints import origin_of, split_note
+from protocol.transcript.checkpoints import log_origin, split_note
 from protocol.transcript.header import make_header
 from protocol.transcript.log import LOG_SECRET_BYTES
 from protocol.transcript.recorder import Recorder
@@ -86,7 +86,7 @@ def test_witnessed_surveys_begin_while_strangers_are_idle(tmp_path: Path, made: 
     """Three of three; each is another attempt, which nobody joins."""
     keys = make_folders(tmp_path)
     charter = read_member(keys / AGGREGATOR).charter
-    known = origin_of(charter.session, charter.roster.key(AGGREGATOR))
+    known = log_origin(charter.session, charter.roster.key(AGGREGATOR))
     with running(made, [known]) as witness:
         with idle(witness.port):
             for attempt in range(3):

@@ -13,7 +13,7 @@ import pytest
 
 from parties.keeping.checkpoints import read_checkpoint
 from protocol.audit.proofs.consistency import log_hashes
-from protocol.crypto.merkle import consistency_path, root_of
+from protocol.crypto.merkle import consistency_path, merkle_root
 from protocol.errors import UsageError
 from protocol.transcript.checkpoints import SignedCheckpoint, sign_checkpoint
 from protocol.transcript.cosignatures import cosigned, read_witness_key, with_lines
@@ -37,7 +37,9 @@ def hashes() -> Sequence[bytes]:
 
 
 def fork(size: int) -> SignedCheckpoint:
-    return sign_checkpoint(SIGNER, session=LAST.session, size=size, root=root_of([b"fork"] * size))
+    return sign_checkpoint(
+        SIGNER, session=LAST.session, size=size, root=merkle_root([b"fork"] * size)
+    )
 
 
 def path_to(new: SignedCheckpoint, old: int) -> tuple[bytes, ...]:

@@ -13,7 +13,7 @@ import pytest
 
 from parties.keeping.attempts import LOG_SECRET
 from protocol import AGGREGATOR
-from protocol.transcript.checkpoints import origin_of, read_note, split_note
+from protocol.transcript.checkpoints import log_origin, read_note, split_note
 from scenarios import open_transcript
 from scenarios.surveys.members import read_member
 from scenarios.surveys.witnessing.state import make_witness
@@ -92,7 +92,7 @@ def held(tmp_path_factory: pytest.TempPathFactory) -> Held:
     folder = tmp_path_factory.mktemp("survey")
     keys = make_folders(folder, PLAN + ANALYSIS)
     charter = read_member(keys / AGGREGATOR).charter
-    origin = origin_of(charter.session, charter.roster.key(AGGREGATOR))
+    origin = log_origin(charter.session, charter.roster.key(AGGREGATOR))
     made = files(folder)
     other = make_witness(folder / "other.key", folder / "other", "other.example").text
     out, aside = folder / "out", folder / "aside"
@@ -114,7 +114,7 @@ def test_keys_says_what_a_witness_is_told(tmp_path: Path) -> None:
     out = tmp_path / "keys"
     said = sottovoce("keys", plan_file(tmp_path), "--party", "a", "--party", "b", "--out", out)
     charter = read_member(out / AGGREGATOR).charter
-    origin = origin_of(charter.session, charter.roster.key(AGGREGATOR))
+    origin = log_origin(charter.session, charter.roster.key(AGGREGATOR))
     assert said.out.splitlines()[1] == f"for a witness: --trust {origin}"
 
 

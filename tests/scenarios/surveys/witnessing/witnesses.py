@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from protocol.transcript.checkpoints import SignedCheckpoint, origin_of, to_base64
+from protocol.transcript.checkpoints import SignedCheckpoint, log_origin, to_base64
 from scenarios.surveys.witnessing.asking import WitnessAt, witness_at
 from scenarios.surveys.witnessing.state import make_witness
 from tests.scenarios.command import ROOT, environment
@@ -33,7 +33,7 @@ def files(folder: Path, name: str = NAME) -> Files:
 
 
 def origin(checkpoint: SignedCheckpoint) -> str:
-    return origin_of(checkpoint.session, checkpoint.key)
+    return log_origin(checkpoint.session, checkpoint.key)
 
 
 class Running(NamedTuple):

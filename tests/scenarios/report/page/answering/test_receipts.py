@@ -18,8 +18,8 @@ from protocol.transcript.receipts import (
     Acknowledgement,
     Receipt,
     encode_receipt,
-    problems_of,
     receipt_for,
+    receipt_problems,
 )
 from protocol.wire.arrays import encode_message
 from protocol.wire.codec import encode_envelope
@@ -97,7 +97,7 @@ def judged(
 
 
 def by_the_program(receipt: Receipt, checkpoint: SignedCheckpoint) -> list[Any]:
-    problems = list(problems_of(receipt, checkpoint))
+    problems = list(receipt_problems(receipt, checkpoint))
     return [encode_receipt(receipt).hex(), checkpoint.note, problems, problems or receipt.word]
 
 
@@ -124,7 +124,7 @@ def test_a_closing_of_another_round_is_found() -> None:
     log = (late.OTHER, late.REPORT, late.closing(counted=late.EVERYBODY, round_=3), late.HEAD)
     given = late.given(log, late.counted(log, log[2]))
     receipt, checkpoint = late.made(given)
-    assert problems_of(receipt, checkpoint) == ()
+    assert receipt_problems(receipt, checkpoint) == ()
     [[_, _, problems, word]] = judged([(body(), msgspec.msgpack.encode(given))])["made"]
     assert problems == word == ["a closing is of another round than the report"]
 
@@ -156,7 +156,7 @@ def test_receipts_that_come_later_are_judged() -> None:
     found = judged(kept=kept)["said"]
     assert found[0] == "counted"
     for (receipt, signed), said in zip(everything, found, strict=True):
-        problems = problems_of(receipt, signed)
+        problems = receipt_problems(receipt, signed)
         assert said == (said if problems and isinstance(said, list) else receipt.word)
         assert set(problems) <= set(said) or not problems
 
