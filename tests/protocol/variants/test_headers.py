@@ -17,7 +17,7 @@ from protocol import (
     Variant,
 )
 from protocol.messages import Declined
-from protocol.session.variant import build, parameters_of
+from protocol.session.variant import build, plain_parameters
 from protocol.variants import (
     BUILT_IN,
     NumericMean,
@@ -105,7 +105,7 @@ OWN: tuple[tuple[type[Variant], tuple[dict[str, Any], ...]], ...] = (
 def test_a_variant_comes_back_and_refuses_what_does_not_fit(name: str) -> None:
     variant = EVERY[name]
     parameters, survey = msgspec.msgpack.decode(
-        msgspec.msgpack.encode([parameters_of(variant), msgspec.to_builtins(variant.survey)])
+        msgspec.msgpack.encode([plain_parameters(variant), msgspec.to_builtins(variant.survey)])
     )
     assert build(type(variant), parameters=parameters, survey=survey) == variant
     assert BUILT_IN[variant.name] is type(variant)
