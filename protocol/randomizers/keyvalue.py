@@ -111,7 +111,7 @@ class PrivKV(Randomizer, frozen=True, kw_only=True, tag="privkv"):
 
         The largest log ratio of two records' probabilities of one report. A missing key's sign is
         a fair coin: the likeliest sign of a held key is ``2 p_2 p_1/q_1`` times as likely as of a
-        missing one, and not ``p_1 p_2/(q_1 q_2)``, which is what is charged.
+        missing one, and not ``p_1 p_2/(q_1 q_2)``, which is what the paper charges.
         """
         (kept, turned), (upright, reversed_) = self._odds()
         # (p_1 p_2) / (q_1 / 2), a held key against a missing one: p_2 is upright / 2**65.
