@@ -38,8 +38,8 @@ A randomizer that takes an epsilon has that of keeping with probability p. With 
 of sampling in the variance of a cell; for clusters from counts with coins, the variance of a cell's
 coins equals the expected reports.
 
-- **Exact**: where an interval follows from one count, coverage is the sum over its law, on the whole
-  grid that applies.
+- **Exact**: where an interval follows from one count, coverage is the sum over its law, on all of
+  the grid that applies.
 - **Drawn**: else the gate draws surveys by its own laws: people from a population, their reports,
   and for RR-Clusters the clusters anew in each run. It takes a part of the grid: every number of
   reports with every share, keep probabilities and categories in turns. A figure is rejected if its
@@ -194,8 +194,8 @@ def _missing(lines: Sequence[Line]) -> Iterator[str]:
     total = sum(POINTS[name] for name in measured)
     if sum(points.values()) < total:
         yield (
-            f"Measured: {sum(points.values()):,} of {total:,} points. Where surveys are drawn, some "
-            "have few runs: with a hundred, a coverage of 83 % is rejected half of the time.\n"
+            f"Measured: {sum(points.values()):,} of {total:,} points. Drawn surveys may have few "
+            "runs: with a hundred, a coverage of 83 % is rejected half of the time.\n"
         )
 
 
