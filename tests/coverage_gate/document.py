@@ -222,12 +222,16 @@ def _by_estimator(lines: Iterable[Line]) -> Iterator[str]:
         name: [sum(noted) for noted in zip(*(line.noted for line in some), strict=True)]
         for name, some in groups.items()
     }
-    # A column of zeros says no more than the sum above.
+    # A column or row of zeros says no more than the sums above.
     shown = [at for at in range(len(_NOTED)) if any(noted[at] for noted in sums.values())]
     yield f"| variant | {' | '.join(_NOTED[at] for at in shown)} |"
     yield f"|---|{'---|' * len(shown)}"
     for name, noted in sums.items():
-        yield f"| {name} | {' | '.join(f'{noted[at]:,}' for at in shown)} |"
+        if any(noted[1:]):
+            yield f"| {name} | {' | '.join(f'{noted[at]:,}' for at in shown)} |"
+    good = [f"{name} ({noted[0]:,})" for name, noted in sums.items() if not any(noted[1:])]
+    if good:
+        yield f"\nAll figures are known and as demanded: {', '.join(good)}."
 
 
 def _column(row: Row) -> int:
