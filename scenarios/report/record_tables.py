@@ -152,9 +152,7 @@ TABLES = (
             Column("party", "text", "the party"),
             Column("seq", "integer", "the sender's number of the message; missing if refused"),
             Column("kind", "text", "the kind of the message; missing if refused"),
-            Column(
-                "epsilon", "number", "what it revealed of a record, in nats; missing if unbounded"
-            ),
+            Column("epsilon", "number", "what it revealed, in nats; missing if unbounded"),
             Column("attributes", "text", "the same for each attribute, as a JSON object"),
             Column("unbounded", "text", "why it is unbounded; missing if it is not"),
             Column("summed", "flag", "whether a secure sum hides it"),
