@@ -109,9 +109,9 @@ class PrivKV(Randomizer, frozen=True, kw_only=True, tag="privkv"):
     def epsilon(self) -> float:
         """``max(eps_2, eps_1 + ln(2/(1+e**-eps_2)))`` of the exact integers, rounded once.
 
-        The largest log ratio of two records' probabilities of one report. A missing key's sign is a
-        fair coin: the likeliest sign of a held key is ``2 p_2 p_1/q_1`` times as likely as of a
-        missing one, and not ``p_1 p_2/(q_1 q_2)``, as charged.
+        The largest log ratio of two records' probabilities of one report. A missing key's sign is
+        a fair coin: the likeliest sign of a held key is ``2 p_2 p_1/q_1`` times as likely as of a
+        missing one, and not ``p_1 p_2/(q_1 q_2)``, which is what the paper charges.
         """
         (kept, turned), (upright, reversed_) = self._odds()
         # (p_1 p_2) / (q_1 / 2), a held key against a missing one: p_2 is upright / 2**65.

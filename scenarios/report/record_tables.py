@@ -63,8 +63,8 @@ _ABOUT = (
     Column("round", "integer", "the aggregator's closings before it, and 1"),
 )
 _LINK = (
-    Column("sender", "text", "who sent it"),
-    Column("recipient", "text", "whom it is for; record, if for the record alone"),
+    Column("sender", "text", "the sender"),
+    Column("recipient", "text", "the recipient; record, if for the record alone"),
     Column("seq", "integer", "the sender's number of it; missing from 2**63 on"),
 )
 
@@ -103,7 +103,7 @@ TABLES = (
     RecordTable(
         "delivered",
         "an envelope that was handed to its recipient",
-        (*_ABOUT, *_LINK, Column("repeated", "flag", "whether that was the case before")),
+        (*_ABOUT, *_LINK, Column("repeated", "flag", "whether it was delivered before")),
     ),
     RecordTable(
         "hindered",
@@ -115,7 +115,7 @@ TABLES = (
         "something that was refused at a link",
         (
             *_ABOUT,
-            Column("link", "text", "whose link"),
+            Column("link", "text", "the member on the link"),
             Column("reason", "text", "why"),
             Column("excerpt", "bytes", "the first bytes of it"),
         ),
@@ -130,7 +130,7 @@ TABLES = (
         "where the record goes on from an older copy",
         (
             *_ABOUT,
-            Column("without", "text", "who may hold receipts, with commas"),
+            Column("without", "text", "parties that may hold receipts, with commas"),
         ),
     ),
     RecordTable(
@@ -140,8 +140,8 @@ TABLES = (
             *_ABOUT,
             Column("kind", "text", "the kind of message that was awaited"),
             Column("of_round", "integer", "the round of that kind; missing if it has one alone"),
-            Column("awaited", "integer", "from how many parties"),
-            Column("counted", "integer", "how many of them were counted"),
+            Column("awaited", "integer", "number of parties awaited"),
+            Column("counted", "integer", "number of them counted"),
         ),
     ),
     RecordTable(
@@ -149,10 +149,10 @@ TABLES = (
         "a message that told something of its sender's respondents",
         (
             *_ABOUT,
-            Column("party", "text", "whose respondents"),
+            Column("party", "text", "the party"),
             Column("seq", "integer", "the sender's number of the message; missing if refused"),
             Column("kind", "text", "the kind of the message; missing if refused"),
-            Column("epsilon", "number", "what it told of a record, in nats; missing if unbounded"),
+            Column("epsilon", "number", "what it revealed, in nats; missing if unbounded"),
             Column("attributes", "text", "the same for each attribute, as a JSON object"),
             Column("unbounded", "text", "why it is unbounded; missing if it is not"),
             Column("summed", "flag", "whether a secure sum hides it"),

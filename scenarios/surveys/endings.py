@@ -32,18 +32,18 @@ class Ending(NamedTuple):
     following: str
 
 
-NOTHING, SAID = "nothing", "what it has said"
+NOTHING, SENT = "nothing", "what it has sent"
 _UNKNOWN = "no, as far as this party knows"
 _OVER = "the survey may be over by then"
 
-DONE_NOW = Ending("done", 0, SAID, "yes, by the receipt", "keep the receipt")
+DONE_NOW = Ending("done", 0, SENT, "yes, by the receipt", "keep the receipt")
 DONE_BEFORE = Ending(
-    "done earlier", 0, SAID, "yes, by the receipt of an earlier program", "keep the receipt"
+    "done earlier", 0, SENT, "yes, by the receipt of an earlier program", "keep the receipt"
 )
 TOO_LATE = Ending(
     "late",
     LATE,
-    SAID,
+    SENT,
     "yes, as late, by the late note",
     "run the same command again once another attempt has begun: it costs anew, and may be counted",
 )
@@ -57,7 +57,7 @@ DECLINED = Ending(
 FAILED = Ending(
     "failed",
     1,
-    SAID,
+    SENT,
     _UNKNOWN,
     "ask the organiser; the same command takes part again if another attempt begins",
 )
@@ -68,7 +68,7 @@ NO_BUDGET = Ending(
     "nothing more was said",
     "stay away, or allow more with --budget or --delta",
 )
-NOT_ACKNOWLEDGED = Ending("not acknowledged", os.EX_TEMPFAIL, SAID, _UNKNOWN, AGAIN)
+NOT_ACKNOWLEDGED = Ending("not acknowledged", os.EX_TEMPFAIL, SENT, _UNKNOWN, AGAIN)
 UNREACHABLE = Ending(
     "unreachable",
     os.EX_UNAVAILABLE,
@@ -76,26 +76,26 @@ UNREACHABLE = Ending(
     "nothing was said",
     "see to that, and run the same command again",
 )
-LOST = Ending("lost", os.EX_TEMPFAIL, SAID, _UNKNOWN, f"{AGAIN}; {_OVER}")
+LOST = Ending("lost", os.EX_TEMPFAIL, SENT, _UNKNOWN, f"{AGAIN}; {_OVER}")
 TURNED_AWAY = Ending(
     "turned away",
     os.EX_NOPERM,
-    SAID,
+    SENT,
     _UNKNOWN,
     "ask the organiser; the same command takes part again if another attempt begins",
 )
 NO_RECEIPT = Ending(
     "a receipt that does not hold",
     1,
-    SAID,
+    SENT,
     "no: what the aggregator has signed does not hold",
     "keep both files as evidence against the aggregator, and tell the organiser",
 )
-STOPPED_BY_SIGNAL = Ending("stopped", STOPPED, SAID, _UNKNOWN, f"{AGAIN}; {_OVER}")
+STOPPED_BY_SIGNAL = Ending("stopped", STOPPED, SENT, _UNKNOWN, f"{AGAIN}; {_OVER}")
 MACHINE_FAILED = Ending(
     "this machine failed",
     os.EX_IOERR,
-    "what it has said, or was about to say",
+    "what it has sent, or was about to send",
     _UNKNOWN,
     f"make room there or repair it, then {AGAIN}",
 )

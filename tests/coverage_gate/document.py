@@ -19,9 +19,9 @@ from tests.coverage_gate.verdict import summary_of, unknown
 HEAD = """# Coverage of the intervals
 
 The share of nominal 95 % intervals that hold the truth, for every estimator of every variant: about
-the respondents, whose answers were randomized, and about the population that they are a random
-sample of. A pilot and the final release count together.
-`python -m tests.coverage_gate` measures it and writes this page and its table.
+the respondents, and about the population that they are a random sample of. A pilot and the final
+release count together. `python -m tests.coverage_gate` measures it and writes this page and its
+table.
 """
 
 GRID = """
@@ -35,36 +35,35 @@ GRID = """
 | categories r | 2, 3, 10, 50 |
 
 A randomizer that takes an epsilon has that of keeping with probability p. With coins, p is the part
-of sampling in the variance of a cell. Clusters from counts with coins have a variance of coins in a
-cell that equals the expected reports.
+of sampling in the variance of a cell; for clusters from counts with coins, the variance of a cell's
+coins equals the expected reports.
 
-- **Exact**: where an interval follows from one count, coverage is the sum over the law of that
-  count, on the whole grid that applies.
+- **Exact**: where an interval follows from one count, coverage is the sum over its law, on all of
+  the grid that applies.
 - **Drawn**: else the gate draws surveys by its own laws: people from a population, their reports,
   and for RR-Clusters the clusters anew in each run. It takes a part of the grid: every number of
   reports with every share, keep probabilities and categories in turns. A figure is rejected if its
-  chance is below one in a thousand when the demand is met (bounds of Clopper and Pearson).
+  chance under the demand is below one in a thousand (Clopper and Pearson).
 
 The demands:
 
 - at least 93 % everywhere;
-- at most 97 % from 30 expected reports on, if the truth is more than two standard deviations from 0
-  and 1, or from the ends of its range;
+- at most 97 % from 30 expected reports on, if the truth is more than two standard deviations from
+  the ends of its range, such as 0 and 1;
 - unknown in more than 5 % of the cases at no more than 5 % of the points, listed beforehand in
-  `tests/coverage_gate/known.py`; coverage is that of the intervals that are given;
+  `tests/coverage_gate/known.py`; coverage is that of the given intervals;
 - where surveys are drawn, from 100 expected reports on: the means of squared standard errors and of
   squared errors agree within five standard errors of their difference.
 
 Beside a cell, `set` is a query of a set of cells, `scores` one of weights of many values, `count` a
 count. *Comparisons* are of two cells of a table of two attributes (difference and ratio) and of
 four (odds ratio). *All cells* is how often simultaneous intervals hold all cells of such a table;
-too much is no fault. *Calibrated* estimates have a known margin of one of the two attributes, and
-are about the population alone; if post-stratified, half of the margin's categories are half as
-likely to respond.
+it may exceed 97 %. *Calibrated* estimates have a known margin of one of the two attributes, and are
+about the population alone; if post-stratified, half of the margin's categories are half as likely
+to respond.
 
-The same gate must reject planted wrong intervals: standard errors times .8, Wald's interval, the
-population taken for the respondents, weights from the estimated table
-(`tests/coverage_gate/planted.py`).
+The gate must reject planted wrong intervals: standard errors times .8, Wald's interval, the
+population taken for the respondents, weights from the estimated table.
 """
 
 
@@ -152,7 +151,7 @@ def page(lines: Sequence[Line], *, seed: int) -> str:
         *_known(lines),
         *_missing(lines),
         GRID,
-        f"The seed is {seed}; figures kept from another run may have another.\n",
+        f"The seed is {seed}, or another for figures of an earlier run.\n",
     ]
     text += ["## By estimator\n", *_by_estimator(lines)]
     return "\n".join(text).rstrip() + "\n"
@@ -195,8 +194,8 @@ def _missing(lines: Sequence[Line]) -> Iterator[str]:
     total = sum(POINTS[name] for name in measured)
     if sum(points.values()) < total:
         yield (
-            f"Measured: {sum(points.values()):,} of {total:,} points, some with few runs where "
-            "surveys are drawn. With a hundred, a coverage of 83 % is rejected half of the time.\n"
+            f"Measured: {sum(points.values()):,} of {total:,} points. Drawn surveys may have few "
+            "runs: with a hundred, a coverage of 83 % is rejected half of the time.\n"
         )
 
 
@@ -216,14 +215,23 @@ def _by_estimator(lines: Iterable[Line]) -> Iterator[str]:
         "boundary, the highest coverage in percent, by expected reports; `?` where no interval is "
         "given. By variant:\n"
     )
-    yield f"| variant | {' | '.join(_NOTED)} |"
-    yield f"|---|{'---|' * len(_NOTED)}"
     groups: dict[str, list[Line]] = defaultdict(list)
     for line in lines:
         groups[line.name.split(",")[0]].append(line)
-    for name, some in groups.items():
-        sums = (sum(noted) for noted in zip(*(line.noted for line in some), strict=True))
-        yield f"| {name} | {' | '.join(f'{noted:,}' for noted in sums)} |"
+    sums = {
+        name: [sum(noted) for noted in zip(*(line.noted for line in some), strict=True)]
+        for name, some in groups.items()
+    }
+    # A column or row of zeros says no more than the sums above.
+    shown = [at for at in range(len(_NOTED)) if any(noted[at] for noted in sums.values())]
+    yield f"| variant | {' | '.join(_NOTED[at] for at in shown)} |"
+    yield f"|---|{'---|' * len(shown)}"
+    for name, noted in sums.items():
+        if any(noted[1:]):
+            yield f"| {name} | {' | '.join(f'{noted[at]:,}' for at in shown)} |"
+    good = [f"{name} ({noted[0]:,})" for name, noted in sums.items() if not any(noted[1:])]
+    if good:
+        yield f"\nAll figures are known and as demanded: {', '.join(good)}."
 
 
 def _column(row: Row) -> int:

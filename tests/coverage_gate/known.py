@@ -56,7 +56,7 @@ class Known(NamedTuple):
 
 _STEPS = "counts have few steps where a report is nearly an answer"
 _FEW = (Point(100, 0.5, 0.9, 2),)
-_ALL_NOISE = "at this keep probability margins are all noise, and so are the slopes of a product"
+_ALL_NOISE = "here margins are all noise, and so are the slopes of a product"
 
 UNKNOWN: tuple[Known, ...] = (
     Known("inp-", "at most one respondent reports on a coefficient", upto=3),
@@ -64,10 +64,10 @@ UNKNOWN: tuple[Known, ...] = (
     Known("privkv", "at most one respondent reports on the key", upto=1),
     Known("smp, olh", "at most one respondent reports on the attribute", upto=1),
     Known("rrba, the last two blocks", "a group without a report in one of the blocks", upto=10),
-    Known("product of margins", "reports that are too much alike", target="set", upto=3),
+    Known("product of margins", "reports too much alike", target="set", upto=3),
     Known(
         "comparisons",
-        "so much randomization that the share of one of the four cells may be any",
+        "so much randomization that the share of one of the four cells may be anything",
         target="odds ratio",
         upto=100,
     ),
@@ -95,7 +95,7 @@ UNCOVERED: tuple[Known, ...] = (
     ),
     Known(
         "secure-sum, between the points",
-        "too wide, 97.03 %: counts have few steps where a share is large (p means nothing here)",
+        "too wide, 97.03 %: counts have few steps where a share is large (whatever p)",
         target="cell",
         about="population",
         at=tuple(Point(45, 0.9, keep, 2) for keep in (0.2, 0.6, 0.85)),
@@ -103,7 +103,7 @@ UNCOVERED: tuple[Known, ...] = (
     *(
         Known(
             f"secure-sum, {name} coins",
-            "too wide, up to 98.7 %: coins of a variance of less than 6 have few steps",
+            "too wide, up to 98.7 %: coins of a variance below 6 have few steps",
             about="respondents",
             at=at,
         )
@@ -120,12 +120,12 @@ UNCOVERED: tuple[Known, ...] = (
     ),
     Known(
         "numeric-mean, one-bit",
-        "too wide: a bit does not tell how far the answers are spread",
+        "too wide: a bit does not show the spread of the answers",
         about="respondents",
     ),
     Known(
         "privkv",
-        "too wide: a report does not tell how far the values of holders of a key are spread",
+        "too wide: a report does not show the spread of a key's values",
         target="mean",
         about="respondents",
     ),
@@ -135,18 +135,18 @@ UNCOVERED: tuple[Known, ...] = (
 VARIANCES: tuple[Known, ...] = (
     Known(
         "numeric-mean, one-bit",
-        "they are those of answers drawn anew",
+        "as for answers drawn anew",
         about="respondents",
     ),
     Known(
         "rrba",
-        "they take who reports on a group as a sample of a population, not of the respondents",
+        "those who report on a group count as a sample of a population, not of the respondents",
         target="cell",
         about="respondents",
     ),
     Known(
         "privkv",
-        "they take who reports on a key as a sample of a population, not of the respondents",
+        "likewise those who report on a key",
         about="respondents",
     ),
 )

@@ -174,12 +174,12 @@ def page() -> str:
         lines = [f"## {paper.name}", "", paper.source, ""]
         if paper.note:
             lines += [paper.note, ""]
-        lines += ["| item | code | command | result |", "|---|---|---|---|"]
+        lines += ["| item | code, command | result |", "|---|---|---|"]
         for item in paper.items:
             name = f"[{item.item}]({CORRECTIONS}#{item.corrected})" if item.corrected else item.item
-            code = f"`{item.built}`" if item.built else ""
-            command = f"`{item.command.removeprefix('run ')}`" if item.command else "none"
+            places = filter(None, (item.built, item.command.removeprefix("run ")))
+            built = ", ".join(f"`{place}`" for place in places)
             said = item.found.format(**values.get(paper.key(item), {})) or item.why
-            lines.append(f"| {name}: {item.says} | {code} | {command} | {said} |")
+            lines.append(f"| {name}: {item.says} | {built} | {said} |")
         parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"

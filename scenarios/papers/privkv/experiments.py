@@ -193,7 +193,7 @@ def _table(asked: Asked[Nothing]) -> dict[str, Any]:
         "largest distance from Table 1": np.abs(law - printed).max(),
         "posterior of <1,1> given <1,1>": law[0, 0] / law[:, 0].sum(),
         "epsilon of a report": randomizer.epsilon,
-        "epsilon charged": randomizer.charged,
+        "epsilon of the paper": randomizer.charged,
     }
 
 
@@ -352,8 +352,8 @@ SCENARIOS = experiment_scenarios(
             "e^eps/(1 + e^eps)",
         ),
         picture=Picture(
-            title="A report costs less than is charged",
-            figures=("epsilon of a report", "epsilon charged"),
+            title="A report costs less than the paper charges",
+            figures=("epsilon of a report", "epsilon of the paper"),
             axis="epsilon of a report",
             names={"epsilon of a report": "true cost"},
         ),
