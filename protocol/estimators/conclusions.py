@@ -62,7 +62,7 @@ def conclusions(
     """Posterior of a prior given one respondent's reports, attribute by attribute.
 
     Args:
-        survey: what was asked.
+        survey: the survey that was asked.
         blocks: the randomizers, on a partition of its attributes.
         reports: one cell of each block, shape (b,).
         prior: the prior of the answers, shape ``survey.sizes``, not negative, with a total of 1. If

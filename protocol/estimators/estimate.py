@@ -57,7 +57,7 @@ class Answers(ABC):
     """Queries of an estimate and of its source, with their default implementations.
 
     Attributes:
-        survey: what was asked.
+        survey: the survey that was asked.
     """
 
     __slots__ = ()

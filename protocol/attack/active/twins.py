@@ -68,7 +68,7 @@ class Conduct(NamedTuple):
 
     @property
     def behaviour(self) -> tuple[object, ...]:
-        """Where the role stood, and what it sent, to compare conducts."""
+        """The places of the role and the kinds that it sent, to compare conducts."""
         kinds = tuple(envelope.kind for envelope in self.said)
         ways = tuple(dict.fromkeys(self.places))
         return ways, kinds, self.waits, self.acts[-1].ended if self.acts else ""

@@ -187,13 +187,13 @@ def _rake(margins: Sequence[_Margin], weights: Floats, *, sweeps: int, tolerance
 class AdjustedEstimate(Estimate):
     """The randomized records with weights that give them the estimated margins.
 
-    It relies on what is left in the reports of the relations between attributes, which
-    randomization has attenuated; so it is biased towards independence, and there is no closed form
-    for its standard errors: tables and queries have None in their place. Its proportions are
+    Relations between attributes come from the reports alone, where randomization has attenuated
+    them. So it is biased towards independence, and its standard errors have no closed form: tables
+    and queries have None in their place. Its proportions are
     non-negative with a total of 1, so a projection leaves them as they are.
 
     Args:
-        survey: what was asked.
+        survey: the survey that was asked.
         counts: the distinct randomized records, columns in the survey's order.
         adjusted: their weights, of ``adjust_records`` on these counts.
         known: margins of the population that were among the targets.

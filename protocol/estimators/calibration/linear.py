@@ -71,7 +71,7 @@ class LinearCalibration(Residual):
     bias. ``PostStratification`` is right then.
 
     Args:
-        survey: what was asked.
+        survey: the survey that was asked.
         before: the estimate to calibrate.
         known: the margins.
         regression: ``of`` makes it.

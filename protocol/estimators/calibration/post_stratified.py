@@ -17,17 +17,16 @@ from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey, listed
 
 CLEAR = 4.0
-"""The number of standard errors that every stratum's share is above 0, or errors are unknown.
-
-The estimate is a ratio of what was estimated in the stratum, whose error has a law of its own where
-the stratum may be empty.
+"""The least number of standard errors between every stratum's share and 0; with fewer, errors are
+unknown. The estimate divides by the estimated share, so the law of its error is different for a
+stratum that may be empty.
 """
 
 _HELD = 2**22
 """The most scores that are held at once."""
 
 _MOST_SCORES = 2**28
-"""The most scores of a table, its cells times the reports that they depend on, that have errors."""
+"""The most scores of a table (its cells times the reports that they depend on) with errors."""
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -41,7 +40,7 @@ class PostStratification(Residual):
     Model Assisted Survey Sampling, 1992, section 7.6). About the respondents errors are unknown.
 
     Args:
-        survey: what was asked.
+        survey: the survey that was asked.
         before: the estimate to calibrate.
         known: the sizes of the strata.
         factors: ``M_a / pi_a`` of each, of the shape of its shares; ``of`` makes them.

@@ -125,7 +125,7 @@ def count_cumulants(
     Args:
         n: the number of reports.
         offsets: their offsets.
-        gain: the same for all.
+        gain: by how much a respondent in the set adds to a report's probability.
         about: all respondents, of whom reporters are a simple random sample, or a population of
             which these are a sample.
         of: the number of all respondents, at least n.
@@ -156,11 +156,11 @@ class CumulantLaw(ErrorLaw):
 
     Attributes:
         values: the unbiased estimates.
-        cumulants: their cumulants, by what they are about, if known.
+        cumulants: their cumulants, about the respondents, a population or both.
         steps: the least change of an estimate; for a sum of many different scores, the largest
             change by one report.
         least, most: the range of the truth.
-        covariances: the covariances, by what they are about, if known.
+        covariances: their covariances about either, if known.
         most_by_one: the largest change of an estimate by one respondent; ``steps`` if None.
     """
 
@@ -207,7 +207,7 @@ class CumulantLaw(ErrorLaw):
         )
 
     def of_sample(self, n: int, of: int) -> CumulantLaw:
-        """The law of the same estimates about ``of`` respondents, of whom n reported.
+        """The law of these estimates about ``of`` respondents, n of whom reported.
 
         The reporters are a simple random sample. Sampling adds to the variance a part of what a
         population adds. The same part of the third cumulant is added, which is an approximation.

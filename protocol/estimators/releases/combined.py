@@ -43,7 +43,7 @@ class CombinedReleases(Source):
     errors about the respondents include the error of that.
 
     Args:
-        survey: what was asked.
+        survey: the survey that was asked.
         releases: independent given the answers; noisy counts are one of them.
         final: the whole records among them; None if there are none.
 
@@ -117,10 +117,9 @@ class CombinedReleases(Source):
         return Estimated(value, standard_error(variance, scale, each), law)
 
     def reported(self, names: Sequence[str]) -> list[Reported]:
-        """Reports of all releases. They are of the same respondents, which their product leaves
-        aside.
+        """Reports of all releases, or only the answers themselves if a release counted these.
 
-        Where the answers themselves were counted, they alone: reports add nothing to them.
+        The releases are of the same respondents; the product of their likelihoods ignores that.
         """
         self._known(names)
         found = []
@@ -156,7 +155,7 @@ class CombinedReleases(Source):
         return any(release.known(tuple(names)).all() for release in self.releases)
 
     def combination(self, names: Sequence[str], *, guessed: bool = False) -> Combination:
-        """A table of some attributes, and how it is combined, which depends on no report.
+        """The combination of releases to a table of some attributes; it depends on no report.
 
         Args:
             names: the attributes.

@@ -17,7 +17,7 @@ class ExactTables(NoisyTables):
     The error of sampling is unknown for a cell with nobody or everybody in it.
 
     Args:
-        survey: what was asked.
+        survey: the survey that was asked.
         counts: by the names of their attributes, tables of one total.
 
     Raises:

@@ -101,7 +101,7 @@ class Release:
         Counts of the same reports that overlap in part count as those of different ones.
 
         Args:
-            survey: what was asked.
+            survey: the survey that was asked.
             names: the attributes of the table.
         """
         found: dict[frozenset[str], Reported] = {}
@@ -138,7 +138,7 @@ class Release:
         """The known components of the reports' shares times their coefficients, added up.
 
         Args:
-            survey: what was asked.
+            survey: the survey that was asked.
             names: the attributes of the table.
             coefficients: shape ``(2,) * k``, 0 for components that are not known.
         """

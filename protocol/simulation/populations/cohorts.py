@@ -38,7 +38,7 @@ PART = 2**16
 """The most respondents that one party speaks for."""
 
 JUDGED = PART
-"""Of how many respondents what they tell is judged."""
+"""Number of respondents whose messages are judged for their cost."""
 
 _COUNTED = b"sottovoce cohort 1\0"
 _SPARSE, _DENSE = b"s", b"d"
@@ -47,7 +47,7 @@ _FEW_CELLS = 1024
 
 
 NOBODY = Roster(((AGGREGATOR, sha256(b"sottovoce nobody").digest()),))
-"""Who takes part beside a cohort: an aggregator whose key nobody holds."""
+"""Roster for a cohort: an aggregator whose key nobody holds, and nobody else."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
