@@ -50,7 +50,7 @@ class WithheldError(LocalProtocolError):
 
 
 class RemoteProtocolError(ProtocolError):
-    """Somebody else broke the rules: a message to refuse; ``field`` names what is wrong."""
+    """Somebody else broke the rules: a message to refuse; ``field`` names the wrong field."""
 
     def __init__(self, message: str, *, field: str | None = None) -> None:
         super().__init__(f"{field}: {message}" if field else message)
@@ -73,7 +73,7 @@ class QuorumError(ProtocolError):
 
 
 class PrivacyError(ProtocolError):
-    """A party refuses: what it is asked to send costs more than it agreed to."""
+    """A party refuses to send a message that costs more than it agreed to."""
 
 
 class UnsupportedEventError(PrivacyError):
@@ -117,7 +117,7 @@ class TranscriptError(ProtocolError):
 
 
 class UsageError(Exception):
-    """Bad input from a person: the message says what was wrong, where, and what was expected."""
+    """Bad input from a person: the message names the fault, its place, and the expected input."""
 
 
 class UnopenedError(TranscriptError):

@@ -64,7 +64,7 @@ def conclusions(
     """Posterior of a prior given one respondent's reports, attribute by attribute.
 
     Args:
-        survey: what was asked.
+        survey: the survey that was asked.
         blocks: the randomizers, on a partition of its attributes.
         reports: one cell of each block, shape (b,).
         prior: joint distribution of her answers, shape ``survey.sizes``. Where attributes depend

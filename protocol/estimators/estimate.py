@@ -57,7 +57,7 @@ class Answers(ABC):
     """Interface shared by an estimate and its source, with defaults.
 
     Attributes:
-        survey: what was asked.
+        survey: the survey that was asked.
     """
 
     __slots__ = ()

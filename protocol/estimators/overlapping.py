@@ -56,7 +56,7 @@ class Overlaps:
 
     Args:
         tables: finite, by the names of their attributes, of shape ``(size of the first, ...)``.
-        survey: what was asked.
+        survey: the survey that was asked.
         weights: of each table, positive: its number of reports.
 
     Raises:

@@ -28,12 +28,12 @@ def synthesize(
 ) -> Records:
     """Draw records of the estimated joint distribution of each cluster, independent of the others.
 
-    The distribution of a cluster is its table projected onto the simplex, a cell's probability
-    rounded to a multiple of 2**-64 as ``draw`` says. Dependence between attributes of different
+    The distribution of a cluster is its table projected onto the simplex, with probabilities
+    rounded to multiples of 2**-64 (``draw``). Dependence between attributes of different
     clusters is lost. The records are post-processing of the reports: they cost nothing more.
 
     Args:
-        estimate: of the distribution of the records.
+        estimate: the estimate that the records follow.
         n: the number of records, at least 1.
         stream: the source of the draws, n words per cluster in the order given.
         clusters: a partition of the survey's attributes; by default ``Estimate.clusters``, those
@@ -41,7 +41,7 @@ def synthesize(
 
     Raises:
         SurveyError: a name that the survey does not have, or twice in one cluster.
-        ValueError: ``n`` below 1, no partition (none at all where there is no default), a cluster
+        ValueError: ``n`` below 1, no partition, none given without a default, a cluster
             of more than 2**27 cells, or a table that the estimate cannot give.
     """
     if n < 1:
@@ -84,8 +84,8 @@ def synthesize_weighted(
     Args:
         codes: shape (u, m), one record per weight, columns in the survey's order.
         weights: shape (u,), in proportion to the probabilities.
-        survey: what was asked.
-        n: the number of records, at least 1.
+        survey: the survey that was asked.
+        n: how many, at least 1.
         stream: the source of the draws, n words.
 
     Raises:

@@ -29,13 +29,13 @@ from protocol.randomizers.oracles.unary import UnaryEncoding
 from protocol.wire.arrays import smallest_dtype
 
 Method: TypeAlias = Literal["InpRR", "InpPS", "InpHT", "MargRR", "MargPS", "MargHT"]
-"""What a report is about (the whole input, or one marginal) and how it is randomized."""
+"""The subject of a report (the whole input, or one marginal) and its randomization."""
 
 METHODS: tuple[Method, ...] = get_args(Method)
 
 Unary: TypeAlias = Literal["sue", "oue"]
 """How one-hot bits are randomized: all flipped alike, at half of epsilon each (``sue``), or the 1
-kept with probability 1/2, which has smaller errors where a cell's share is small (``oue``)."""
+kept with probability 1/2, which has smaller errors if a cell's share is small (``oue``)."""
 
 MAX_WAYS = 4
 """The most attributes of a marginal."""

@@ -144,7 +144,7 @@ def checked_law(randomizer: Randomizer, first: int, second: int) -> tuple[Output
     """The law of two inputs, if it is a pair of probability distributions.
 
     Raises:
-        UnsupportedEventError: it is not; says of which input, and what is wrong.
+        UnsupportedEventError: it is not; the message names the input and the fault.
     """
     law = randomizer.law(first, second)
     given = ([part.first for part in law], [part.second for part in law])

@@ -90,10 +90,10 @@ class Closings:
 
 
 def check_range(closed: Closed, members: int) -> None:
-    """Refuse a range that does not fit the roster, or with bitmaps that do not fit the range.
+    """Check that a range fits the roster, and its bitmaps the range.
 
     Raises:
-        ValueError: says what is wrong.
+        ValueError: one of them does not.
     """
     length = min(CLOSING_MEMBERS, members - closed.first)
     if closed.first < 0 or closed.first % CLOSING_MEMBERS or length <= 0:

@@ -165,7 +165,7 @@ class Exchange:
             envelopes: in order.
             encoded: their encodings, if they are at hand.
             start: the place of the first to take.
-            most: how many may be taken, at least one; by default all from ``start`` on.
+            most: the most that may be taken, at least one; by default all from ``start`` on.
 
         Returns:
             What follows, and from how many.

@@ -282,7 +282,7 @@ class Machine:
             waiting.deadline = max(waiting.deadline, until)
 
     def expire(self, now: float) -> None:
-        """Return from the open gather, with what has come, if its deadline is over."""
+        """End the open gather with the messages received so far, if its deadline is over."""
         deadline = self.deadline
         if deadline is not None and now >= deadline:
             self.close_gather(now)
@@ -298,7 +298,7 @@ class Machine:
         self._close_if_complete(now)
 
     def close_gather(self, now: float) -> None:
-        """Return from the open gather, if there is one, with what has come."""
+        """End the open gather, if there is one, with the messages received so far."""
         if self._inbox.waiting is not None:
             self._resume(self._outcome(self._inbox.waiting), now)
 

@@ -12,18 +12,18 @@ from protocol.session.roles import Topic
 M = TypeVar("M", bound=Message)
 
 Waiting: TypeAlias = Mapping[Topic, Mapping[PartyId, Message]]
-"""What has come and is not counted yet: of each party and topic the first message."""
+"""Messages received and not counted yet: the first of each topic and party."""
 
 
 class SoFar:
-    """Follows the aggregator's messages and counts. This base class has no estimate before the
-    result.
+    """Follows the aggregator's messages and counts, for an estimate before the result.
 
-    Its input is all on record, so a live run and its transcript lead to the same estimates. The
-    input is kept and limited by the caller; a follower keeps no messages but those of ``closed``.
+    This base class has none. All input is on record, so a live run and its transcript lead to the
+    same estimates. The caller keeps and limits the input; a follower keeps only messages of
+    ``closed``.
 
     Attributes:
-        made_of: the kinds of message that the estimate is made of; it gets no others.
+        made_of: the kinds of message that the estimate uses; it gets no others.
     """
 
     made_of: tuple[type[Message], ...] = ()

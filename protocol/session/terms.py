@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 SESSION_PURPOSE = b"sottovoce session 3\0"
-"""What is hashed to a session's id begins with it."""
+"""The beginning of the bytes whose hash is a session's id."""
 
 MOST_ATTEMPTS = 100
 """The most attempts at one survey: folders of parties and witnesses hold something of each."""

@@ -162,7 +162,7 @@ def check(
     degree: Degree,
     accused: Flags,
 ) -> None:
-    """Refuse an opening that does not open the sum; true secrets show by what they open.
+    """Refuse an opening that does not open the sum. Unmasking checks the secrets themselves.
 
     Args:
         gave: (n,) the parties that have signed that they unmask.

@@ -36,7 +36,7 @@ class Records:
     """The true answers of k respondents to the m attributes of a survey, k at least 1.
 
     Args:
-        survey: what was asked.
+        survey: the survey that was asked.
         codes: shape (k, m), of any integer type; kept as a read-only, C-contiguous copy of type
             ``survey.dtype``. Row i is respondent i, column j is the code of attribute j.
 
@@ -96,7 +96,7 @@ class Records:
         quoted as Python's ``csv`` module has it. Blank lines may only stand at the end.
 
         Args:
-            survey: what was asked.
+            survey: the survey that was asked.
             lines: an open text file, lines, or the whole text.
             delimiter: one character between two fields; neither a blank (a tab may be) nor a quote.
 
@@ -125,7 +125,7 @@ class Records:
         boolean is ``True`` or ``False``.
 
         Args:
-            survey: what was asked.
+            survey: the survey that was asked.
             frame: of pandas, polars or Arrow, or a mapping from names to columns (``Frame.of``).
 
         Raises:
@@ -148,7 +148,7 @@ class Records:
         order.
 
         Args:
-            survey: what was asked.
+            survey: the survey that was asked.
             counts: shape ``survey.sizes``.
 
         Raises:

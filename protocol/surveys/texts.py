@@ -77,7 +77,7 @@ class Texts(
 
     @property
     def about(self) -> Mapping[str, str]:
-        """The words that are of no question, by field: those that there are."""
+        """The words about the whole survey, by field, without empty ones."""
         fields = ("title", "asks", "consent", "contact")
         return {field: words for field in fields if (words := getattr(self, field))}
 

@@ -12,17 +12,17 @@ What the contract checks, on one seeded run and on reruns of it:
 4. reveals: every message has an event that the accountant knows. That of a sealed kind follows
    from what everybody sees of it. A box is in a sealed kind, in a field that declares its content.
    A merged message is the same, or in another order, if two parties have exchanged their messages.
-   No member learns by itself what masks are declared to hide.
+   No member learns by itself the values that masks are declared to hide.
 5. replay: every member sends the same again when it receives the same.
 6. non-interference: one answer of one respondent is changed and all randomness kept. A message may
    then differ only if its sender's records differ and its event is about that attribute, or if the
-   sender had received something different. Lengths and recipients never differ, nor what is
-   outside of something sealed.
+   sender had received something different. Lengths and recipients never differ, nor the part of a
+   message outside its sealed content.
 7. executors: all give the same result and the same canonical digest.
 8. estimate: the published result is one that the variant can read.
 9. most: no respondent is charged more than ``most``, in this run or under faults.
 10. ledger: no two records can have messages with a likelihood ratio beyond the charge, purely or at
-   a delta, by the laws of their randomizers, listed; nor do reports that are drawn. What is
+   a delta, by the laws of their randomizers, listed; nor do reports that are drawn. Every report
    charged by a law is found in its message.
 11. audit: the transcript is intact; audits accept it and state the same epsilon, as text, JSON and
    page: with all parties replayed, a party's trail, a coalition with a tap and a key, the worst

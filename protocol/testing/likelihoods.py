@@ -77,14 +77,14 @@ RUNS = 100
 """The number of runs on one of two records each, where they can exceed the ledger's figure."""
 
 LEVEL = 1e-9
-"""The chance that the sampled ratio contradicts a ledger that is right."""
+"""The probability that the sampled ratio contradicts a correct ledger."""
 
 # The most that a ledger's figure may be below the exact one, relative to it.
 _ROUNDING = 1e-9
 
 Codes: TypeAlias = NDArray[np.int64]
 Law: TypeAlias = dict[Fraction, Fraction]
-"""The probability, under the first of two records, of each ratio of the second's to it."""
+"""Probabilities under the first of two records, by the ratio of the second's probability to it."""
 
 
 def check_ledger(rehearsal: Rehearsal) -> tuple[str, ...]:

@@ -97,7 +97,7 @@ def is_same_for_all(variant: Variant) -> bool:
 
 def counts_truly(variant: Variant) -> TypeGuard[Counted]:
     """Check whether true answers are counted, exactly or with coins."""
-    return isinstance(variant, Counted) and _inherits(variant, Counted, "vector", "estimate_of")
+    return isinstance(variant, Counted) and _inherits(variant, Counted, "vector", "table_estimate")
 
 
 def expected_counts(

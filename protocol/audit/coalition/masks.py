@@ -286,7 +286,7 @@ def coalition_knowledge(record: SumRecord, sight: Seen, eyes: Eyes, threshold: i
 def _mask_entries(
     record: SumRecord, unknown: Flags, under_own: Flags
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """For each unknown mask the party in whose row it is, (e,), and the other party of the mask.
+    """The party in whose row each unknown mask is, (e,), and the other party of each mask.
 
     The other party of a party's own mask is the party itself.
     """

@@ -192,7 +192,7 @@ class AdjustedEstimate(Estimate):
     they are.
 
     Args:
-        survey: what was asked.
+        survey: the survey that was asked.
         counts: the distinct randomized records, columns in the survey's order.
         adjusted: their weights, of ``adjust_records`` on these counts.
         known: margins of the population that were among the targets.

@@ -71,8 +71,8 @@ class LinearCalibration(Residual):
     the bias. ``PostStratification`` is right there.
 
     Args:
-        survey: what was asked.
-        before: to be calibrated.
+        survey: the survey that was asked.
+        before: the estimate to calibrate.
         known: the margins.
         regression: ``of`` makes it.
         far: the known shares that the reports contradict.

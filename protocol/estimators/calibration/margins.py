@@ -107,7 +107,8 @@ def checked_margins(survey: Survey, margins: Sequence[Margin]) -> tuple[Margin, 
     Raises:
         SurveyError: an unknown or repeated attribute.
         ValueError: no margin, one of another shape than its attributes', two of the same
-            attributes, two that disagree on what they share, or more than ``MAX_CELLS`` cells.
+            attributes, two that disagree on the attributes that they share, or more
+            than ``MAX_CELLS`` cells.
     """
     if not margins:
         raise ValueError("expected at least one margin")

@@ -41,8 +41,8 @@ class PostStratification(Residual):
     are unknown.
 
     Args:
-        survey: what was asked.
-        before: to be calibrated.
+        survey: the survey that was asked.
+        before: the estimate to calibrate.
         known: the sizes of the strata.
         factors: ``M_a / pi_a`` of each, of the shape of its shares; ``of`` makes them.
     """

@@ -59,7 +59,7 @@ class TwoStep:
 
     Attributes:
         nearest: the first step: counts of at least 0 with the table's total.
-        expected: the second step: the counts that H0 makes of them.
+        expected: the second step: the counts expected from these under H0.
         sparse: for every table, whether a count of either step is below ``FEW``.
     """
 

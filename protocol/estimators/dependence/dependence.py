@@ -322,7 +322,7 @@ def dependences(
 
     Args:
         tables: counts of shape (r_i, r_j) in the order of ``combinations(survey.names, 2)``.
-        survey: what was asked.
+        survey: the survey that was asked.
         measure: its name, or one of your own.
         method, epsilon: as in ``Dependences``.
 

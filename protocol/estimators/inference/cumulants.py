@@ -133,9 +133,9 @@ def count_cumulants(
     Args:
         n: the number of reports.
         offsets: their offsets.
-        gain: the same for all.
-        about: the subject of the share: all respondents, of whom those who report are a simple
-            random sample, or a population.
+        gain: by how much a respondent in the set adds to a report's probability.
+        about: all respondents, of whom reporters are a simple random sample, or a population of
+            which these are a sample.
         of: the number of all respondents, at least n.
         together: the number of all reports that are a random sample together, if these are a part
             of them and the cumulants of the parts are added up.

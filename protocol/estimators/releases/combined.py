@@ -43,9 +43,9 @@ class CombinedReleases(Source):
     respondents include the error of that.
 
     Args:
-        survey: what was asked.
-        releases: with independent randomness given the answers.
-        final: the release of whole records; None if there is none.
+        survey: the survey that was asked.
+        releases: independent given the answers; noisy counts are one of them.
+        final: the whole records among them; None if there are none.
 
     Raises:
         ValueError: no release, or releases of more than two numbers of reports.

@@ -17,7 +17,7 @@ class ExactTables(NoisyTables):
     The sampling error is unknown where nobody or everybody is in a cell.
 
     Args:
-        survey: what was asked.
+        survey: the survey that was asked.
         counts: by the names of their attributes, tables of one total.
 
     Raises:

@@ -59,7 +59,7 @@ class NoisyTables(Source):
     sampling error is unknown where nobody or everybody is in a cell.
 
     Args:
-        survey: what was asked.
+        survey: the survey that was asked.
         counts: the raw counts, by the names of their attributes.
         respondents: the exact number of respondents.
         trials: the number of coins in each cell, of all parties together; 0 for none.

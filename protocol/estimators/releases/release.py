@@ -98,7 +98,7 @@ class Release:
         Counts that overlap in part are taken to be of different reports.
 
         Args:
-            survey: what was asked.
+            survey: the survey that was asked.
             names: the attributes of the table.
         """
         found: dict[frozenset[str], Reported] = {}
@@ -129,7 +129,7 @@ class Release:
         """The known components of the reports' shares times their coefficients, added up.
 
         Args:
-            survey: what was asked.
+            survey: the survey that was asked.
             names: the attributes of the table.
             coefficients: shape ``(2,) * k``, 0 for components that are not known.
         """

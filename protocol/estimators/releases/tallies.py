@@ -44,7 +44,7 @@ class Tallies(Source):
     """The joint distribution of some attributes that one randomizer randomized together.
 
     Args:
-        survey: what was asked.
+        survey: the survey that was asked.
         names: the attributes; the randomizer's inputs are their combinations, in row-major order.
         randomizer: by which every respondent reported.
         totals: of ``Randomizer.tally``, over all reports.

@@ -48,7 +48,7 @@ class Weighted(Source):
     asked alike. Laws are scaled to the variance above, where it is known and larger.
 
     Args:
-        survey: what was asked.
+        survey: the survey that was asked.
         strata: at least one, each with respondents; all are asked alike.
 
     Raises:

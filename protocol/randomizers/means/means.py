@@ -31,9 +31,9 @@ class Mean(NamedTuple):
 class MeanRandomizer(Randomizer, frozen=True):
     """Base of randomizers whose inputs are values on a grid, and whose reports have scores.
 
-    An author gives ``values`` and ``scores`` besides the law as a table (``row``): a report's score
-    has the value of the input as its expectation. The mean of the inputs is estimated, and their
-    shares are not.
+    A subclass supplies ``values`` and ``scores``, and the law as a table (``row``). The expectation
+    of a report's score is the value of the input. The mean of the inputs is estimated, and not
+    their shares.
     """
 
     @property
@@ -89,9 +89,9 @@ class MeanRandomizer(Randomizer, frozen=True):
     def noise(self, totals: NDArray[np.integer]) -> float | None:
         """The estimated variance of ``mean`` given the answers.
 
-        By default the variance if answers were drawn anew. It includes the spread of the answers,
-        so it is never too small on average. A subclass with reports that determine the spread
-        leaves it out.
+        By default the variance if the answers are a random sample. It includes the spread of the
+        answers, so it is never too small on average. A subclass with reports that determine the
+        spread leaves it out.
 
         Args:
             totals: of ``tally``.

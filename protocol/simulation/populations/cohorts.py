@@ -38,7 +38,7 @@ PART = 2**16
 """The most respondents of one party."""
 
 JUDGED = PART
-"""The most respondents of which the messages are judged."""
+"""Number of respondents whose messages are judged for their cost."""
 
 _COUNTED = b"sottovoce cohort 1\0"
 _SPARSE, _DENSE = b"s", b"d"

@@ -95,7 +95,7 @@ def matched_blocks(
     most E. An attribute by itself gets ``KeepUniform.with_keep`` with p.
 
     Args:
-        survey: what is asked.
+        survey: the survey that is asked.
         clusters: a partition of its attributes.
         p: the keep probability of an attribute by itself.
 

@@ -66,7 +66,7 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
     """Rule by which clusters follow from counts.
 
     Args:
-        survey: what is asked.
+        survey: the survey that is asked.
         dependence: how the dependences are learned.
         p: the keep probability of an attribute by itself, and of a pair.
         tv: T_v, the most combinations of categories in a cluster.

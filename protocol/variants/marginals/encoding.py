@@ -181,7 +181,7 @@ class DecodedBits(Source):
     """An estimate of bits as shares of the categories that they stand for.
 
     Args:
-        survey: what was asked.
+        survey: the survey that was asked.
         estimate: of the survey of its bits, ``binary_encoding(survey).binary``. Attributes can be
             in one table if their bits can.
 

@@ -30,7 +30,7 @@ class NumericMeans(Estimate):
     """The mean of every attribute, on its own scale; it has no tables.
 
     Args:
-        survey: what was asked.
+        survey: the survey that was asked.
         scales: of every attribute.
         randomizers: the randomizer of each attribute's reports.
         totals: of each attribute, ``MeanRandomizer.tally`` of its reports.

@@ -25,7 +25,7 @@ class AttributeShares(Source):
     errors and intervals include that sampling. An attribute without a report is NaN.
 
     Args:
-        survey: what was asked.
+        survey: the survey that was asked.
         randomizers: the randomizer of each attribute's reports.
         totals: of each attribute, ``Randomizer.tally`` of its reports.
         reports: number of reports on each attribute, shape (m,).

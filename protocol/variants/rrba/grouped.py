@@ -91,7 +91,7 @@ class GroupTables(Source):
     less sampling adds.
 
     Args:
-        survey: what was asked.
+        survey: the survey that was asked.
         groups: the tables.
         respondents: the number of respondents with any answer.
 
