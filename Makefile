@@ -11,10 +11,10 @@ install = $(PIP) install uv && $(VENV)/bin/uv pip install --quiet --python $(VEN
 SOTTOVOCE = $(VENV)/bin/sottovoce
 
 LOWEST = build/lowest
-LOWEST_TESTS ?= tests/scenarios/cli
+LOWEST_TESTS ?= tests/scenarios/cli tests/cases
 
 # Folders of tests, and the tests beside them.
-PIECES ?= protocol parties transports scenarios system hostile benchmarks browser coverage_gate packaging faces verifier test_*.py
+PIECES ?= protocol parties transports scenarios cases system hostile benchmarks browser coverage_gate packaging faces verifier test_*.py
 
 .PHONY: run test test-all lowest bench docs
 

@@ -1,0 +1,213 @@
+"""Case files: commands in one folder, with the whole output of each. They are read, run, updated.
+
+A file is read line by line, and a line's first character decides:
+
+- ``# text`` is for readers.
+- ``slow`` alone on a line: the file is in the slow tier.
+- ``> NAME`` writes a file: the lines below it, indented by two spaces.
+- ``@ name ARGUMENTS`` prepares something that takes more than a text: a function in ``given.py``.
+- ``$ sottovoce ARGUMENTS`` runs a command. Below it are the lines of stdout, indented by two
+  spaces, those of stderr, each after ``! ``, and the exit code in brackets, such as ``[2]``,
+  unless it is 0. ``$ cat NAME`` and ``$ ls NAME`` show files. A long command goes on after a
+  backslash at the end of its line.
+
+Where output varies, ``...`` stands for any number of lines, and a name in ``PLACEHOLDERS`` for a
+part of a line. The case's own folder is ``<here>``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import os
+import re
+import shlex
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
+
+from tests.cases import given
+from tests.raw_data import VARIABLE
+from tests.scenarios.command import Said, complaint, sottovoce
+
+PLACEHOLDERS = {
+    "<seconds>": r"\d+(?:\.\d+)?",
+    "<names>": r"[\w-]+(?:, [\w-]+)*(?: and \d+ more)?",
+    "<number>": r"\d[\d,]*",
+    "<digest>": r"[0-9a-f]{64}",
+    "<time>": r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|\+00:00)?",
+    "<version>": r"\d+\.\d+[\w.+]*",
+}
+"""Parts of lines that vary, and the regular expressions of their texts."""
+
+_VARYING = re.compile("|".join(map(re.escape, PLACEHOLDERS)))
+_SKIPPED = {"  ...": r"(?:  .*\n|\n)*?", "! ...": r"(?:! .*\n)*?"}
+_BODY = re.compile(r"  |! |\[\d+\]$")
+_FOREIGN = re.compile(
+    r"Traceback|Errno|_ssl\.c|Expected `|Object (?:missing|contains)|codec can't|at `\$|zstd|"
+    r"\(at line|valid (?:float|integer)|No such file or directory|magic bytes|RFC3339"
+)
+"""Texts of libraries and of the operating system. No refusal shows them to a person."""
+
+
+class Step(NamedTuple):
+    """A command, a file or a preparation, with all lines from the step before it on.
+
+    Args:
+        words: the command's words, after ``$``, ``>`` or ``@``; empty after the last step.
+        head: the lines above the body, as they are in the file.
+        body: what stands below: of a command, its expected output.
+    """
+
+    kind: str
+    words: Sequence[str]
+    head: Sequence[str]
+    body: Sequence[str]
+
+
+def read_steps(text: str) -> Iterator[Step]:
+    """Read the steps of a case file; the last has no command.
+
+    Raises:
+        ValueError: a line is none of those that the module's docstring lists.
+    """
+    lines, place, head = text.splitlines(), 0, list[str]()
+    while place < len(lines):
+        line = lines[place]
+        place += 1
+        head.append(line)
+        if line[:2] not in ("$ ", "> ", "@ "):
+            if line and not line.startswith("#") and line != "slow":
+                raise ValueError(f"line {place}: expected a command, a file or a comment: {line!r}")
+            continue
+        typed = line[2:]
+        while typed.endswith("\\"):
+            head.append(lines[place])
+            typed = typed[:-1] + lines[place].strip()
+            place += 1
+        end = place
+        for below in range(place, len(lines)):
+            if _BODY.match(lines[below]):
+                end = below + 1
+            elif lines[below]:
+                break
+        yield Step(line[0], shlex.split(typed), head, lines[place:end])
+        head, place = [], end
+    yield Step("", (), head, ())
+
+
+def is_slow(text: str) -> bool:
+    """Check for the line ``slow``."""
+    return "slow" in text.splitlines()
+
+
+def run_case(text: str) -> str:
+    """Run a case in a folder of its own: its text with the output that came.
+
+    Raises:
+        AssertionError: a refusal is more than one line in plain words, or has changed a file.
+    """
+    found = []
+    with _folder() as here:
+        for step in read_steps(text):
+            found += step.head
+            if step.kind == ">":
+                _write(here / step.words[0], step.body)
+            elif step.kind == "@":
+                name, *arguments = step.words
+                getattr(given, name)(here, *arguments)
+            found += _output(step, here) if step.kind == "$" else step.body
+    return "".join(f"{line}\n" for line in found)
+
+
+def _output(step: Step, here: Path) -> Sequence[str]:
+    """Run a command: the expected lines if its output matches them, else new ones."""
+    came = [line.replace(str(here), "<here>") for line in _lines(_run(step.words, here))]
+    if _pattern(step.body).fullmatch(_joined(came)):
+        return step.body
+    return updated(step.body, came)
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    """An empty current folder, and a purse and settings that are nobody's."""
+    with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ):
+        os.environ.pop(VARIABLE, None)
+        os.environ.update(XDG_STATE_HOME=f"{folder}/state", COLUMNS="100")
+        here = Path(folder).resolve() / "here"
+        here.mkdir()
+        with contextlib.chdir(here):
+            yield here
+
+
+def _write(path: Path, lines: Sequence[str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{line[2:]}\n" for line in lines), encoding="utf-8")
+
+
+def _run(words: Sequence[str], here: Path) -> Said:
+    name, *arguments = words
+    if name == "cat":
+        return Said(0, Path(*arguments).read_text(encoding="utf-8"), "")
+    if name == "ls":
+        return Said(0, "".join(f"{path.name}\n" for path in sorted(Path(*arguments).iterdir())), "")
+    assert name == "sottovoce", f"no command {name!r}"
+    before = _stamps(here)
+    said = sottovoce(*arguments)
+    if said.code == 2:
+        complaint(said)
+        assert _FOREIGN.search(said.err) is None, said.err
+        written = {str(path) for path, _ in _stamps(here).items() ^ before.items()}
+        assert not written, f"refused, but wrote: {shlex.join(words)}: {written}"
+    return said
+
+
+def _stamps(here: Path) -> dict[Path, int]:
+    """The files in a folder, and their times; a member's secret is drawn at its first command."""
+    files = (path for path in here.rglob("*") if path.is_file() and path.name != "secret")
+    return {path: path.stat().st_mtime_ns for path in files}
+
+
+def _lines(said: Said) -> list[str]:
+    """Output as in a case file, without spaces at the ends of lines."""
+    out = [f"  {line}".rstrip() for line in said.out.split("\n")]
+    # The last line ends, too; an empty one at an end would be lost there.
+    out = out[:-1] if not out[-1] else [*out, "  <no end of line>"]
+    if out and not out[-1]:
+        out[-1] = "  <empty line>"
+    code = [f"[{said.code}]"] if said.code else []
+    return [*out, *(f"! {line}" for line in said.err.splitlines()), *code]
+
+
+def _joined(lines: Sequence[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _pattern(lines: Sequence[str]) -> re.Pattern[str]:
+    """The regular expression of output that these lines expect."""
+    return re.compile("".join(_SKIPPED.get(line) or f"{_expected(line)}\n" for line in lines))
+
+
+def _expected(line: str) -> str:
+    fixed, names = _VARYING.split(line), _VARYING.findall(line)
+    varying = [PLACEHOLDERS[name] for name in names]
+    return "".join(
+        re.escape(text) + pattern for text, pattern in zip(fixed, [*varying, ""], strict=True)
+    )
+
+
+def updated(old: Sequence[str], came: Sequence[str]) -> Sequence[str]:
+    """Expected lines for the output that came, with the old wildcards where they still match."""
+    patterns = [(line, re.compile(_expected(line))) for line in old if _VARYING.search(line)]
+    named = [
+        next((one for one, pattern in patterns if pattern.fullmatch(line)), line) for line in came
+    ]
+    new = list[str]()
+    matcher = difflib.SequenceMatcher(None, old, named, autojunk=False)
+    for _, start, end, begin, stop in matcher.get_opcodes():
+        skipped = old[start:end]
+        one = len(skipped) == 1 and skipped[0] in _SKIPPED
+        new += skipped if one else named[begin:stop]
+    return new if _pattern(new).fullmatch(_joined(came)) else came
