@@ -5,7 +5,8 @@ A file is read line by line, and a line's first character decides:
 - ``# text`` is for readers.
 - ``slow`` alone on a line: the file is in the slow tier.
 - ``> NAME`` writes a file: the lines below it, indented by two spaces.
-- ``@ name ARGUMENTS`` prepares something that takes more than a text: a function in ``given.py``.
+- ``@ name ARGUMENTS`` prepares something that takes more than a text: a function in ``given.py`` or
+  ``records.py``.
 - ``$ sottovoce ARGUMENTS`` runs a command. Below it are the lines of stdout, indented by two
   spaces, those of stderr, each after ``! ``, and the exit code in brackets, such as ``[2]``,
   unless it is 0. ``$ cat NAME`` and ``$ ls NAME`` show files. A long command goes on after a
@@ -28,7 +29,7 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
-from tests.cases import given
+from tests.cases import given, records
 from tests.raw_data import VARIABLE
 from tests.scenarios.command import Said, complaint, sottovoce
 
@@ -42,6 +43,7 @@ PLACEHOLDERS = {
 }
 """Parts of lines that vary, and the regular expressions of their texts."""
 
+_PREPARED = {**vars(given), **vars(records)}
 _VARYING = re.compile("|".join(map(re.escape, PLACEHOLDERS)))
 _SKIPPED = {"  ...": r"(?:  .*\n|\n)*?", "! ...": r"(?:! .*\n)*?"}
 _BODY = re.compile(r"  |! |\[\d+\]$")
@@ -117,7 +119,7 @@ def run_case(text: str) -> str:
                 _write(here / step.words[0], step.body)
             elif step.kind == "@":
                 name, *arguments = step.words
-                getattr(given, name)(here, *arguments)
+                _PREPARED[name](here, *arguments)
             found += _output(step, here) if step.kind == "$" else step.body
     return "".join(f"{line}\n" for line in found)
 

@@ -1,0 +1,167 @@
+"""Records that a case prepares after ``@``: a function each, called with the case's folder."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import shutil
+import tempfile
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from parties.keeping.checkpoints import write_checkpoint
+from parties.keeping.packing import Unpacked
+from protocol import Records
+from protocol.messages import WITHDRAWN
+from protocol.transcript.receipts import Counted, encode_receipt
+from protocol.variants import BUILT_IN, RRBA, PairRR, RRClusters, RRIndependent, SecureSumVariant
+from scenarios import simulate
+from scenarios.cli.example_variants import example
+from tests.every_variant import BITS, PARTIES
+from tests.protocol.sessions import answers
+from tests.recorded.checkpointed import record, spoken
+from tests.recorded.forgeries import Forgery, header_of_file, unreadable_after_header
+from tests.recorded.signed import TWO, changed_report, finished_run, rewritten, setting, signed_run
+from tests.recorded.withdrawn import survey_without
+from tests.scenarios.cli.refusing import make_survey
+from tests.scenarios.command import sottovoce
+
+
+def survey(here: Path) -> None:
+    """Copy the files of a small survey of 15 rows, made once: a plan, a table, a run, a receipt.
+
+    They are ``plan.toml``, ``t.csv``, ``out/transcript.svt.zst`` with its checkpoint and result,
+    and ``p.svr``, the receipt of ``party-01``.
+    """
+    shutil.copytree(_survey(), here, dirs_exist_ok=True)
+
+
+@functools.cache
+def _survey() -> Path:
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder)
+    make_survey(folder)
+    return folder
+
+
+def ran(here: Path, *arguments: str) -> None:
+    """Run ``sottovoce run``, with a result that another case shows."""
+    said = sottovoce("run", *arguments)
+    assert said.code == 0, said.err
+
+
+_BITS = {
+    "rr-independent": (RRIndependent.with_keep(BITS, 0.6), 20),
+    "secure-sum": (SecureSumVariant(survey=BITS), PARTIES),
+    "pair-rr": (PairRR.with_keep(BITS, 0.6), PARTIES),
+    "rrba": (RRBA(survey=BITS, p=0.5, k=1, block=4), PARTIES),
+    "rr-clusters": (RRClusters(survey=BITS, p=0.6, tv=4, td=0.1), PARTIES),
+}
+
+
+def recorded(here: Path, name: str) -> None:
+    """Record a survey of three yes-or-no attributes among six parties.
+
+    The files are ``transcript.svt.zst`` and the true answers, ``records.csv``.
+    """
+    variant, respondents = _BITS[name]
+    records = answers(BITS, respondents)
+    (here / "records.csv").write_text(records.to_csv(), encoding="utf-8")
+    simulate(variant, records, parties=PARTIES, path=here / "transcript.svt.zst")
+
+
+def cut(here: Path, name: str, other: str, size: str) -> None:
+    """Write the first bytes of a transcript, unpacked: all but the last where size is negative."""
+    (here / other).write_bytes(b"".join(Unpacked((here / name).read_bytes()))[: int(size)])
+
+
+def header_of(here: Path, name: str, other: str) -> None:
+    """Write the header of a transcript alone."""
+    (here / other).write_bytes(header_of_file((here / name).read_bytes()))
+
+
+def flipped(here: Path, name: str, other: str, place: str) -> None:
+    """Write a transcript, unpacked, with one bit of one byte changed."""
+    content = bytearray(b"".join(Unpacked((here / name).read_bytes())))
+    content[int(place)] ^= 1
+    (here / other).write_bytes(content)
+
+
+def unreadable(here: Path, name: str, other: str) -> None:
+    """Write a packed transcript that cannot be unpacked after its header."""
+    (here / other).write_bytes(unreadable_after_header((here / name).read_bytes()))
+
+
+def checkpointed(here: Path, name: str) -> None:
+    """Write a record of several checkpoints, by the name of what its members say."""
+    (here / f"{name}.svt").write_bytes(_SPOKEN[name]())
+
+
+_SPOKEN = {
+    "five": record,
+    "fork": lambda: spoken([(2, 1, 1), (), (3, 1, 1, 1, 1), (2, 3, 4)]),
+    "short": lambda: spoken([(1, 2, 1)]),
+    "one": lambda: spoken([(1, 2)]),
+    "other": lambda: spoken([(1, 3)]),
+}
+"""Records: ``five`` goes on from ``short``; all others are forks."""
+
+
+def signed(here: Path) -> None:
+    """Write ``signed.svt`` and its checkpoint, and ``fork.svt``: a report is another there."""
+    run = signed_run()
+    (here / "signed.svt").write_bytes(run.content)
+    (here / "fork.svt").write_bytes(rewritten(run, changed_report(TWO)).content)
+    write_checkpoint(run.checkpoint, here / "signed.svt")
+
+
+def unsigned(here: Path) -> None:
+    """Write ``unsigned.svt``, in which party-2 has no last word, and its checkpoint."""
+    run = finished_run(setting(), unsigned=(TWO,))
+    (here / "unsigned.svt").write_bytes(run.content)
+    write_checkpoint(run.checkpoint, here / "unsigned.svt")
+
+
+def three_rounds(here: Path) -> None:
+    """Write receipts for reports of three rounds, of which one mixes them up, and two messages.
+
+    The files are ``sound.receipt``, ``lying.receipt`` and ``rounds.checkpoint``; ``report``, one
+    of the reports, and ``other``, another message.
+    """
+    variant, records = example(BUILT_IN["privkvm"], {"rounds": "3"})
+    outcome = simulate(variant, Records(records.survey, np.tile(records.codes, (4, 1))))
+    receipt, _ = outcome.transcript.prove(type(variant), outcome.charter.roster.parties[0])
+    first, second, *rest = receipt.counted
+    swapped = (
+        Counted(first.report, second.closing, first.path),
+        Counted(second.report, first.closing, second.path),
+        *rest,
+    )
+    lying = msgspec.structs.replace(receipt, counted=swapped)
+    (here / "sound.receipt").write_bytes(encode_receipt(receipt))
+    (here / "lying.receipt").write_bytes(encode_receipt(lying))
+    write_checkpoint(outcome.transcript.verify().final, here / "rounds.svt")
+    (here / "report").write_bytes(second.report.encoded)
+    (here / "other").write_bytes(second.closing.encoded)
+
+
+def doctored(here: Path, name: str, other: str) -> None:
+    """Write a transcript in which the first thing that party-01 sent is empty."""
+    forgery = Forgery((here / name).read_bytes())
+    forgery.entries[forgery.place("party-01", 0)][2][5] = b"\x90"
+    (here / other).write_bytes(forgery.write())
+
+
+def without(here: Path, name: str, parties: str, *places: str) -> None:
+    """Record a survey without the parties at these places; ``-3``: it was withdrawn."""
+    width = len(parties)
+    reasons = {
+        f"party-{place.removeprefix('-'):0>{width}}": f"{WITHDRAWN}: moved away"
+        if place.startswith("-")
+        else "never came"
+        for place in places
+    }
+    run = survey_without(reasons, int(parties), signed=int(parties) >= 10)
+    (here / name).write_bytes(run.content)
