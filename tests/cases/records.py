@@ -47,8 +47,12 @@ def _survey() -> Path:
 
 
 def ran(here: Path, *arguments: str) -> None:
-    """Run ``sottovoce run``, with a result that another case shows."""
-    said = sottovoce("run", *arguments)
+    """Run ``sottovoce run``, with a result that another case shows.
+
+    Without ``--transport`` it is ``local``, by which a record is the same each time.
+    """
+    local = () if "--transport" in arguments else ("--transport", "local")
+    said = sottovoce("run", *arguments, *local)
     assert said.code == 0, said.err
 
 

@@ -34,7 +34,7 @@ def test_counted_places_are_drawn_by_the_root(record: Path, tmp_path: Path) -> N
     drawn = draw_places(COUNTED, final.root, 7)
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     # The page says what the text says.
-    text = said.out.partition("Spot check by telephone\n")[2].partition("    Places to ask")[0]
+    text = said.out.partition("Spot check by telephone\n")[2].partition("  Places to ask")[0]
     assert len(text.splitlines()) == 5
     assert all(line.strip() in page for line in text.splitlines())
     assert all(name in page for name in drawn)
