@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from tests.scenarios.command import OWN, write_adult
+from tests.scenarios.command import OWN, ROOT, write_adult
 from tests.scenarios.survey_folders import make_folders
 
 
@@ -51,3 +51,8 @@ def adult(here: Path, folder: str, rows: str) -> None:
 def folders(here: Path) -> None:
     """Make ``plan.toml`` and, in ``keys``, the folders of the aggregator, anna, bert and carl."""
     make_folders(here)
+
+
+def copied(here: Path, path: str, name: str) -> None:
+    """Copy a file of the project."""
+    shutil.copy(ROOT / path, here / name)
