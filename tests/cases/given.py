@@ -56,3 +56,9 @@ def folders(here: Path) -> None:
 def copied(here: Path, path: str, name: str) -> None:
     """Copy a file of the project."""
     shutil.copy(ROOT / path, here / name)
+
+
+def repeated(here: Path, name: str, header: str, times: str, *rows: str) -> None:
+    """Write a table in which the same rows come again and again."""
+    lines = [header, *rows * int(times)]
+    (here / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
