@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from tests.scenarios.command import OWN, ROOT, write_adult
-from tests.scenarios.survey_folders import make_folders
+from tests.scenarios.survey_folders import PLANS, make_folders, plan_file
 
 
 def edited(here: Path, name: str, other: str, old: str, new: str) -> None:
@@ -62,3 +62,13 @@ def repeated(here: Path, name: str, header: str, times: str, *rows: str) -> None
     """Write a table in which the same rows come again and again."""
     lines = [header, *rows * int(times)]
     (here / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def plan_of(here: Path, variant: str) -> None:
+    """Write ``plan.toml``, a plan of a built-in variant."""
+    plan_file(here, PLANS[variant])
+
+
+def placed(here: Path, name: str, other: str) -> None:
+    """Copy one file of the case over another."""
+    shutil.copy(here / name, here / other)

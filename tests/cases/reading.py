@@ -13,7 +13,7 @@ A file is read line by line, and a line's first character decides:
   backslash at the end of its line.
 
 Where output varies, ``...`` stands for any number of lines, and a name in ``PLACEHOLDERS`` for a
-part of a line. The case's own folder is ``<here>``.
+part of a line. The case's own folder is ``<here>``; ``<beside>/state`` is where its purse is.
 """
 
 from __future__ import annotations
@@ -126,7 +126,10 @@ def run_case(text: str) -> str:
 
 def _output(step: Step, here: Path) -> Sequence[str]:
     """Run a command: the expected lines if its output matches them, else new ones."""
-    came = [line.replace(str(here), "<here>") for line in _lines(_run(step.words, here))]
+    came = [
+        line.replace(str(here), "<here>").replace(str(here.parent), "<beside>")
+        for line in _lines(_run(step.words, here))
+    ]
     if _pattern(step.body).fullmatch(_joined(came)):
         return step.body
     return updated(step.body, came)
