@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import shutil
 from pathlib import Path
 
 from tests.scenarios.command import OWN, ROOT, write_adult
+from tests.scenarios.data.own_tables.forms.workbooks import write_book
+from tests.scenarios.linked_surveys import linked_plan
 from tests.scenarios.survey_folders import PLANS, make_folders, plan_file
 
 
@@ -72,3 +75,17 @@ def plan_of(here: Path, variant: str) -> None:
 def placed(here: Path, name: str, other: str) -> None:
     """Copy one file of the case over another."""
     shutil.copy(here / name, here / other)
+
+
+def workbook(here: Path, name: str, *sheets: str) -> None:
+    """Write a workbook whose sheets are these CSV files, without empty cells at ends of rows."""
+    rows = {}
+    for sheet in sheets:
+        with (here / sheet).open(newline="", encoding="utf-8") as file:
+            rows[Path(sheet).stem] = list(csv.reader(file))
+    write_book(here / name, rows)
+
+
+def closing_in(here: Path, name: str, days: str) -> None:
+    """Write ``plan.toml`` of a variant that pages can answer, closing in so many days."""
+    plan_file(here, linked_plan(name, float(days)))

@@ -239,41 +239,6 @@ def test_no_other_address_is_in_a_link(url: str) -> None:
         address_of_page(url)
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (("--url", URL), "expected --count N, or --names FILE"),
-        (("--url", URL, "--count", 2, "--names", "{names}"), "expected --count N, or --names FILE"),
-        (("--count", 9), "expected --url https://HOST/ and --out FOLDER"),
-        (("--count", 9, "--url", "http://a.org/"), "--url 'http://a.org/': expected https://HOST/"),
-        (("--url", URL, "--count", 9, "--party", "p-1"), "expected distinct names"),
-        (("--url", URL, "--count", 9, "--party", "X"), "party id 'X'"),
-        (("--url", URL, "--names", "{names}", "--party", "aggregator"), "other than the"),
-        (("--url", URL, "--count", 9, "--organiser", "12"), "expected 64 hexadecimal digits"),
-        (("--url", URL, "--count", 9, "--organiser", "00" * 32), "--organiser: the key of"),
-        (("--url", URL, "--count", 99_999, "--spare", 2), "expected at most 100,000"),
-        (("--key", "{names}x"), "--key: expected no PLAN and no --take"),
-        (("--take", "{names}x", "--count", 3), "--count: expected with PLAN, not with --take"),
-    ],
-)
-def test_options_that_do_not_fit(options: tuple[object, ...], says: str, tmp_path: Path) -> None:
-    names, out = tmp_path / "names", tmp_path / "out"
-    names.write_text("anna bert carl dora")
-    words = [str(option).format(names=names) for option in options]
-    plan = plan_file(tmp_path, linked_plan())
-    wanted = () if words[0] in ("--key", "--take") else ("--out", out)
-    assert says in complaint(sottovoce("links", plan, *words, *wanted))
-    assert not out.exists()
-
-
-def test_a_folder_with_something_in_it(made: Path) -> None:
-    plan = plan_file(made.parent, linked_plan())
-    before = (made / "links" / "links.csv").read_bytes()
-    said = sottovoce("links", plan, "--count", 4, "--url", URL, "--out", made)
-    assert "is not empty; keys are never overwritten" in complaint(said)
-    assert (made / "links" / "links.csv").read_bytes() == before
-
-
 def test_nothing_is_left_of_links_that_were_not_all_written(tmp_path: Path) -> None:
     out = tmp_path / "out"
 
@@ -427,13 +392,6 @@ def test_a_second_survey_for_one_key_is_refused(apart: Apart, tmp_path: Path) ->
     other = linking(tmp_path / "again", "--count", 4, "--organiser", apart.public)
     said = sottovoce("links", other / "aggregator", "--take", apart.own)
     assert "another survey was taken into this folder before" in complaint(said)
-
-
-def test_a_key_is_never_overwritten(apart: Apart) -> None:
-    before = (apart.own / "identity.key").read_bytes()
-    said = sottovoce("links", "--key", apart.own)
-    assert "is not empty; keys are never overwritten" in complaint(said)
-    assert (apart.own / "identity.key").read_bytes() == before
 
 
 def test_the_next_step_is_said_to_whoever_makes_the_links(tmp_path: Path) -> None:
