@@ -38,6 +38,7 @@ PLACEHOLDERS = {
     "<names>": r"[\w-]+(?:, [\w-]+)*(?: and \d+ more)?",
     "<number>": r"\d[\d,]*",
     "<digest>": r"[0-9a-f]{64}",
+    "<id>": r"[0-9a-f]{16}",
     "<time>": r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|\+00:00)?",
     "<version>": r"\d+\.\d+[\w.+]*",
 }
@@ -159,20 +160,20 @@ def _run(words: Sequence[str], here: Path) -> Said:
     if name == "ls":
         return Said(0, "".join(f"{path.name}\n" for path in sorted(Path(*arguments).iterdir())), "")
     assert name == "sottovoce", f"no command {name!r}"
-    before = _stamps(here)
+    before = _contents(here)
     said = sottovoce(*arguments)
     if said.code == 2:
         complaint(said)
         assert _FOREIGN.search(said.err) is None, said.err
-        written = {str(path) for path, _ in _stamps(here).items() ^ before.items()}
+        written = {str(path) for path, _ in _contents(here).items() ^ before.items()}
         assert not written, f"refused, but wrote: {shlex.join(words)}: {written}"
     return said
 
 
-def _stamps(here: Path) -> dict[Path, int]:
-    """The files in a folder, and their times; a member's secret is drawn at its first command."""
+def _contents(here: Path) -> dict[Path, bytes]:
+    """The files in a folder; a member's secret is drawn at its first command."""
     files = (path for path in here.rglob("*") if path.is_file() and path.name != "secret")
-    return {path: path.stat().st_mtime_ns for path in files}
+    return {path: path.read_bytes() for path in files}
 
 
 def _lines(said: Said) -> list[str]:

@@ -110,24 +110,6 @@ def test_words_are_the_labels(dictionary: Path, tmp_path: Path) -> None:
     assert texts.groups == (Group(attributes=("ill: 1", "ill: B", "ill: -1"), ask="Illnesses"),)
 
 
-def test_what_is_left_out_and_what_is_to_be_decided_is_said(dictionary: Path) -> None:
-    said = propose(dictionary).decisions()
-    for each in (
-        "record_id: left out: the number of the record",
-        "mail: left out: identifies people, says the dictionary",
-        "weight: left out: a number, of which the form has no highest; to ask it, write its edges",
-        "dose: left out: a number with a decimal comma; to ask it, write its edges",
-        "phone: left out: text of the kind phone, which may identify people",
-        "bmi: left out: computed from other fields",
-        "remark: left out: free text, which may identify people",
-        "scan: left out: a file",
-        "thanks: left out: a note, which asks nothing",
-        "mood: asked only if \"[sex] = '1'\"; a plan asks everybody",
-        "mood: its words refer to [sex]; write some that stand by themselves",
-    ):
-        assert each in said
-
-
 def test_what_programs_fetch_says_the_same(dictionary: Path, tmp_path: Path) -> None:
     fetched = write_text(tmp_path / "dictionary.csv", [OF_API, *FIELDS])
     assert propose(fetched)._replace(source="") == propose(dictionary)._replace(source="")

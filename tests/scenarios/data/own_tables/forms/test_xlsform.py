@@ -153,27 +153,6 @@ def test_a_language_without_a_tag_is_to_be_decided(tmp_path: Path) -> None:
         propose(tmp_path / "form.xlsx", language="Português")
 
 
-def test_what_is_left_out_is_said(form: Path) -> None:
-    said = left_out(propose(form))
-    assert (
-        said["start"]
-        == said["deviceid"]
-        == ("left out: recorded by the device, which may identify people")
-    )
-    assert said["height"].startswith("left out: a number, of which the form has no lowest")
-    assert said["born"].startswith("left out: a date, of which the form has no last")
-    assert said["name"] == "left out: free text, which may identify people"
-    assert said.keys() == {*("start", "deviceid", "intro", "height", "born", "name", "bmi", "gps")}
-
-
-def test_what_a_person_decides_is_said(form: Path) -> None:
-    said = propose(form).decisions()
-    assert "often: asked only if \"${agree} = 'y'\"; a plan asks everybody" in said
-    assert "often: its words refer to ${sex}; write some that stand by themselves" in said
-    assert any(each.startswith("often: 'Never' to 'Always': a scale, taken with") for each in said)
-    assert "sex, age: in a group; the plan expects data without the names of groups" in said
-
-
 @pytest.mark.parametrize(("low", "high"), [("0", "5e-324"), ("-1e308", "1e308"), ("3", "3")])
 def test_limits_that_cannot_be_cut_are_said(low: str, high: str, tmp_path: Path) -> None:
     constraint = f". >= {low} and . <= {high}"
