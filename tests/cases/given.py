@@ -89,3 +89,13 @@ def workbook(here: Path, name: str, *sheets: str) -> None:
 def closing_in(here: Path, name: str, days: str) -> None:
     """Write ``plan.toml`` of a variant that pages can answer, closing in so many days."""
     plan_file(here, linked_plan(name, float(days)))
+
+
+def symbolic(here: Path, name: str, other: str) -> None:
+    """Make a symbolic link to a file or a folder."""
+    (here / other).symlink_to(name)
+
+
+def hard(here: Path, name: str, other: str) -> None:
+    """Make a hard link to a file."""
+    (here / other).hardlink_to(here / name)

@@ -5,8 +5,8 @@ A file is read line by line, and a line's first character decides:
 - ``# text`` is for readers.
 - ``slow`` alone on a line: the file is in the slow tier.
 - ``> NAME`` writes a file: the lines below it, indented by two spaces.
-- ``@ name ARGUMENTS`` prepares something that takes more than a text: a function in ``given.py`` or
-  ``records.py``.
+- ``@ name ARGUMENTS`` prepares something that takes more than a text: a function in ``given.py``,
+  ``records.py`` or ``purses.py``.
 - ``$ sottovoce ARGUMENTS`` runs a command. Below it are the lines of stdout, indented by two
   spaces, those of stderr, each after ``! ``, and the exit code in brackets, such as ``[2]``,
   unless it is 0. ``$ cat NAME`` and ``$ ls NAME`` show files. A long command goes on after a
@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
-from tests.cases import given, records
+from tests.cases import given, purses, records
 from tests.raw_data import VARIABLE
 from tests.scenarios.command import Said, complaint, sottovoce
 
@@ -39,12 +39,13 @@ PLACEHOLDERS = {
     "<number>": r"\d[\d,]*",
     "<digest>": r"[0-9a-f]{64}",
     "<id>": r"[0-9a-f]{16}",
+    "<base64>": r"[A-Za-z0-9+/]+=*",
     "<time>": r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|\+00:00)?",
     "<version>": r"\d+\.\d+[\w.+]*",
 }
 """Parts of lines that vary, and the regular expressions of their texts."""
 
-_PREPARED = {**vars(given), **vars(records)}
+_PREPARED = {**vars(given), **vars(purses), **vars(records)}
 _VARYING = re.compile("|".join(map(re.escape, PLACEHOLDERS)))
 _SKIPPED = {"  ...": r"(?:  .*\n|\n)*?", "! ...": r"(?:! .*\n)*?"}
 _BODY = re.compile(r"  |! |\[\d+\]$")
