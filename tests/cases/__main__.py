@@ -24,7 +24,7 @@ def main() -> None:
         try:
             if update(path):
                 print(f"updated: {path}")
-        except (AssertionError, ValueError) as error:
+        except (AssertionError, OSError, ValueError) as error:
             print(f"{path}: {error}")
             broken = True
     sys.exit(broken)

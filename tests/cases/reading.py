@@ -29,6 +29,8 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
+from parties.keeping.attempts import ATTEMPTS
+from parties.keeping.members import SECRET
 from tests.cases import given, purses, records
 from tests.raw_data import VARIABLE
 from tests.scenarios.command import Said, complaint, sottovoce
@@ -172,9 +174,9 @@ def _run(words: Sequence[str], here: Path) -> Said:
 
 
 def _contents(here: Path) -> dict[Path, bytes]:
-    """The files in a folder; a member's secret is drawn at its first command."""
-    files = (path for path in here.rglob("*") if path.is_file() and path.name != "secret")
-    return {path: path.read_bytes() for path in files}
+    """The files in a folder, but those that a member's folder has from its first command on."""
+    files = (path for path in here.rglob("*") if path.is_file())
+    return {path: path.read_bytes() for path in files if path.name not in (SECRET, ATTEMPTS)}
 
 
 def _lines(said: Said) -> list[str]:
