@@ -1,4 +1,4 @@
-"""Update case files: ``python -m tests.cases [FILES]``; all of them where none is named."""
+"""Updates case files: ``python -m tests.cases [FILES]``, by default all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.cases.reading import run_case
 
 
 def update(path: Path) -> bool:
-    """Run a case and write the output that came: True if it was another."""
+    """Run a case and write its output into it; True if that changes the file."""
     text = path.read_text(encoding="utf-8")
     came = run_case(text)
     if came != text:

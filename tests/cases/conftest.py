@@ -1,4 +1,4 @@
-"""Collects case files: each is a test, with a diff where its output is another."""
+"""Collects case files: each is a test, which fails with a diff of its output."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tests.cases.reading import is_slow, run_case
 
 
 class Differs(Exception):
-    """The output is other than the case expects."""
+    """The output differs from what the case expects."""
 
 
 class Case(pytest.Item):
-    """The commands of one file, run one after the other."""
+    """Commands of one file, run one after the other."""
 
     obj = None  # pytest-trio asks every test for it, as do doctests.
 
@@ -30,7 +30,7 @@ class Case(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         if isinstance(excinfo.value, Differs):
-            return f"{excinfo.value}\n\nIf it is right: python -m tests.cases {self.path}"
+            return f"{excinfo.value}\n\nIf that is right: python -m tests.cases {self.path}"
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
@@ -38,7 +38,7 @@ class Case(pytest.Item):
 
 
 class CaseFile(pytest.File):
-    """A case file, which is one test."""
+    """Case file, which is one test."""
 
     def collect(self) -> Iterator[Case]:
         case = Case.from_parent(self, name="case")

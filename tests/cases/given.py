@@ -1,4 +1,4 @@
-"""Files that a case prepares after ``@``: a function each, called with the case's folder."""
+"""Files that a case prepares after ``@``: one function for each kind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.scenarios.survey_folders import PLANS, make_folders, plan_file
 
 
 def edited(here: Path, name: str, other: str, old: str, new: str) -> None:
-    """Write a file with one text replaced by another, in which ``\\n`` is the end of a line."""
+    """Write a file with the first occurrence of a text replaced; ``\\n`` is the end of a line."""
     text = (here / name).read_text(encoding="utf-8")
     old, new = (part.replace("\\n", "\n") for part in (old, new))
     assert old in text, f"{name} has no {old!r}"
@@ -21,7 +21,7 @@ def edited(here: Path, name: str, other: str, old: str, new: str) -> None:
 
 
 def appended(here: Path, name: str, other: str, more: str) -> None:
-    """Write a file with lines after those of another, where ``\\n`` is the end of a line."""
+    """Write a file with more text at its end; ``\\n`` is the end of a line."""
     text = (here / name).read_text(encoding="utf-8") + more.replace("\\n", "\n")
     (here / other).write_text(text, encoding="utf-8")
 
@@ -47,7 +47,7 @@ def own_variants(here: Path, name: str) -> None:
 
 
 def adult(here: Path, folder: str, rows: str) -> None:
-    """Write a file in Adult's format, with so many rows that no census has seen."""
+    """Write a file in Adult's format, with made-up rows."""
     write_adult(here / folder, int(rows))
 
 
@@ -62,7 +62,7 @@ def copied(here: Path, path: str, name: str) -> None:
 
 
 def repeated(here: Path, name: str, header: str, times: str, *rows: str) -> None:
-    """Write a table in which the same rows come again and again."""
+    """Write a table of the same rows, repeated."""
     lines = [header, *rows * int(times)]
     (here / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
@@ -78,7 +78,7 @@ def placed(here: Path, name: str, other: str) -> None:
 
 
 def workbook(here: Path, name: str, *sheets: str) -> None:
-    """Write a workbook whose sheets are these CSV files, without empty cells at ends of rows."""
+    """Write a workbook with these CSV files as its sheets."""
     rows = {}
     for sheet in sheets:
         with (here / sheet).open(newline="", encoding="utf-8") as file:
@@ -87,7 +87,7 @@ def workbook(here: Path, name: str, *sheets: str) -> None:
 
 
 def closing_in(here: Path, name: str, days: str) -> None:
-    """Write ``plan.toml`` of a variant that pages can answer, closing in so many days."""
+    """Write ``plan.toml``, a plan of a built-in variant that closes in some days."""
     plan_file(here, linked_plan(name, float(days)))
 
 

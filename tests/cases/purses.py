@@ -1,4 +1,4 @@
-"""A purse that a case prepares after ``@``."""
+"""Purse that a case prepares after ``@``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from protocol.accounting.spending import Cost
 from protocol.errors import UsageError
 
 ONE, TWO, THREE = (letter * 32 for letter in (b"a", b"b", b"c"))
-"""Surveys."""
+"""Ids of surveys."""
 
 
 def pay(folder: Path, ids: list[str] | None, survey: bytes, cost: Cost, attempt: int = 1) -> None:

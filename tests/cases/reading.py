@@ -1,19 +1,22 @@
-"""Case files: commands in one folder, with the whole output of each. They are read, run, updated.
+"""Case files: commands run in one folder, each followed by its whole output.
 
-A file is read line by line, and a line's first character decides:
+The first character of a line decides:
 
-- ``# text`` is for readers.
-- ``slow`` alone on a line: the file is in the slow tier.
-- ``> NAME`` writes a file: the lines below it, indented by two spaces.
-- ``@ name ARGUMENTS`` prepares something that takes more than a text: a function in ``given.py``,
-  ``records.py`` or ``purses.py``.
-- ``$ sottovoce ARGUMENTS`` runs a command. Below it are the lines of stdout, indented by two
-  spaces, those of stderr, each after ``! ``, and the exit code in brackets, such as ``[2]``,
-  unless it is 0. ``$ cat NAME`` and ``$ ls NAME`` show files. A long command goes on after a
-  backslash at the end of its line.
+- ``# text`` is a comment.
+- ``slow``, alone on a line, puts the file in the slow tier.
+- ``> NAME`` writes a file: the lines below, indented by two spaces.
+- ``@ name ARGUMENTS`` calls a function of ``given.py``, ``records.py`` or ``purses.py``, which
+  prepares files that take more than text.
+- ``$ sottovoce ARGUMENTS`` runs a command. Below it stand the lines of stdout, indented by two
+  spaces, the lines of stderr, each after ``! ``, and an exit code other than 0 in brackets, such
+  as ``[2]``. ``$ cat NAME`` and ``$ ls NAME`` show files. A backslash at the end of a line
+  continues a command.
 
-Where output varies, ``...`` stands for any number of lines, and a name in ``PLACEHOLDERS`` for a
-part of a line. The case's own folder is ``<here>``; ``<beside>/state`` is where its purse is.
+In output that varies, ``...`` stands for any number of lines, and a name in ``PLACEHOLDERS`` for
+part of a line. ``<here>`` is the case's folder, and ``<beside>/state`` the folder of its purse.
+
+A command that ends with code 2 refuses something. It must print one line on stderr, without texts
+of libraries, and leave all files as they are.
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ PLACEHOLDERS = {
     "<time>": r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|\+00:00)?",
     "<version>": r"\d+\.\d+[\w.+]*",
 }
-"""Parts of lines that vary, and the regular expressions of their texts."""
+"""Parts of lines that vary, by name: the regular expressions of their texts."""
 
 _PREPARED = {**vars(given), **vars(purses), **vars(records)}
 _VARYING = re.compile("|".join(map(re.escape, PLACEHOLDERS)))
@@ -55,16 +58,17 @@ _FOREIGN = re.compile(
     r"Traceback|Errno|_ssl\.c|Expected `|Object (?:missing|contains)|codec can't|at `\$|zstd|"
     r"\(at line|valid (?:float|integer)|No such file or directory|magic bytes|RFC3339"
 )
-"""Texts of libraries and of the operating system. No refusal shows them to a person."""
+"""Texts of libraries and of the operating system, which refusals never show."""
 
 
 class Step(NamedTuple):
-    """A command, a file or a preparation, with all lines from the step before it on.
+    """Command, file or preparation, with the comments above it.
 
     Args:
-        words: the command's words, after ``$``, ``>`` or ``@``; empty after the last step.
+        kind: ``$``, ``>`` or ``@``; empty at the end of the file.
+        words: the words after that sign.
         head: the lines above the body, as they are in the file.
-        body: what stands below: of a command, its expected output.
+        body: the lines below: the content of a file, or the expected output of a command.
     """
 
     kind: str
@@ -74,10 +78,10 @@ class Step(NamedTuple):
 
 
 def read_steps(text: str) -> Iterator[Step]:
-    """Read the steps of a case file; the last has no command.
+    """Read the steps of a case file.
 
     Raises:
-        ValueError: a line is none of those that the module's docstring lists.
+        ValueError: a line is of no kind that the module's docstring lists.
     """
     lines, place, head = text.splitlines(), 0, list[str]()
     while place < len(lines):
@@ -110,10 +114,10 @@ def is_slow(text: str) -> bool:
 
 
 def run_case(text: str) -> str:
-    """Run a case in a folder of its own: its text with the output that came.
+    """Run a case in a folder of its own, and return its text with the actual output.
 
     Raises:
-        AssertionError: a refusal is more than one line in plain words, or has changed a file.
+        AssertionError: a refusal prints more than one line or a library's text, or changes a file.
     """
     found = []
     with _folder() as here:
@@ -123,13 +127,14 @@ def run_case(text: str) -> str:
                 _write(here / step.words[0], step.body)
             elif step.kind == "@":
                 name, *arguments = step.words
+                assert name in _PREPARED, f"no preparation {name!r}"
                 _PREPARED[name](here, *arguments)
             found += _output(step, here) if step.kind == "$" else step.body
     return "".join(f"{line}\n" for line in found)
 
 
 def _output(step: Step, here: Path) -> Sequence[str]:
-    """Run a command: the expected lines if its output matches them, else new ones."""
+    """Run a command, and return the expected lines if its output matches them, else new ones."""
     came = [
         line.replace(str(here), "<here>").replace(str(here.parent), "<beside>")
         for line in _lines(_run(step.words, here))
@@ -141,7 +146,7 @@ def _output(step: Step, here: Path) -> Sequence[str]:
 
 @contextlib.contextmanager
 def _folder() -> Iterator[Path]:
-    """An empty current folder, and a purse and settings that are nobody's."""
+    """Enter an empty folder, with a purse of its own and no settings of the user's."""
     with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ):
         os.environ.pop(VARIABLE, None)
         os.environ.update(XDG_STATE_HOME=f"{folder}/state", COLUMNS="100")
@@ -174,15 +179,15 @@ def _run(words: Sequence[str], here: Path) -> Said:
 
 
 def _contents(here: Path) -> dict[Path, bytes]:
-    """The files in a folder, but those that a member's folder has from its first command on."""
+    """Read all files but those that a member's folder has from its first command on."""
     files = (path for path in here.rglob("*") if path.is_file())
     return {path: path.read_bytes() for path in files if path.name not in (SECRET, ATTEMPTS)}
 
 
 def _lines(said: Said) -> list[str]:
-    """Output as in a case file, without spaces at the ends of lines."""
+    """Output in the form of a case file, without spaces at the ends of lines."""
     out = [f"  {line}".rstrip() for line in said.out.split("\n")]
-    # The last line ends, too; an empty one at an end would be lost there.
+    # A missing end of the last line, and an empty last line, are made visible.
     out = out[:-1] if not out[-1] else [*out, "  <no end of line>"]
     if out and not out[-1]:
         out[-1] = "  <empty line>"
@@ -195,7 +200,7 @@ def _joined(lines: Sequence[str]) -> str:
 
 
 def _pattern(lines: Sequence[str]) -> re.Pattern[str]:
-    """The regular expression of output that these lines expect."""
+    """Compile the expected lines of an output to a regular expression."""
     return re.compile("".join(_SKIPPED.get(line) or f"{_expected(line)}\n" for line in lines))
 
 
@@ -208,7 +213,7 @@ def _expected(line: str) -> str:
 
 
 def updated(old: Sequence[str], came: Sequence[str]) -> Sequence[str]:
-    """Expected lines for the output that came, with the old wildcards where they still match."""
+    """Replace expected lines by the output that came, with the wildcards that still match."""
     patterns = [(line, re.compile(_expected(line))) for line in old if _VARYING.search(line)]
     named = [
         next((one for one, pattern in patterns if pattern.fullmatch(line)), line) for line in came

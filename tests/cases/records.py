@@ -1,4 +1,4 @@
-"""Records that a case prepares after ``@``: a function each, called with the case's folder."""
+"""Records that a case prepares after ``@``: one function for each kind."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from tests.scenarios.command import sottovoce
 
 
 def survey(here: Path) -> None:
-    """Copy the files of a small survey of 15 rows, made once: a plan, a table, a run, a receipt.
+    """Copy the files of a small survey, which is run once.
 
-    They are ``plan.toml``, ``t.csv``, ``out/transcript.svt.zst`` with its checkpoint and result,
-    and ``p.svr``, the receipt of ``party-01``.
+    The files are ``plan.toml``, ``t.csv`` with 15 rows, ``out/transcript.svt.zst`` with its
+    checkpoint and result, and ``p.svr``, the receipt of ``party-01``.
     """
     shutil.copytree(_survey(), here, dirs_exist_ok=True)
 
@@ -47,9 +47,9 @@ def _survey() -> Path:
 
 
 def ran(here: Path, *arguments: str) -> None:
-    """Run ``sottovoce run``, with a result that another case shows.
+    """Run ``sottovoce run`` without showing its output.
 
-    Without ``--transport`` it is ``local``, by which a record is the same each time.
+    The default transport is ``local``, whose records are the same each time.
     """
     local = () if "--transport" in arguments else ("--transport", "local")
     said = sottovoce("run", *arguments, *local)
@@ -77,7 +77,7 @@ def recorded(here: Path, name: str) -> None:
 
 
 def cut(here: Path, name: str, other: str, size: str) -> None:
-    """Write the first bytes of a transcript, unpacked: all but the last where size is negative."""
+    """Write the first bytes of an unpacked transcript, or all but the last if size is negative."""
     (here / other).write_bytes(b"".join(Unpacked((here / name).read_bytes()))[: int(size)])
 
 
@@ -87,7 +87,7 @@ def header_of(here: Path, name: str, other: str) -> None:
 
 
 def flipped(here: Path, name: str, other: str, place: str) -> None:
-    """Write a transcript, unpacked, with one bit of one byte changed."""
+    """Write an unpacked transcript with one bit changed."""
     content = bytearray(b"".join(Unpacked((here / name).read_bytes())))
     content[int(place)] ^= 1
     (here / other).write_bytes(content)
@@ -99,7 +99,7 @@ def unreadable(here: Path, name: str, other: str) -> None:
 
 
 def checkpointed(here: Path, name: str) -> None:
-    """Write a record of several checkpoints, by the name of what its members say."""
+    """Write a record of several checkpoints, by its name in ``_SPOKEN``."""
     (here / f"{name}.svt").write_bytes(_SPOKEN[name]())
 
 
@@ -110,11 +110,11 @@ _SPOKEN = {
     "one": lambda: spoken([(1, 2)]),
     "other": lambda: spoken([(1, 3)]),
 }
-"""Records: ``five`` goes on from ``short``; all others are forks."""
+"""Records of one session: ``five`` continues ``short``, and all others are forks."""
 
 
 def signed(here: Path) -> None:
-    """Write ``signed.svt`` and its checkpoint, and ``fork.svt``: a report is another there."""
+    """Write ``signed.svt`` with its checkpoint, and ``fork.svt``, in which one report differs."""
     run = signed_run()
     (here / "signed.svt").write_bytes(run.content)
     (here / "fork.svt").write_bytes(rewritten(run, changed_report(TWO)).content)
@@ -122,17 +122,17 @@ def signed(here: Path) -> None:
 
 
 def unsigned(here: Path) -> None:
-    """Write ``unsigned.svt``, in which party-2 has no last word, and its checkpoint."""
+    """Write ``unsigned.svt``, in which party-2 sends no head, with its checkpoint."""
     run = finished_run(setting(), unsigned=(TWO,))
     (here / "unsigned.svt").write_bytes(run.content)
     write_checkpoint(run.checkpoint, here / "unsigned.svt")
 
 
 def three_rounds(here: Path) -> None:
-    """Write receipts for reports of three rounds, of which one mixes them up, and two messages.
+    """Write two receipts for reports of three rounds, their checkpoint and two messages.
 
-    The files are ``sound.receipt``, ``lying.receipt`` and ``rounds.checkpoint``; ``report``, one
-    of the reports, and ``other``, another message.
+    ``sound.receipt`` holds, and ``lying.receipt`` mixes the rounds up. ``report`` is one of the
+    reports, and ``other`` another message.
     """
     variant, records = example(BUILT_IN["privkvm"], {"rounds": "3"})
     outcome = simulate(variant, Records(records.survey, np.tile(records.codes, (4, 1))))
@@ -152,14 +152,14 @@ def three_rounds(here: Path) -> None:
 
 
 def doctored(here: Path, name: str, other: str) -> None:
-    """Write a transcript in which the first thing that party-01 sent is empty."""
+    """Write a transcript in which the first message of party-01 is empty."""
     forgery = Forgery((here / name).read_bytes())
     forgery.entries[forgery.place("party-01", 0)][2][5] = b"\x90"
     (here / other).write_bytes(forgery.write())
 
 
 def without(here: Path, name: str, parties: str, *places: str) -> None:
-    """Record a survey without the parties at these places; ``-3``: it was withdrawn."""
+    """Record a survey in which the parties at these places are missing; ``-3`` was withdrawn."""
     width = len(parties)
     reasons = {
         f"party-{place.removeprefix('-'):0>{width}}": f"{WITHDRAWN}: moved away"

@@ -1,4 +1,4 @@
-"""Case files are held to every word of output, and mended by one command."""
+"""Case files: every changed word fails, and one command updates it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from tests.cases.__main__ import update
 from tests.cases.reading import read_steps, run_case, updated
+from tests.scenarios.command import python
 
 CASE = """# Mistakes.
 
@@ -83,6 +84,18 @@ def test_a_refusal_is_one_line_that_changes_no_file(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("tests.cases.reading._FOREIGN", re.compile("expected"))
     with pytest.raises(AssertionError, match="expected a number"):
         run_case(case)
+
+
+def test_a_file_is_a_test_that_fails_with_a_diff(tmp_path: Path) -> None:
+    case, long = tmp_path / "case.txt", tmp_path / "long.txt"
+    case.write_text(CASE.replace("below 1", "below 2"))
+    long.write_text(f"slow\n{CASE}")
+    options = ("-n0", "-m", "not slow", "-p", "tests.cases.conftest", "-p", "no:cacheprovider")
+    said = python("-m", "pytest", *options, f"--rootdir={tmp_path}", case, long)
+    assert said.code == 1
+    assert "1 failed, 1 deselected" in said.out
+    assert "-! sottovoce: parameter 'p' = '2': expected a number below 2\n+! " in said.out
+    assert f"python -m tests.cases {case}" in said.out
 
 
 @pytest.mark.parametrize("line", ["sottovoce list", "  text", "Slow", "$sottovoce list"])
