@@ -25,7 +25,6 @@ from tests.recorded.checkpointed import record, spoken
 from tests.recorded.forgeries import Forgery, header_of_file, unreadable_after_header
 from tests.recorded.signed import TWO, changed_report, finished_run, rewritten, setting, signed_run
 from tests.recorded.withdrawn import survey_without
-from tests.scenarios.cli.refusing import make_survey
 from tests.scenarios.command import sottovoce
 
 
@@ -42,8 +41,27 @@ def survey(here: Path) -> None:
 def _survey() -> Path:
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder)
-    make_survey(folder)
+    plan, rows = folder / "plan.toml", folder / "t.csv"
+    plan.write_text(_PLAN)
+    rows.write_text("smokes,age\n" + "no,young\nyes,old\nno,old\n" * 5)
+    ran(folder, str(plan), "--records", str(rows), "--out", str(folder / "out"))
+    record = folder / "out" / "transcript.svt.zst"
+    assert sottovoce("prove", record, "party-01", "--out", folder / "p.svr").code == 0
     return folder
+
+
+_PLAN = """title = "T"
+epsilon = 2.0
+
+[[attributes]]
+name = "smokes"
+categories = ["no", "yes"]
+
+[[attributes]]
+name = "age"
+categories = ["young", "old"]
+ordinal = true
+"""
 
 
 def ran(here: Path, *arguments: str) -> None:

@@ -51,6 +51,13 @@ def test_of_data_that_is_not_text(tmp_path: Path) -> None:
     assert "not text" in complaint(sottovoce("run", "adult-joint", "--data", tmp_path, "--json"))
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_of_a_table_without_permission(tmp_path: Path) -> None:
+    path = table(tmp_path / "t.csv", "no,young")
+    path.chmod(0)
+    assert complaint(sottovoce("plan", "--from", path)) == f"{path}: no permission"
+
+
 def test_of_a_place_that_takes_no_folders() -> None:
     assert "/proc" in complaint(sottovoce(*QUICK, "--out", "/proc/nosuch"))
 
