@@ -148,7 +148,8 @@ def _output(step: Step, here: Path) -> Sequence[str]:
 def _folder() -> Iterator[Path]:
     """Enter an empty folder, with a purse of its own and no settings of the user's."""
     with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ):
-        os.environ.pop(VARIABLE, None)
+        for name in (VARIABLE, "FORCE_COLOR"):
+            os.environ.pop(name, None)
         os.environ.update(XDG_STATE_HOME=f"{folder}/state", COLUMNS="100")
         here = Path(folder).resolve() / "here"
         here.mkdir()

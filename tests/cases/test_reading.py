@@ -90,7 +90,16 @@ def test_a_file_is_a_test_that_fails_with_a_diff(tmp_path: Path) -> None:
     case, long = tmp_path / "case.txt", tmp_path / "long.txt"
     case.write_text(CASE.replace("below 1", "below 2"))
     long.write_text(f"slow\n{CASE}")
-    options = ("-n0", "-m", "not slow", "-p", "tests.cases.conftest", "-p", "no:cacheprovider")
+    options = (
+        "-n0",
+        "--color=no",
+        "-m",
+        "not slow",
+        "-p",
+        "tests.cases.conftest",
+        "-p",
+        "no:cacheprovider",
+    )
     said = python("-m", "pytest", *options, f"--rootdir={tmp_path}", case, long)
     assert said.code == 1
     assert "1 failed, 1 deselected" in said.out
