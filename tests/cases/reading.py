@@ -219,10 +219,30 @@ def updated(old: Sequence[str], came: Sequence[str]) -> Sequence[str]:
     named = [
         next((one for one, pattern in patterns if pattern.fullmatch(line)), line) for line in came
     ]
+    # A line whose words changed takes the place of the old one.
+    aligned = list(old)
+    for place, line in enumerate(old):
+        if line not in _SKIPPED and line not in named:
+            for near in difflib.get_close_matches(line, named, n=1):
+                aligned[place] = _reworded(line, near)
+                named[named.index(near)] = aligned[place]
     new = list[str]()
-    matcher = difflib.SequenceMatcher(None, old, named, autojunk=False)
+    matcher = difflib.SequenceMatcher(None, aligned, named, autojunk=False)
     for _, start, end, begin, stop in matcher.get_opcodes():
-        skipped = old[start:end]
+        skipped = aligned[start:end]
         one = len(skipped) == 1 and skipped[0] in _SKIPPED
         new += skipped if one else named[begin:stop]
     return new if _pattern(new).fullmatch(_joined(came)) else came
+
+
+def _reworded(old: str, line: str) -> str:
+    """Put the placeholders of an old line into a new one, for words that match them."""
+    before, words = old.split(" "), line.split(" ")
+    matcher = difflib.SequenceMatcher(None, before, words, autojunk=False)
+    for _, start, end, begin, stop in matcher.get_opcodes():
+        for place, other in zip(range(start, end), range(begin, stop), strict=False):
+            if _VARYING.search(before[place]) and re.fullmatch(
+                _expected(before[place]), words[other]
+            ):
+                words[other] = before[place]
+    return " ".join(words)
