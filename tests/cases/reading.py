@@ -223,7 +223,7 @@ def updated(old: Sequence[str], came: Sequence[str]) -> Sequence[str]:
     aligned = list(old)
     for place, line in enumerate(old):
         if line not in _SKIPPED and line not in named:
-            for near in difflib.get_close_matches(line, named, n=1):
+            for near in difflib.get_close_matches(line, named, n=1, cutoff=0.5):
                 aligned[place] = _reworded(line, near)
                 named[named.index(near)] = aligned[place]
     new = list[str]()
