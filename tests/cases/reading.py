@@ -52,6 +52,7 @@ PLACEHOLDERS = {
 
 _PREPARED = {**vars(given), **vars(purses), **vars(records)}
 _VARYING = re.compile("|".join(map(re.escape, PLACEHOLDERS)))
+_ANY = re.compile(r"<\w+>|[0-9a-f]{16,}|\d[\d.,:]*")
 _SKIPPED = {"  ...": r"(?:  .*\n|\n)*?", "! ...": r"(?:! .*\n)*?"}
 _BODY = re.compile(r"  |! |\[\d+\]$")
 _FOREIGN = re.compile(
@@ -219,13 +220,13 @@ def updated(old: Sequence[str], came: Sequence[str]) -> Sequence[str]:
     named = [
         next((one for one, pattern in patterns if pattern.fullmatch(line)), line) for line in came
     ]
-    # A line whose words changed takes the place of the old one.
-    aligned = list(old)
+    # A line whose words changed takes the place of the old one; numbers and keys are no words.
+    aligned, worded = list(old), [_ANY.sub("#", line) for line in named]
     for place, line in enumerate(old):
         if line not in _SKIPPED and line not in named:
-            for near in difflib.get_close_matches(line, named, n=1, cutoff=0.5):
-                aligned[place] = _reworded(line, near)
-                named[named.index(near)] = aligned[place]
+            for near in difflib.get_close_matches(_ANY.sub("#", line), worded, n=1):
+                found = worded.index(near)
+                aligned[place] = named[found] = _reworded(line, named[found])
     new = list[str]()
     matcher = difflib.SequenceMatcher(None, aligned, named, autojunk=False)
     for _, start, end, begin, stop in matcher.get_opcodes():
