@@ -238,7 +238,8 @@ def updated(old: Sequence[str], came: Sequence[str]) -> Sequence[str]:
 
 def _reworded(old: str, line: str) -> str:
     """Put the placeholders of an old line into a new one, for words that match them."""
-    before, words = old.split(" "), line.split(" ")
+    # A day and a clock's time are one word.
+    before, words = (re.split(r" (?!\d\d:\d\d)", each) for each in (old, line))
     matcher = difflib.SequenceMatcher(None, before, words, autojunk=False)
     for _, start, end, begin, stop in matcher.get_opcodes():
         for place, other in zip(range(start, end), range(begin, stop), strict=False):
