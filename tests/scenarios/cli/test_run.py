@@ -71,6 +71,11 @@ def test_list() -> None:
     assert "residents" not in said.out
 
 
+def test_list_has_the_parameters_of_all_scenarios() -> None:
+    everything = sottovoce("list", "--parameters").out
+    assert all(word in everything for word in ("residents", "lambda", "adult-joint", "tv"))
+
+
 @pytest.mark.slow
 def test_every_transport_gives_one_result(run: Run) -> None:
     results = []
