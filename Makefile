@@ -11,10 +11,10 @@ install = $(PIP) install uv && $(VENV)/bin/uv pip install --quiet --python $(VEN
 SOTTOVOCE = $(VENV)/bin/sottovoce
 
 LOWEST = build/lowest
-LOWEST_TESTS ?= tests/scenarios/cli
+LOWEST_TESTS ?= tests/scenarios/cli tests/cases
 
 # Folders of tests, and the tests beside them.
-PIECES ?= protocol parties transports scenarios system hostile benchmarks browser coverage_gate packaging faces verifier test_*.py
+PIECES ?= protocol parties transports scenarios cases system hostile benchmarks browser coverage_gate packaging faces verifier test_*.py
 
 .PHONY: run test test-all lowest bench docs
 
@@ -30,12 +30,13 @@ test-all: test
 	for piece in $(PIECES); do $(VENV)/bin/python -m pytest -m slow tests/$$piece || exit; done
 
 # The command line's tests with the lowest versions that pyproject.toml declares, in an environment of their own.
-# Old packages use what newer ones, installed with them, call deprecated.
+# Old packages use what newer ones, installed with them, call deprecated, and leave files open.
 lowest:
 	$(PYTHON) -m venv --clear $(LOWEST)
 	$(LOWEST)/bin/python -m pip --quiet --disable-pip-version-check install uv
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct -e '.[test]'
-	$(LOWEST)/bin/python -m pytest -W ignore::DeprecationWarning $(LOWEST_TESTS)
+	$(LOWEST)/bin/python -m pytest -W ignore::DeprecationWarning \
+		-W ignore::pytest.PytestUnraisableExceptionWarning $(LOWEST_TESTS)
 
 bench: $(VENV)/.installed
 	$(VENV)/bin/python -m benchmarks

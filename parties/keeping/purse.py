@@ -29,7 +29,7 @@ from parties.keeping.paying.payments import (
     heard_digest,
     secret_check,
 )
-from parties.keeping.paying.people import Bools, Register, Spellings
+from parties.keeping.paying.people import Bools, Register, Spellings, are_among
 from parties.keeping.paying.questions import Question
 from parties.keeping.remembered import DIGEST_BYTES
 from parties.keeping.user_folders import user_folder
@@ -168,7 +168,7 @@ class Purse:
             if known is not None:
                 near = register.reading_like(known)
                 alike, spellings = np.unique(near.alike, return_counts=True)
-                found |= register.is_apart(known) & np.isin(known.alike, alike[spellings > 1])
+                found |= register.is_apart(known) & are_among(known.alike, alike[spellings > 1])
         return int(found.sum())
 
     def check_spellings(self, ids: Sequence[str]) -> None:
@@ -352,7 +352,7 @@ class Purse:
         if who is None:
             return np.full(len(payers), not surely)
         if as_one:
-            return np.isin(who.alike, among.alike)
+            return are_among(who.alike, among.alike)
         register = self.registers[under]
         return register.is_surely(who, among) if surely else register.may_be(who, among)
 

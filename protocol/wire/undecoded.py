@@ -34,6 +34,8 @@ _DECODED = (
     (r"Input data was truncated", "it breaks off, or is empty"),
     (r"JSON is malformed: .* \(byte (\d+)\)", r"not JSON, from byte \1 on"),
     (r"Expecting value: line 1 column 1 .*", "not JSON"),
+    (r"Expecting .*: line (\d+) column (\d+) .*", r"not JSON, from line \1, column \2, on"),
+    (r"'utf-8' codec can't decode .*", "not text in UTF-8"),
 )
 """Patterns of decoders' error messages, and the words for a person."""
 

@@ -146,6 +146,12 @@ def _mechanism(text: str) -> KeepUniform:
         given[name] = value
     if "k" not in given or len(given) != 2:
         raise UsageError(f"--mechanism {text!r}: expected k, and either epsilon or p, {_EXAMPLE}")
+    for name, value in given.items():
+        kind, words = (int, "a whole number") if name == "k" else (float, "a number")
+        try:
+            kind(value)
+        except ValueError:
+            raise UsageError(f"--mechanism {text!r}: {name} {value!r}: expected {words}") from None
     try:
         size = int(given["k"])
         if "p" in given:

@@ -71,7 +71,8 @@ def calibration_sentences(estimate: Estimate) -> Iterator[str]:
 def _cautions(found: Calibrated) -> Iterator[str]:
     if not found.far:
         return
-    far = max(found.far, key=lambda far: max(far.low - far.share, far.share - far.high))
+    # Two answers to a question are equally far: the first, not the one that rounding prefers.
+    far = max(found.far, key=lambda far: round(max(far.low - far.share, far.share - far.high), 9))
     cell = ", ".join(f"{cut(a)} = {cut(b)}" for a, b in zip(far.names, far.cell, strict=True))
     more = f", {others}," if (others := rest(len(found.far), 1)) else ""
     corrects = "" if found.method == "post-stratified" else _other_way(found.known)

@@ -52,6 +52,12 @@ def _number(digits: re.Match[str]) -> str:
     return "".join(str(unicodedata.decimal(each)) for each in digits[0]).lstrip("0") or "0"
 
 
+def are_among(marks: Marks, others: Marks) -> Bools:
+    """Return whether each mark is one of the others."""
+    # With NumPy 2.0 a table of marks that are close together overflows.
+    return np.isin(marks, others, kind="sort")
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Spellings:
     """Spelled ids, by marks that are keyed with one secret.
@@ -128,37 +134,37 @@ class Register:
 
     def is_one(self, who: Spellings) -> Bools:
         """Mask of the spellings noted as one person with all that read alike."""
-        return np.isin(who.alike, self._same)
+        return are_among(who.alike, self._same)
 
     def is_apart(self, who: Spellings) -> Bools:
         """Mask of the spellings that were told apart from others that read alike."""
-        return np.isin(who.exact, self._apart) & ~self.is_one(who)
+        return are_among(who.exact, self._apart) & ~self.is_one(who)
 
     def may_be(self, who: Spellings, among: Spellings) -> Bools:
         """Mask of the spellings that may be one of the others, which have paid."""
         apart = self.is_apart(among)
         return (
-            np.isin(who.exact, among.exact)
-            | np.isin(who.alike, among.alike[~apart])
-            | (np.isin(who.alike, among.alike) & ~self.is_apart(who))
+            are_among(who.exact, among.exact)
+            | are_among(who.alike, among.alike[~apart])
+            | (are_among(who.alike, among.alike) & ~self.is_apart(who))
         )
 
     def is_surely(self, who: Spellings, among: Spellings) -> Bools:
         """Mask of the spellings that are one of the others, as spelled or as noted."""
-        one = np.isin(who.alike, among.alike) & self.is_one(who)
-        return np.isin(who.exact, among.exact) | one
+        one = are_among(who.alike, among.alike) & self.is_one(who)
+        return are_among(who.exact, among.exact) | one
 
     def reading_like(self, who: Spellings) -> Spellings:
         """All spellings that read like any of these, these and those seen."""
         everybody = together((self.seen, who))
-        return everybody[np.isin(everybody.alike, who.alike)]
+        return everybody[are_among(everybody.alike, who.alike)]
 
     def is_unclear(self, who: Spellings) -> Bools:
         """Mask of the spellings that read like another one, without a note about the two."""
         near = self.reading_like(who)
         alike, spellings = np.unique(near.alike, return_counts=True)
         undecided = near.alike[~self.is_apart(near) & ~self.is_one(near)]
-        return np.isin(who.alike, alike[spellings > 1]) & np.isin(who.alike, undecided)
+        return are_among(who.alike, alike[spellings > 1]) & are_among(who.alike, undecided)
 
     def people_in(self, groups: Sequence[Spellings]) -> int:
         """Number of people in groups, with spellings that read alike as one unless told apart."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from parties.keeping.paying.payers import Payers
 from parties.keeping.paying.payments import Told
-from parties.keeping.paying.people import Bools, Register, Spellings
+from parties.keeping.paying.people import Bools, Register, Spellings, are_among
 from protocol.errors import UsageError
 
 _QUESTION = b"sottovoce question 1\0"
@@ -109,7 +109,7 @@ class Question:
         """Refuse a file with two rows of one person."""
         alike = self._who[0].alike
         values, rows = np.unique(alike, return_counts=True)
-        twice = one & np.isin(alike, values[rows > 1])
+        twice = one & are_among(alike, values[rows > 1])
         if twice.any():
             raise UsageError(
                 f"{_row_numbers(twice)}: those who read alike are one person, {by}, who answers "

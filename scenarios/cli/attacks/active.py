@@ -224,4 +224,4 @@ def read_script(path: Path) -> KeptScript:
     try:
         return msgspec.json.decode(path.read_bytes(), type=KeptScript)
     except msgspec.MsgspecError as error:
-        raise UsageError(f"{path}: not a script of an attack: {error}") from error
+        raise UsageError(f"{path}: not a script of an attack: {Undecoded.of(error)}") from error

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.wording.formatting import NONE
-from tests.scenarios.command import complaint, sottovoce
+from tests.scenarios.command import sottovoce
 
 PLAN = """
 title = "Habits"
@@ -67,17 +66,6 @@ def test_a_plan_without_a_variant_is_ranked(plan: Path, tmp_path: Path) -> None:
     assert f"{taken['name']} at epsilon {float(taken['epsilon']):g}\n" in said.out
 
 
-def test_names_and_numbers_as_some_write_them(plan: Path, tmp_path: Path) -> None:
-    design = ("design", plan, "--n", "2000")
-    assert "did you mean 0.5?" in complaint(sottovoce(*design, "--epsilon", "0,5"))
-    assert "did you mean 0.05?" in complaint(sottovoce(*design, "--error", "0,05"))
-    records = tmp_path / "own.csv"
-    records.write_text("smokes,drinks\nyes,never\n", encoding="utf-8")
-    compare = ("compare", plan, "--records", records, "--epsilon", "1")
-    said = complaint(sottovoce(*compare, "--variant", "rr-joint;spl"))
-    assert "not semicolons. For a variant of your own" in said
-
-
 def test_the_best_comes_first_and_exact_counts_last(plan: Path) -> None:
     """What rests on honest others is ranked by itself, and never among what does not."""
     said = sottovoce("design", plan, "--n", "1e4", "--epsilon", "2", "--target", "pairs", "--json")
@@ -110,20 +98,7 @@ def test_the_first_screen_says_what_to_do(plan: Path, monkeypatch: pytest.Monkey
     assert said.code == 0, said.err
     screen = said.out.splitlines()[:24]
     assert max(map(len, screen)) <= 80
-    text = " ".join(" ".join(screen).split())
-    first, _, rest = text.partition("Most private that is still useful: ")
-    private, _, exact = rest.partition("Most exact: ")
-    taken = first.partition("Take this: ")[2]
-    assert taken.startswith("rr-joint at epsilon 4 The least epsilon that is good: in 95 of 100 ")
-    assert "Privacy: weak, whoever conspires; odds about a person change by a factor of" in taken
-    assert "Each person opens a page link, sends one message and leaves." in taken
-    assert taken.endswith('variant = "rr-joint" epsilon = 4.0 ')
-    assert private.startswith("rr-joint at epsilon 1 Shares of smokes by drinks are off by up to ")
-    assert ": fair." in private
-    assert exact.startswith("pair-counts:coins at epsilon 4 ")
-    assert "only if 13,000 of the 20,000 parties are honest and stay" in exact
-    assert "All 20,000 are online together for 5 rounds" in exact
-    assert "It is good from epsilon 1 on." in exact
+    assert "It is good from epsilon 1 on." in " ".join(" ".join(screen).split())
 
 
 def test_a_recommendation_is_in_the_json(plan: Path) -> None:
@@ -145,19 +120,7 @@ def test_a_recommendation_is_in_the_json(plan: Path) -> None:
 @pytest.mark.slow
 def test_nothing_useful_is_said_to_be_so(plan: Path) -> None:
     design = ("design", plan, "--n", "200", "--epsilon", "0.5")
-    text = " ".join(sottovoce(*design).out.split())
-    assert "None is useful without trust in others. Nearest: " in text
-    assert "fair would take about " in text
-    assert "Most private" not in text
     assert sottovoce(*design, "--json").json["most_private"] is None
-
-
-def test_picks_that_coincide_are_stated_once(plan: Path) -> None:
-    """At one epsilon that is good, sums with coins being less exact."""
-    text = " ".join(sottovoce("design", plan, "--n", "200", "--epsilon", "8").out.split())
-    assert "It is also the most private that is still useful and the most exact." in text
-    assert "Most private that" not in text
-    assert "Most exact:" not in text
 
 
 @pytest.mark.slow
@@ -168,12 +131,8 @@ def test_records_are_said_to_be_told_of(plan: Path, tmp_path: Path) -> None:
     design = ("design", plan, "--epsilon", "2", "--records", records)
     said = sottovoce(*design, "--out", out, "--plot", plot)
     assert said.code == 0, said.err
-    assert said.out.startswith("400 respondents")
-    assert "reveal something of them" in " ".join(said.out.split())
     assert "in the records given" in out.read_text(encoding="utf-8")
     assert "in the records given" in plot.read_text(encoding="utf-8")
-    said = sottovoce(*design, "--error", "0.05")
-    assert "reveal something of them" in " ".join(said.out.split())
 
 
 @pytest.mark.slow
@@ -186,9 +145,6 @@ def test_dropouts_leave_fewer_and_end_what_needs_all(plan: Path) -> None:
     assert few["rr-joint"]["rmse"] == pytest.approx(all_["rr-joint"]["rmse"] / 0.4**0.5)
     assert all_["rr-joint"]["withstands_dropouts"]
     assert not few["rr-joint"]["withstands_dropouts"]
-    text = " ".join(sottovoce(*arguments[:-1], "--dropout", "0.6").out.split())
-    assert "None can be recommended Every design that holds whoever conspires" in text
-    assert "fails: 400 parties stay, and the quorum is" in text
 
 
 @pytest.mark.slow
@@ -200,11 +156,6 @@ def test_the_other_way_round(plan: Path, tmp_path: Path) -> None:
     back = sottovoce("design", plan, "--epsilon", epsilon, "--error", "0.02", "--json").json
     [one] = [row for row in back["needed"] if row["variant"] == "rr-independent"]
     assert 9900 < one["respondents"] <= 10000
-    said = sottovoce("design", plan, "--epsilon", "2", "--error", "0.02")
-    assert "What it takes to estimate each share of" in " ".join(said.out.split())
-    assert "with a probability of 0.95 each" in " ".join(said.out.split())
-    assert "Take this: smp:" in said.out
-    assert "With honest others, secure-sum:coins at epsilon 2" in " ".join(said.out.split())
     # As many parties as it takes, in the lines of a plan.
     needed = sottovoce("design", plan, "--epsilon", "2", "--error", "0.02", "--json").json["needed"]
     [block] = [row for row in needed if row["variant"] == "rrba"]
@@ -234,52 +185,3 @@ def test_a_variant_whose_code_fails_is_named_with_the_reason(plan: Path, tmp_pat
     )
     why = {row["variant"]: row["why"] for row in said.json["not_applicable"]}
     assert why["doubled"] == "its code fails: KeyError: 7"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (("--epsilon", "1"), "expected --n, or --error"),
-        (("--n", "10"), "expected --epsilon, or --error"),
-        (("--n", "10", "--epsilon", "1,,2"), "expected numbers above 0"),
-        (("--n", "10", "--epsilon", "0"), "expected numbers above 0"),
-        (("--n", "10", "--epsilon", "nan"), "expected numbers above 0"),
-        (("--n", "10", "--epsilon", "1", "--target", "smoke"), "no attribute 'smoke'"),
-        (("--n", "10", "--epsilon", "1", "--parties", "11"), "more than the 10 respondents"),
-        (("--n", "10", "--epsilon", "1", "--error", "0.1"), "--error: expected --n"),
-        (("--error", "0.1"), "--error: expected --n"),
-        (("--n", "10", "--error", "0.1", "--variant", "own.py:Own"), "--variant: expected no"),
-        (("--n", "10", "--error", "0.1", "--runs", "9"), "--runs: expected no --error"),
-        (("--n", "10", "--error", "0.1", "--all"), "--all: expected no --error"),
-        (("--n", "10", "--error", "0.1", "--plot", "a.svg"), "--plot: expected no --error"),
-        (("--n", "10", "--epsilon", "1", "--level", "0.9"), "--level: expected --error"),
-        (("--n", "10", "--epsilon", "1", "--out", "a.txt"), "ends in .csv"),
-        (("--n", "10", "--epsilon", "1", "--plot", "a.txt"), "ends in .png"),
-        (("--n", "10", "--epsilon", "1", "--variant", "rr-jiont"), "no variant 'rr-jiont'"),
-        (("--n", "10", "--epsilon", "1", "--records", "no.csv"), "no.csv"),
-    ],
-)
-def test_bad_input_is_one_line(plan: Path, arguments: tuple[str, ...], says: str) -> None:
-    assert says in complaint(sottovoce("design", plan, *arguments))
-
-
-def test_what_rests_on_honest_others_says_so(plan: Path) -> None:
-    said = sottovoce("design", plan, "--n", "1e4", "--epsilon", "1", "--delta", "1e-8")
-    text = " ".join(said.out.split())
-    assert "epsilon 1 at delta 1e-08, if enough of the others are honest" in text
-    assert "error useful if honest else" in text
-    coins = text[text.index("secure-sum:coins at epsilon 1: ") :]
-    assert (
-        "delta 1e-08) if at most 2,500 of them conspire with the aggregator or any reader of the "
-        "record, so that at least 6,500 are honest and stay; no bound if all others do"
-    ) in coins
-    reports = text[text.index("pair-rr:summed at epsilon 1: ") :]
-    assert "so that at least 6,500 are honest and stay; epsilon " in reports
-    assert f"{NONE}: exact counts, which no epsilon bounds; they are not ranked." in text
-
-
-def test_assumptions_exclude_each_other(plan: Path) -> None:
-    said = sottovoce(
-        "design", plan, "--n", "9", "--epsilon", "1", "--assume", "worst", "--records", plan
-    )
-    assert "--assume, --records" in complaint(said)

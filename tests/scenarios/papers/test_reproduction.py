@@ -15,7 +15,6 @@ from scenarios import Context, Reproduced, Row, find_scenario
 from scenarios.cli import CRASHED
 from scenarios.errors import install_command
 from scenarios.running.reproduction import Compared
-from scenarios.statement.reproductions import state_reproduction
 from tests.scenarios.command import complaint, sottovoce
 from tests.tiers import thinned
 
@@ -253,49 +252,6 @@ def test_json_is_exactly_the_result(own: Path, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
 
 
-def table_of(own: Path, name: str, **given: int) -> list[list[str]]:
-    """The cells that a terminal lists of a reproduction."""
-    scenario = find_scenario(f"{own}:{name}")
-    done = scenario.run(scenario.configure(given), Context())
-    [grid] = state_reproduction(done, seconds=0.0).sections[0].grids
-    return [[str(cell).strip() for cell in row] for row in grid.rows]
-
-
-def test_text_has_footnotes_and_marks(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "100")
-    said = sottovoce("run", f"{own}:own-one")
-    assert said.code == 0, said.err
-    lines = said.out.splitlines()
-    table = table_of(own, "own-one")
-    assert table[0] == ["0.1", "a, b", "", "0.5000*", "0.010", "0.4", "1.25", "[1]"]
-    assert table[1] == ["0.3", "a", "", "0.4100", "0.010", "0.4", "1.02", ""]
-    assert table[2] == ["0.5", "", "50", "0.5000*", "0.010", "0.4", "1.25", "[2]"]
-    assert table[3] == ["0.7", "", "50", "0.5000", "", "", "", ""]
-    assert table[4] == ["0.9", "", "", "0.5000", "unknown", "0.4", "1.25", ""]
-    assert any(line.startswith("[1] a misprint [not markup]") for line in lines)
-    assert any(line.startswith("[2] measured less printed is 0.1, by chance") for line in lines)
-    assert "what holds for all" in lines
-    assert any(line.startswith("7 runs each, in 0.") for line in lines)
-
-
-def test_text_of_several_figures(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "100")
-    out = sottovoce("run", f"{own}:own-several", "--set", "runs=1").out
-    lines = out.splitlines()
-    # What all rows have in common is said once.
-    assert lines[0].rstrip() == "own-several: n = 10"
-    cells = table_of(own, "own-several", runs=1)
-    assert ["mse", "0.2500", "0.12", "0.3", "0.833", ""] in cells
-    assert ["break_even", "infinite", "", "", "", ""] in cells
-    assert any(line.startswith("once, in") for line in lines)
-
-
-@pytest.mark.parametrize("runs", ["0", "-1", "x", "1.5"])
-def test_runs_are_at_least_one(own: Path, runs: str) -> None:
-    said = sottovoce("run", f"{own}:own-one", "--set", f"runs={runs}")
-    assert "'runs'" in complaint(said)
-
-
 def test_by_messages_runs_once_and_leaves_a_transcript(own: Path, tmp_path: Path) -> None:
     arguments = ("run", f"{own}:own-one", "--by-messages", "--out", tmp_path)
     assert sottovoce(*arguments, "--transport", "local", "--json").json["runs"] == 1
@@ -305,23 +261,6 @@ def test_by_messages_runs_once_and_leaves_a_transcript(own: Path, tmp_path: Path
         "transcript.svt.zst",
     }
     assert sottovoce("verify", tmp_path / "transcript.svt.zst").code == 0
-    said = sottovoce(*arguments, "--transport", "local")
-    assert "by messages: estimated from 30 of 30 parties, over local" in said.out
-    assert "transcript.svt.zst" in said.out
-    # What the next run did not make does not stay beside its result.
-    assert sottovoce("run", f"{own}:own-one", "--out", tmp_path).code == 0
-    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
-
-
-@pytest.mark.parametrize("name", ["quickstart", "{own}:ordinary"])
-def test_by_messages_is_for_reproductions(own: Path, name: str) -> None:
-    said = sottovoce("run", name.format(own=own), "--by-messages")
-    assert "is not a reproduction" in complaint(said)
-
-
-def test_by_messages_that_is_not_heeded_is_told(own: Path) -> None:
-    said = sottovoce("run", f"{own}:own-several", "--by-messages")
-    assert "cannot be run by messages" in complaint(said)
 
 
 def test_reproductions_are_known_by_their_parameters(own: Path) -> None:

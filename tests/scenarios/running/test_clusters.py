@@ -84,21 +84,6 @@ def test_what_learning_with_coins_rests_on_is_said() -> None:
     ) in said
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        (("epsilon=2",), "parameters 'epsilon' and 'delta': expected noise=coins besides"),
-        (("noise=coins", "dependence=rr"), "noise: reports are randomized already, expected none"),
-        (("noise=coins", "parties=2"), "2 parties of which 0 may be missing withstand 0"),
-    ],
-)
-def test_coins_that_cannot_be_are_refused(settings: tuple[str, ...], said: str) -> None:
-    flags = [part for setting in settings for part in ("--set", setting)]
-    refused = sottovoce("run", "adult-clusters", *flags)
-    assert refused.code == 2
-    assert said in " ".join(refused.err.split())
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("dependence", "pilots"), thinned([("rr", 8), ("rr-debiased", 8), ("pair-rr", 28)], 2)
@@ -234,34 +219,6 @@ def test_a_reproduction_has_nothing_to_draw_from(tmp_path: Path) -> None:
     said = sottovoce("run", "rr-figure-1", "--synthetic", tmp_path / "s.csv")
     assert (said.code, said.err.count("\n")) == (2, 1)
     assert "estimates no joint distribution" in said.err
-
-
-@pytest.mark.parametrize(
-    ("setting", "words"),
-    [
-        ("dependence=guess", "dependence"),
-        ("profile=dense", "profile"),
-        ("tv=0", "tv"),
-        ("tv=4294967297", "tv"),
-        ("td=-1", "td"),
-        ("td=inf", "td"),
-        ("td=nan", "td"),
-        ("p=1", "p"),
-        ("dropped=0.9", "may be missing withstand 0 who conspire"),
-        ("parties=1", "a sum over one party shows its values"),
-    ],
-)
-def test_bad_parameters_are_one_line(setting: str, words: str) -> None:
-    common = ("--set", f"records={RESPONDENTS}", "--set", "parties=12")
-    said = sottovoce("run", "adult-clusters", *common, "--set", setting)
-    assert (said.code, said.err.count("\n")) == (2, 1)
-    assert words in said.err
-
-
-def test_too_many_parties_for_the_literal_profile() -> None:
-    said = sottovoce("run", "adult-clusters", "--set", "profile=literal")
-    assert said.code == 2
-    assert "use the sparse profile" in said.err
 
 
 def test_ind_joint_estimates_any_pair() -> None:

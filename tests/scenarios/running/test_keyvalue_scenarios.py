@@ -154,19 +154,6 @@ def test_a_key_stays_on_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(line.split()[:2] == ["key", "50"] for line in said.splitlines()) == 1
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"protocol": "privkvm", "estimator": "em"}, "needs one round"),
-        ({"n": 10, "parties": 11}, "'parties' = 11: more than the 10 records"),
-        ({"epsilon": 1e-30}, "epsilon"),
-    ],
-)
-def test_parameters_that_do_not_fit_are_refused(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        finished("kv-linear", **given)
-
-
 @pytest.mark.slow
 def test_from_the_command_line_with_a_picture_and_an_audit(tmp_path: Path) -> None:
     arguments = ["--set", "n=500", "--set", "parties=5", "--set", "estimator=em"]

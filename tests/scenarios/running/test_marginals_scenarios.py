@@ -160,22 +160,3 @@ def test_real_trips_are_read(tmp_path: Path) -> None:
     judged = run("taxi-independence", f"trips={file}", "n=300", "parties=5")
     assert all(pair["independent"] is None for pair in judged["independence"])
     assert "independence" not in judged["error"]
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        (("n=10", "parties=11"), "more than the 10 records"),
-        (("method=inp-xx",), "method"),
-        (("d=25",), "d"),
-        (("d=2", "k=3"), "3-way marginals of 2"),
-        (("d=20", "method=inp-rr", "n=300"), "2\\*\\*16"),
-        (("trips=/nowhere/trips.csv",), "cannot be read"),
-        (("trips=x", "d=9"), "real trips have 8"),
-    ],
-)
-def test_bad_parameters_are_one_line(settings: tuple[str, ...], words: str) -> None:
-    flags = [part for setting in settings for part in ("--set", setting)]
-    said = sottovoce("run", "taxi-marginals", *flags)
-    assert (said.code, said.err.count("\n")) == (2, 1)
-    assert words.replace("\\", "") in said.err

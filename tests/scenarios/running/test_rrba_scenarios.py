@@ -118,30 +118,6 @@ def _scenario(name: str) -> Scenario[Any]:
     return find_scenario(name)
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        (("p=0.5", "epsilon=1"), "not both"),
-        (("lambda=0",), "allow_unbounded"),
-        (("k=9",), "k"),
-        (("parties=900", "n=800"), "more than the 800 records"),
-        (("mode=both",), "mode"),
-    ],
-)
-def test_bad_parameters_are_one_line(settings: tuple[str, ...], words: str) -> None:
-    flags = [part for setting in settings for part in ("--set", setting)]
-    said = sottovoce("run", "rrba-survey", *flags)
-    assert (said.code, said.err.count("\n")) == (2, 1)
-    assert words in said.err
-
-
-@pytest.mark.parametrize("name", ["rrba-survey", "adult-counts"])
-def test_tables_apart_have_nothing_to_draw_from(name: str, tmp_path: Path) -> None:
-    said = sottovoce("run", name, "--synthetic", tmp_path / "s.csv")
-    assert (said.code, said.err.count("\n")) == (2, 1)
-    assert "estimates no joint distribution" in said.err
-
-
 @pytest.mark.parametrize("counted", thinned(["attributes", "pairs"], 1))
 def test_exact_counts_of_adult(counted: str) -> None:
     result = run("adult-counts", f"counted={counted}", "noise=none", "parties=12", "records=300")

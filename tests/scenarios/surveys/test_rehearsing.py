@@ -24,7 +24,7 @@ from scenarios.report.beside import Beside
 from scenarios.running.calibrating import UNCALIBRATED
 from scenarios.surveys import rehearsing
 from scenarios.surveys.rehearsing import Rehearsed
-from tests.scenarios.command import Said, complaint, python, sottovoce
+from tests.scenarios.command import Said, python, sottovoce
 from tests.scenarios.programs import Program
 from tests.scenarios.survey_folders import (
     PLAN,
@@ -217,26 +217,6 @@ def test_a_mistake_of_the_parties_comes_before_what_the_aggregator_makes_of_it(
     assert rest[-1].startswith("sottovoce: 0 of 3 sent 'Draws'")
 
 
-@pytest.mark.parametrize(
-    ("rows", "options", "says"),
-    [
-        (ROWS, (), "expected --parties N"),
-        (ROWS, ("--parties", 4), "3 records, fewer than 4 parties"),
-        (ROWS * 3, ("--parties", 2), "party-1 would hold 5 records, at most 3 allowed"),
-        (("no,ancient",), ("--parties", 1), "unknown category 'ancient'"),
-        (ROWS, ("--parties", 1), "quorum = 2: expected at most 1"),
-    ],
-)
-def test_what_cannot_be_rehearsed(
-    rows: tuple[str, ...], options: tuple[object, ...], says: str, tmp_path: Path
-) -> None:
-    records, out = table(tmp_path / "r.csv", *rows), tmp_path / "out"
-    named = ("--records", records, "--out", out)
-    said = sottovoce("rehearse", plan_file(tmp_path, PLAN), *named, *options)
-    assert says in complaint(said)
-    assert not list(out.glob("*"))
-
-
 def test_a_rehearsal_that_is_interrupted_cannot_be_gone_on_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -298,21 +278,6 @@ def test_no_member_outlives_a_rehearsal_that_is_ended(number: int, tmp_path: Pat
     assert rehearsal.returncode == 130
     assert "a rehearsal cannot be gone on with" in complained
     assert members_of(out) == []
-
-
-def test_records_of_a_folder(tmp_path: Path) -> None:
-    plan, held, out = plan_file(tmp_path, PLAN), tmp_path / "held", tmp_path / "out"
-    held.mkdir()
-    command = ("rehearse", plan, "--records", held, "--out", out)
-    assert "has no .csv or .parquet files" in complaint(sottovoce(*command))
-    table(held / "Anna.csv", *ROWS)
-    assert "party id 'Anna'" in complaint(sottovoce(*command))
-    assert "--parties: " in complaint(sottovoce(*command, "--parties", 2))
-    out.mkdir(exist_ok=True)
-    (out / "mine").write_text("")
-    table(held / "anna.csv", *ROWS)
-    (held / "Anna.csv").unlink()
-    assert "exists and is not empty" in complaint(sottovoce(*command))
 
 
 def test_a_survey_is_published_raw_where_it_cannot_be_projected(

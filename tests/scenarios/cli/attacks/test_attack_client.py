@@ -14,7 +14,7 @@ import pytest
 
 from protocol import Stream, secret_of
 from protocol.attack.client import attack_client, leaves
-from tests.scenarios.command import OWN, complaint, sottovoce
+from tests.scenarios.command import sottovoce
 from tests.tiers import thinned
 
 COIN = """
@@ -63,56 +63,12 @@ def test_a_client_that_does_not(coin: Path) -> None:
     assert found["probe"]["first"]["low"] < 0.75 < found["probe"]["first"]["high"]
 
 
-def test_too_few_trials_decide_nothing(coin: Path) -> None:
-    few = ("--inputs", "0,1", "--claims", 2, "--trials", 40)
-    said = sottovoce("attack", f"{coin}:client", *few)
-    assert said.code == 0
-    assert said.out.startswith("Undecided: the claimed 2.0000 could not be exceeded")
-
-
 def test_the_seed_decides(coin: Path) -> None:
     def right(seed: int) -> object:
         given = ("--inputs", "0,1", "--claims", 2, "--trials", 2000, "--seed", seed, "--json")
         return sottovoce("attack", f"{coin}:client", *given).json["probe"]["right"]
 
     assert right(1) == right(1) != right(2)
-
-
-@pytest.mark.parametrize(
-    ("function", "options", "why"),
-    [
-        ("client", ("--claims", 1), "is a function: say --inputs A,B and --claims EPSILON"),
-        ("client", ("--inputs", "0,1"), "is a function: say --inputs A,B and --claims EPSILON"),
-        (
-            "client",
-            ("--inputs", "0", "--claims", 1),
-            "expected two inputs A,B, got 1",
-        ),
-        ("client", ("--inputs", "0,0", "--claims", 1), "inputs 0 or 0: expected two that differ"),
-        ("client", ("--inputs", "0,1", "--claims", -1), "-1"),
-        ("client", ("--inputs", "0,1", "--claims", 1, "--runs", 9), "--runs is for variants"),
-        ("client", ("--inputs", "0,1", "--claims", 1, "--set", "p=1"), "--set is for variants"),
-        ("picky", ("--inputs", "0,1", "--claims", 1), "input 1: the client raises LookupError"),
-        (
-            "Number",
-            ("--inputs", "0,1", "--claims", 1),
-            "no variant class, randomizer or function 'Number'",
-        ),
-        (
-            "number",
-            ("--inputs", "0,1", "--claims", 1),
-            "no variant class, randomizer or function 'number'",
-        ),
-    ],
-)
-def test_bad_input(coin: Path, function: str, options: tuple[object, ...], why: str) -> None:
-    said = sottovoce("attack", f"{coin}:{function}", *options)
-    assert why in complaint(said)
-
-
-def test_a_variant_takes_no_inputs() -> None:
-    said = sottovoce("attack", f"{OWN}:PlainAnswers", "--inputs", "0,1", "--claims", 1)
-    assert "--inputs and --claims are for a client function" in complaint(said)
 
 
 def _bits(answer: object) -> int:
@@ -212,19 +168,3 @@ def test_a_randomizer_is_attacked_by_its_own_law(randomizers: Path) -> None:
     found = json.loads(said.out)
     assert found["claims"] == pytest.approx(1.0)
     assert found["probe"]["lower"] > 1.0
-
-
-@pytest.mark.parametrize(
-    ("name", "option", "says"),
-    [
-        ("SIXTEEN", ("--claims", "1"), "a randomizer says its epsilon"),
-        ("SIXTEEN", ("--runs", "9"), "--runs is for variants"),
-        ("SIXTEEN", ("--inputs", "a,b"), "expected two codes"),
-        ("SIXTEEN", ("--inputs", "0,16"), "expected two below 16"),
-        ("KEYS", (), "'PrivKV' does not bring its law"),
-    ],
-)
-def test_bad_input_of_a_randomizer(
-    randomizers: Path, name: str, option: tuple[str, ...], says: str
-) -> None:
-    assert says in complaint(sottovoce("attack", f"{randomizers}:{name}", *option))

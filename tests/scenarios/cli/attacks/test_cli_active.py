@@ -141,59 +141,6 @@ def test_all_variants_at_once(tmp_path: Path) -> None:
     assert [one["variant"] for one in found] == list(BUILT_IN)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["rr-joint", "--scripts", "3"], "--scripts is for --active"),
-        (["rr-joint", "--hostile", "aggregator"], "--hostile is for --active"),
-        (["rr-joint", "--replay", str(PLANTED)], "--replay is for --active"),
-        (["rr-joint", "--active", "--delta", "0.1"], "--delta is not for --active"),
-        (["rr-joint", "--active", "--runs", "9"], "--runs is not for --active"),
-        (["rr-joint", "--active", "--copies", "9"], "--copies is not for --active"),
-        (["rr-joint", "--active", "--observer", "record"], "--observer is not for --active"),
-        (["rr-joint", "--active", "--inputs", "0,1"], "--inputs is not for --active"),
-        (["rr-joint", "--active", "--claims", "1"], "--claims is not for --active"),
-        (["rr-joint", "--active", "--target", "5"], "--target 5: expected 1 to 4"),
-        (["rr-joint", "--active", "--target", "0"], "'--target': 0 is not in the range"),
-        (["rr-joint", "--target", "5"], "--target 5: expected 1 to 4"),
-        (
-            [SHUFFLED, "--active", "--target", "shuffler"],
-            "'--target': 'shuffler': expected the number of a party that holds records.",
-        ),
-        (
-            [SHUFFLED, "--active", "--hostile", "shuffler,party-1"],
-            "--hostile 'party-1': expected some of aggregator, shuffler",
-        ),
-        (["rr-joint", "--active", "--hostile", ""], "--hostile '': expected some of aggregator"),
-        (["rr-joint", "--active", "--scripts", "0"], "'--scripts': 0 is not in the range"),
-        (["rr-joint", "--active", "--set", "tv=2"], "variant 'rr-joint' has no parameter 'tv'"),
-        (
-            ["all", "--active", "--set", "p=0.5"],
-            "--set, --survey and --hostile are for one variant",
-        ),
-        (["all", "--active", "--hostile", "aggregator"], "--set, --survey and --hostile are for"),
-        (["all"], "no variant 'all'"),
-        (["nobody", "--active"], "no variant 'nobody'"),
-        ([f"{PLANTED}:join_codes", "--active"], "no variant class 'join_codes'"),
-        (["rr-joint", "--active", "--replay", "none.json"], "none.json"),
-        (
-            ["rr-joint", "--active", "--replay", str(PLANTED)],
-            f"{PLANTED}: not a script of an attack: ",
-        ),
-        (
-            ["rr-joint", "--active", "--replay", str(PLANTED), "--seed", "2"],
-            "--seed is not for --replay",
-        ),
-        (
-            ["rr-joint", "--active", "--replay", str(PLANTED), "--jobs", "2"],
-            "--jobs is not for --replay",
-        ),
-    ],
-)
-def test_bad_input(arguments: list[str], says: str) -> None:
-    assert says in complaint(sottovoce("attack", *arguments))
-
-
 def test_a_script_of_something_else(out: Path, tmp_path: Path) -> None:
     kept = json.loads((out / "script-1.json").read_text(encoding="utf-8"))
     path = tmp_path / "script.json"

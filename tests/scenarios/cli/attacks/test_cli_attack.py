@@ -61,17 +61,6 @@ def test_a_variant_that_keeps_its_word(taxes: Path) -> None:
     assert "rr-joint, seen by aggregator; party-1's record differs" in said.out
 
 
-def test_too_few_trials_are_no_clean_bill() -> None:
-    said = sottovoce("attack", "rr-joint", *FEW)
-    assert said.code == 0
-    verdict = said.out.partition("\n")[0]
-    assert verdict.startswith("Undecided: of ")
-    assert "could not be exceeded with so few trials: at most epsilon 0.0000 can be" in verdict
-    assert "ot accused" not in said.out
-    assert ": too few trials" in said.out
-    assert "all attributes" in said.out
-
-
 @pytest.mark.slow
 def test_a_variant_that_does_not(tmp_path: Path) -> None:
     path = tmp_path / "leaking.py"
@@ -84,10 +73,6 @@ def test_a_variant_that_does_not(tmp_path: Path) -> None:
 
 
 def test_what_is_unbounded() -> None:
-    said = sottovoce("attack", f"{OWN}:PlainAnswers", *FEW)
-    assert said.code == 0
-    assert said.out.startswith("Unbounded: ")
-    assert "unbounded: nothing to exceed" in said.out
     found = values(f"{OWN}:PlainAnswers", *FEW)
     assert {probe["bound"] for probe in found["probes"]} == {None}
     assert all(probe["unbounded"] for probe in found["probes"])
@@ -159,41 +144,6 @@ def test_settings_win_over_the_example() -> None:
     made, _ = example(RRClusters, {"sums": '{"profile": "literal"}'})
     assert isinstance(made, RRClusters)
     assert made.sums.profile == "literal"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["nobody"], "no variant 'nobody'; expected one of"),
-        (["no.py:Class"], "no.py: no such file"),
-        (["rr-joint", "--set", "p"], "--set 'p': expected NAME=VALUE"),
-        (["rr-joint", "--set", "p=much"], "'p' = 'much': expected a number"),
-        (["rr-joint", "--set", "p=2"], "keep probability 2.0"),
-        (["rr-joint", "--set", "tv=2"], "variant 'rr-joint' has no parameter 'tv'; it has "),
-        (["pair-rr", "--set", "epsilon=1"], "variant 'pair-rr' has no parameter 'epsilon'"),
-        (["rr-clusters", "--set", "tv=many"], "parameter 'tv' = 'many': expected a whole number"),
-        (["rr-clusters", "--set", "sums={"], "not valid JSON"),
-        (["rr-joint", "--trials", "1"], "--trials"),
-        (["rr-joint", "--trials", "99999999999"], "'--trials': 99999999999 is not in the range"),
-        (["rr-joint", "--runs", "99999999999"], "'--runs': 99999999999 is not in the range"),
-        (["rr-joint", "--copies", "99999999999"], "'--copies': 99999999999 is not in the range"),
-        (["rr-joint", "--delta", "1"], "--delta"),
-        (["rr-joint", "--alpha", "0"], "--alpha"),
-        (["rr-joint", "--observer", "x"], "observer 'x' is not on the roster of 5 members"),
-        (["rr-joint", "--observer", "party-1"], "is the target"),
-        (["rr-joint", "--survey", "missing.toml"], "missing.toml"),
-    ],
-)
-def test_bad_input(arguments: list[str], says: str) -> None:
-    assert says in complaint(sottovoce("attack", *arguments))
-
-
-def test_a_survey_that_is_none(tmp_path: Path) -> None:
-    path = tmp_path / "survey.toml"
-    for content in ("title = 1", "title", 'title = "x"\nattributes = []\n'):
-        path.write_text(content, encoding="utf-8")
-        said = complaint(sottovoce("attack", "rr-joint", "--survey", path))
-        assert said.startswith(f"{path}: ")
 
 
 def test_more_than_fits_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:

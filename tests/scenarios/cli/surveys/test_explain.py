@@ -12,7 +12,6 @@ from protocol import Attribute, Records, Survey
 from protocol.variants import RRIndependent, RRJoint
 from scenarios import Outcome, simulate, town
 from scenarios.report.one_respondent import _percent
-from tests.recorded.forgeries import Forgery
 from tests.scenarios.command import complaint, sottovoce
 from transports.faults import crash
 
@@ -99,32 +98,6 @@ def test_one_of_many_respondents_of_a_party(
         assert shown.count(attribute.categories[code]) >= 3
     refused = complaint(sottovoce("explain", path, "party-03", "--respondent", 6, *given))
     assert refused == "--respondent 6: party-03 speaks for 5 respondents"
-
-
-def test_what_is_refused(path: Path, table: Path, tmp_path: Path) -> None:
-    out = tmp_path / "one.svg"
-    assert "no report of a party 'nobody' is counted" in complaint(
-        sottovoce("explain", path, "nobody", "--out", out)
-    )
-    short = tmp_path / "short.csv"
-    short.write_text("\n".join(table.read_text().splitlines()[:-1]) + "\n")
-    assert "59 rows; expected one for each of the 60 respondents that are counted" in complaint(
-        sottovoce("explain", path, "party-07", "--records", short, "--out", out)
-    )
-    assert not out.exists()
-
-
-@pytest.mark.parametrize("found", ["sound", "complete"])
-def test_no_picture_of_a_broken_record(found: str, path: Path, tmp_path: Path) -> None:
-    forged, out = tmp_path / "forged.svt", tmp_path / "one.svg"
-    whole = Forgery(path.read_bytes())
-    if found == "sound":
-        whole.sent(1)[0] = bytes(32)
-    forged.write_bytes(whole.write()[: None if found == "sound" else -40])
-    said = sottovoce("explain", forged, "party-07", "--out", out)
-    assert said.code == 1
-    assert f"its audit does not find it {found}" in said.err
-    assert not out.exists()
 
 
 def test_who_is_not_counted_is_not_explained(records: Records, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import msgspec
@@ -15,7 +14,7 @@ from protocol.errors import UsageError
 from protocol.messages import Envelope
 from protocol.transcript.header import make_header
 from scenarios.surveys.members import read_member
-from tests.recorded.checkpointed import checkpoints_of, record, spoken
+from tests.recorded.checkpointed import checkpoints_of, record
 from tests.recorded.forgeries import Forgery
 from tests.recorded.runs import written
 from tests.recorded.signed import TWO, changed_report, rewritten, signed_run
@@ -100,20 +99,6 @@ def test_two_stories_are_not_published(tmp_path: Path) -> None:
     assert read_checkpoint(folder / f"size-{last}.checkpoint") == run.checkpoint
 
 
-def test_two_stories_of_one_size_are_told_by_the_command(tmp_path: Path) -> None:
-    one, other = spoken([(1, 2)]), spoken([(1, 3)])
-    folder = tmp_path / "published"
-    (tmp_path / "a").write_bytes(one)
-    (tmp_path / "b").write_bytes(other)
-    assert sottovoce("verify", tmp_path / "a", "--checkpoints", folder).code == 0
-    says = complaint(sottovoce("verify", tmp_path / "b", "--checkpoints", folder))
-    [_, first, _] = checkpoints_of(one)
-    assert says == (
-        f"{folder / f'size-{first.size}.checkpoint'}: has another checkpoint than the transcript; "
-        "publishing both would be a contradiction"
-    )
-
-
 def test_of_a_faulty_record_nothing_is_published(tmp_path: Path) -> None:
     path, folder = tmp_path / "transcript.svt.zst", tmp_path / "published"
     forgery = Forgery(record())
@@ -122,24 +107,6 @@ def test_of_a_faulty_record_nothing_is_published(tmp_path: Path) -> None:
         path.write_bytes(faulty)
         assert sottovoce("verify", path, "--checkpoints", folder).code == 1
         assert not folder.exists()
-
-
-def test_a_proof_holds(survey: Survey) -> None:
-    said = sottovoce(*survey.check(2, 5))
-    assert said.code == 0
-    one = read_checkpoint(survey.checkpoints[2])
-    assert said.out.splitlines() == [
-        f"from the checkpoint of size {SIZES[2]} to that of size {SIZES[5]}",
-        f"session {one.session.hex()}",
-        "5 hashes in the proof",
-        f"the checkpoint is signed by the key {one.key.hex()}",
-        "compare it with the aggregator's key, or let --member do it",
-        "holds",
-    ]
-    values = sottovoce(*survey.check(2, 5, "--json")).json
-    assert (values["holds"], values["problems"]) == (True, [])
-    assert values["aggregator_key"] == one.key.hex()
-    assert (values["earlier"]["size"], values["later"]["size"]) == (SIZES[2], SIZES[5])
 
 
 def test_it_needs_neither_the_transcript_nor_its_folder(survey: Survey, tmp_path: Path) -> None:
@@ -154,59 +121,6 @@ def test_it_needs_neither_the_transcript_nor_its_folder(survey: Survey, tmp_path
         tmp_path / "4",
     )
     assert sottovoce(*check).code == 0
-
-
-@pytest.mark.parametrize(("earlier", "later"), [(5, 2), (1, 5), (2, 4), (2, 2), (5, 5)])
-def test_it_holds_between_no_other_checkpoints(survey: Survey, earlier: int, later: int) -> None:
-    said = sottovoce(*survey.check(earlier, later))
-    assert said.code == 1
-    lines = said.out.splitlines()
-    assert lines[-1] == "does NOT hold"
-    problems = {line.removeprefix("problem: ") for line in lines[3:-1]}
-    wrong = {"the proof leads to another checkpoint than the one given"} if later != 5 else set()
-    if earlier != 2:
-        wrong.add(f"the proof is from size {SIZES[2]}, not {SIZES[earlier]}")
-        wrong.add("the later log does not begin like the earlier one")
-    assert problems == wrong
-    found = sottovoce(*survey.check(earlier, later, "--json"))
-    assert found.code == 1
-    assert json.loads(found.out)["holds"] is False
-
-
-def test_it_may_end_before_the_end(
-    survey: Survey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    since, until = survey.checkpoints[1], survey.checkpoints[4]
-    values = sottovoce(
-        "prove", survey.transcript, "--since", since, "--checkpoint", until, "--json"
-    ).json
-    path = tmp_path / values["file"]
-    assert path.name == f"size-{SIZES[1]}-{SIZES[4]}.consistency"
-    assert values["bytes"] == path.stat().st_size
-    assert sottovoce("consistency", path, "--since", since, "--checkpoint", until).code == 0
-    assert sottovoce("consistency", path, "--since", until, "--checkpoint", since).code == 1
-
-
-def test_where_the_record_does_not_lead_there(survey: Survey, tmp_path: Path) -> None:
-    def refused(content: bytes, *options: object) -> str:
-        path = tmp_path / "other.svt"
-        path.write_bytes(content)
-        said = sottovoce("prove", path, *options, "--out", tmp_path / "x")
-        assert not (tmp_path / "x").exists()
-        return complaint(said, code=1)
-
-    _, first, second, *_, last = survey.checkpoints
-    fork = spoken([(2, 1, 1), (), (3, 1, 1, 1, 1), (2, 3, 4)])
-    says = f"no consistency proof: the record has another log of size {SIZES[2]}: a fork"
-    assert refused(fork, "--since", second) == says
-    says = f"the checkpoint of size {SIZES[2]} is of another session than the record"
-    assert refused(signed_run().content, "--since", second) == f"no consistency proof: {says}"
-    says = f"no consistency proof: the record has 6 leaves, not size {SIZES[5]}"
-    assert refused(spoken([(1, 2, 1)]), "--since", first, "--checkpoint", last) == says
-    says = f"the checkpoint of size {SIZES[5]} comes after that of size {SIZES[1]}"
-    back = refused(record(), "--since", last, "--checkpoint", first)
-    assert back == f"no consistency proof: {says}"
 
 
 def test_whose_aggregators_it_is(tmp_path: Path) -> None:
@@ -234,39 +148,6 @@ def test_whose_aggregators_it_is(tmp_path: Path) -> None:
         "problem: the checkpoints are not the aggregator's",
         "does NOT hold",
     ]
-
-
-def test_of_bad_arguments(survey: Survey, tmp_path: Path) -> None:
-    since = ("--since", survey.checkpoints[2])
-    last = ("--checkpoint", survey.checkpoints[5])
-    prove, check = ("prove", survey.transcript), ("consistency", survey.proof)
-    assert "PARTY, or --since" in complaint(sottovoce(*prove))
-    assert "--since: takes neither" in complaint(sottovoce(*prove, "party-1", *since))
-    variant = ("--variant", "own.py:Own")
-    assert "--since: takes neither" in complaint(sottovoce(*prove, *since, *variant))
-    for given, name in ((since, "--checkpoint"), (last, "--since")):
-        assert complaint(sottovoce(*check, *given)) == f"Missing option '{name}'."
-    says = complaint(sottovoce(*check, *since, *last, *variant))
-    assert says == "--variant: expected --member too"
-    missing = tmp_path / "missing"
-    for command in (
-        (*prove, "--since", missing),
-        (*prove, *since, "--checkpoint", missing),
-        ("prove", missing, *since),
-        (*check, "--since", missing, *last),
-        (*check, *since, "--checkpoint", missing),
-        (*check, *since, *last, "--member", missing),
-    ):
-        assert str(missing) in complaint(sottovoce(*command))
-    (tmp_path / "nothing").write_bytes(b"nothing")
-    says = complaint(sottovoce("prove", tmp_path / "nothing", *since))
-    assert "no readable header" in says
-    says = complaint(sottovoce("consistency", survey.transcript, *since, *last))
-    assert says.startswith(f"{survey.transcript}: ")
-    says = complaint(sottovoce("check", survey.proof, *last))
-    assert says == f"{survey.proof}: it is for 'sottovoce consistency'"
-    says = complaint(sottovoce("evidence", survey.proof))
-    assert says.endswith(": it is for 'sottovoce consistency'")
 
 
 @pytest.mark.parametrize("content", [b"", b"1", b"1\n\n", b"\xff\n\n\n", b"x" * 50_000])

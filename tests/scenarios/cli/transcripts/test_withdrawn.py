@@ -11,38 +11,31 @@ from tests.scenarios.command import sottovoce
 MOVED = f"{WITHDRAWN}: moved away"
 
 
-def audited(folder: Path, *reasons: str) -> tuple[str, str, dict[str, object]]:
-    """An audit's text, its page, and its response rate."""
+def audited(folder: Path, *reasons: str) -> tuple[str, dict[str, object]]:
+    """An audit's page, and its response rate."""
     gone = {f"party-{place}": reason for place, reason in enumerate(reasons, 1)}
     record, page = folder / "a.svt", folder / "a.html"
     record.write_bytes(survey_without(gone).content)
     said = sottovoce("audit", record, "--html", page)
     assert said.code == 0, said.err
     response = sottovoce("audit", record, "--json").json["response"]
-    return said.out, page.read_text(encoding="utf-8"), response
+    return page.read_text(encoding="utf-8"), response
 
 
 def test_who_was_withdrawn_was_not_invited(tmp_path: Path) -> None:
-    said, page, response = audited(tmp_path, MOVED, MOVED, "never came")
+    page, response = audited(tmp_path, MOVED, MOVED, "never came")
     assert response == {"asked": 4, "answered": 3, "rate": 0.75, "widest": 0.25, "withdrawn": 2}
     clause = "not counted as invited: 2 places withdrawn before any answer, by the organiser's word"
-    assert f"3 of 4 parties were counted for the estimate; {clause}." in said
-    assert "Counted: 3 of 4 parties, for the estimate" in said
-    assert "Response rate 75.0 %: 1 party of 4 is in no figure" in said
-    for text in (said, page.replace("&#39;", "'")):
-        assert clause[1:] in text
+    assert clause[1:] in page.replace("&#39;", "'")
     assert MOVED in page
 
 
 def test_where_all_others_answered_it_is_said_too(tmp_path: Path) -> None:
-    said, _, response = audited(tmp_path, MOVED)
+    _, response = audited(tmp_path, MOVED)
     assert (response["rate"], response["withdrawn"]) == (1.0, 1)
-    assert "Not counted as invited: 1 place withdrawn before any answer" in said
-    assert "Caution  The count. 5 of 5 parties were counted for the estimate; not counted" in said
-    assert "esponse rate" not in said
 
 
 def test_whoever_never_came_was_invited(tmp_path: Path) -> None:
-    said, page, response = audited(tmp_path, "never came", "was withdrawn")
+    page, response = audited(tmp_path, "never came", "was withdrawn")
     assert (response["asked"], response["withdrawn"]) == (6, 0)
-    assert "not counted as invited" not in (said + page).lower()
+    assert "not counted as invited" not in page.lower()

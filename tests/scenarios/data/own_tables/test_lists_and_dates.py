@@ -92,10 +92,6 @@ def test_edges_may_be_dates(tmp_path: Path) -> None:
     days = ("31.1.2024", "01.02.2024", "31. 3. 2024", "01.04.2024 09:30", "24.12.1999")
     path = table(tmp_path, "joined,n", *(f"{day},1" for day in days))
     assert coding.records(path).codes[:, 0].tolist() == [0, 1, 1, 2, 0]
-    for wrong in ("2024-02-01", "31.02.2024", "soon", "5"):
-        said = f"row 1, column 'joined': '{wrong}': expected a date, written d.m.y"
-        with pytest.raises(UsageError, match=said):
-            coding.records(table(tmp_path, "joined,n", f"{wrong},1"))
     other = coding_of(tmp_path, f'{DATED}other = "unknown"\nmissing = "none"\n')
     path = table(tmp_path, "joined,n", "soon,1", ",1", "01.02.2024,1")
     assert other.records(path).counts(["joined"]).tolist() == [0, 1, 0, 1, 1]
@@ -134,39 +130,6 @@ def test_the_order_of_dates_is_found() -> None:
     assert date_orders(["01/02/2024"])[:2] == ["d/m/y", "m/d/y"]
     assert date_orders(["2024-05-06"])[0] == "y-m-d"
     assert date_orders(["13/02/2024", "02/13/2024"]) == []
-
-
-@pytest.mark.parametrize(
-    ("lines", "said"),
-    [
-        (
-            'ticked = "a"',
-            r"line 5, column 10: attribute 'x': ticked: expected ticked and separator",
-        ),
-        ('separator = ";"', "line 5, column 13: attribute 'x': separator: expected ticked and"),
-        ('ticked = ""\nseparator = ";"', "ticked: expected a text, and so for separator"),
-        ('ticked = "a"\nseparator = ""', "ticked: expected a text, and so for separator"),
-        ('ticked = "a b"\nseparator = " "', "ticked: 'a b' has a blank, which separates"),
-        ('ticked = "a"\nseparator = ";"\nedges = [1]', "ticked: expected neither edges nor other"),
-        (
-            'ticked = "a"\nseparator = ";"\ncategories = ["a", "b", "c"]',
-            "categories: expected two with ticked",
-        ),
-        (
-            'edges = [1]\ndates = "d.m.y"',
-            "line 6, column 9: .*dates: expected edges that are dates",
-        ),
-        ('edges = [2024-01-01]\ndates = "d.m"', "line 6, column 9: .*dates 'd.m': expected d, m"),
-        ('edges = [2024-01-01]\ndates = "d.d.y"', "dates 'd.d.y': expected d, m and y"),
-        ("edges = [2024-02-01, 2024-01-01]", "line 5, column 9: .*edges: expected finite numbers"),
-        ("edges = [7, 2024-02-01]", "edges: expected finite numbers that rise, or dates that do"),
-    ],
-)
-def test_what_is_wrong_with_lists_and_dates_is_said_with_its_line(
-    tmp_path: Path, lines: str, said: str
-) -> None:
-    with pytest.raises(UsageError, match=said):
-        coding_of(tmp_path, f'[[attributes]]\nname = "x"\n{lines}\n')
 
 
 def test_every_command_reads_lists_and_dates(tmp_path: Path) -> None:

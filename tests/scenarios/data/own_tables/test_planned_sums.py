@@ -10,7 +10,7 @@ import pytest
 from protocol.variants import PairCounts, SecureSumVariant
 from protocol.variants.sums.tallies import Counted
 from scenarios import read_plan
-from tests.scenarios.command import complaint, sottovoce
+from tests.scenarios.command import sottovoce
 
 
 @pytest.fixture
@@ -52,30 +52,3 @@ def test_exact_sums_are_written_out_and_told(table: Path, tmp_path: Path) -> Non
     without = read_plan(plan).variant
     assert without == made
     assert math.isinf(without.most())
-
-
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        (("--variant", "pair-counts"), "expected --parties"),
-        (("--noise", "none"), "--noise: expected --variant secure-sum or pair-counts"),
-        (("--parties", "9"), "--parties: expected --variant secure-sum or pair-counts"),
-        (
-            ("--variant", "secure-sum", "--noise", "none", "--epsilon", "1"),
-            "--epsilon: no epsilon bounds sums with --noise none",
-        ),
-        (("--variant", "secure-sum", "--parties", "1"), "expected at least 2"),
-        (("--variant", "secure-sum", "--parties", "9", "--epsilon", "1e-7"), "needs more than"),
-    ],
-)
-def test_what_does_not_fit_together_is_refused(
-    given: tuple[str, ...], says: str, table: Path
-) -> None:
-    assert says in complaint(sottovoce("plan", "--from", table, *given))
-
-
-def test_of_one_column_there_are_no_pairs(tmp_path: Path) -> None:
-    table = tmp_path / "own.csv"
-    table.write_text("smokes\n" + "yes\nno\n" * 20, encoding="utf-8")
-    words = ("plan", "--from", table, "--variant", "pair-counts", "--noise", "none")
-    assert "pairs take at least 2 attributes" in complaint(sottovoce(*words))

@@ -146,20 +146,6 @@ def test_nan_in_rows_is_no_answer() -> None:
     assert Records.from_rows(SURVEY, rows).to_rows()[0]["smokes"] == "False"  # type: ignore[arg-type]  # as pandas has it
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"PK\x03\x04", "a spreadsheet or an archive; save its table as CSV or Parquet"),
-        (b"\x1f\x8b\x08", "compressed; unpack it first"),
-        (b"PAR1 and no more", "not a table in Parquet"),
-    ],
-)
-def test_another_file_than_a_table_is_named(content: bytes, said: str, tmp_path: Path) -> None:
-    path = tmp_path / "own.data"
-    path.write_bytes(content)
-    assert said in complaint(sottovoce("plan", "--from", path))
-
-
 def test_the_extra_for_parquet_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     path = tmp_path / "own.parquet"

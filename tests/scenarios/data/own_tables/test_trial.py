@@ -54,26 +54,10 @@ def make_header(path: Path) -> Header:
     return TranscriptReader(Unpacked(path.read_bytes())).header
 
 
-@pytest.mark.parametrize("command", [("run",), ("tabulate", "--n", 100)])
-def test_what_a_plan_fixes_is_changed_in_the_plan(
-    command: tuple[object, ...], plan: Path, tmp_path: Path
-) -> None:
-    said = sottovoce(*command, plan, "--records", tmp_path / "own.csv", "--set", "epsilon=1")
-    assert complaint(said).endswith("; what the plan fixes is changed in the plan")
-    elsewhere = sottovoce("run", "quickstart", "--set", "nothing=1")
-    assert "the plan" not in complaint(elsewhere)
-
-
 def test_a_plan_is_tried_on_own_answers(plan: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     run = ("run", plan, "--records", tmp_path / "own.csv", "--out", out)
-    said = sottovoce(*run)
-    assert said.code == 0, said.err
-    assert "Counted: all 100 who were asked." in said.out
-    assert "announced" in said.out.lower()
-    assert "This was a trial" in said.out
-    assert "that of the answers, so it tells about them" in " ".join(said.out.split())
-    assert "seed is in the transcript" not in said.out
+    assert sottovoce(*run).code == 0
     assert make_header(out / "transcript.svt.zst").seed == WITHHELD
     values = json.loads((out / "result.json").read_text())
     assert values["seed"] == WITHHELD
@@ -86,8 +70,6 @@ def test_a_plan_is_tried_on_own_answers(plan: Path, tmp_path: Path) -> None:
     )
     audited = sottovoce("audit", out / "transcript.svt.zst", "--json").json
     assert (audited["verdict"], audited["trial"], audited["simulated"]) == ("sound", True, False)
-    text = sottovoce("audit", out / "transcript.svt.zst").out
-    assert "A trial: one program held all answers." in " ".join(text.split())
 
 
 @pytest.mark.slow
@@ -139,21 +121,6 @@ def test_the_second_verifier_takes_a_trial(plan: Path, tmp_path: Path) -> None:
     assert (found["verdict"], found["broken"]) == ("sound", [])
 
 
-def test_records_go_with_a_plan_alone(plan: Path, tmp_path: Path) -> None:
-    assert "expected --records too" in complaint(sottovoce("run", plan))
-    own = tmp_path / "own.csv"
-    assert "expected a plan" in complaint(sottovoce("run", "quickstart", "--records", own))
-    for swapped in (("run", own), ("run", own, "--records", plan), ("tabulate", own, "--n", 9)):
-        assert "own.csv: a table; expected a plan, with the table as --records" in complaint(
-            sottovoce(*swapped)
-        )
-    assert "'sottovoce preflight PLAN' checks a plan" in complaint(sottovoce("plan", "check", plan))
-    own.write_text("age;smokes\nold;yes\n")
-    assert "row 1, column 'age': 'old': expected a number" in complaint(
-        sottovoce("run", plan, "--records", own)
-    )
-
-
 def test_a_plan_is_tabulated_on_own_answers(plan: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     law = ("tabulate", plan, "--records", tmp_path / "own.csv", "--n", "3000", "--cohort", "1000")
@@ -167,9 +134,6 @@ def test_a_plan_is_tabulated_on_own_answers(plan: Path, tmp_path: Path) -> None:
     assert sottovoce(*law, "--json").json["digest"] != values["digest"]
     one, two = (sottovoce(*law, "--seed", 5, "--json").json for _ in range(2))
     assert (one["seed"], one["digest"]) == (5, two["digest"])
-    assert "expected --records too" in complaint(sottovoce("tabulate", plan, "--n", "10"))
-    said = complaint(sottovoce(*law, "--set", "parties=3"))
-    assert "parameter 'parties' has no effect on people by law" in said
 
 
 def test_a_tabulation_goes_on_with_the_seed_that_was_drawn(
@@ -195,11 +159,8 @@ def test_a_tabulation_goes_on_with_the_seed_that_was_drawn(
     assert done.json["digest"] == sottovoce(*law, "--seed", 7, "--json").json["digest"]
 
 
-def test_parties_are_an_option_and_many_are_said_to_cost(plan: Path, tmp_path: Path) -> None:
+def test_many_parties_are_said_to_cost(plan: Path, tmp_path: Path) -> None:
     run = ("run", plan, "--records", tmp_path / "own.csv")
-    assert "Counted: all 7 who were asked." in sottovoce(*run, "--parties", 7).out
-    said = complaint(sottovoce(*run, "--parties", 7, "--set", "parties=7"))
-    assert said.endswith("--parties: --set has it too")
     said = sottovoce(*run, "--parties", 20_000)
     assert said.err.startswith("20,000 live parties take 10 s and 0.3 GB or more; with fewer ")
     assert "more than the 150 records" in said.err

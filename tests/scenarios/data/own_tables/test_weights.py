@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scenarios import read_plan
-from tests.scenarios.command import complaint, sottovoce
+from tests.scenarios.command import sottovoce
 
 PLAN = """
 title = "Weights"
@@ -110,68 +110,6 @@ def test_an_estimate_is_weighted_and_its_announced_interval_too(ran: Path) -> No
     # Not narrower than that of so many respondents with answers that nobody randomized.
     sampled = (row["value"] * (1 - row["value"]) / EFFECTIVE) ** 0.5
     assert row["high"] - row["low"] > 2 * 1.645 * sampled
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "why"),
-    [
-        ("south = 0.5", "south = 0", "weights: south = 0.0: expected a number above 0"),
-        ("south = 0.5", "south = -1.5", "weights: south = -1.5: expected a number above 0"),
-        ("south = 0.5", "south = nan", "weights: south = nan: expected a number above 0"),
-        ("south = 0.5", "south = inf", "weights: south = inf: expected a number above 0"),
-        ("south = 0.5", 'south = "much"', "expected a number, not a text"),
-        ("north = 4\nsouth = 0.5", "", "weights: 0 strata, expected 1 to 256"),
-        ("south = 0.5", "west = 0.5", "own.csv: column 'region', row 41: unknown stratum 'south'"),
-        ('stratum = "region"', "", "weights: expected stratum in [records] too"),
-        ('stratum = "region"', 'stratum = "Regoin"', "own.csv: no column 'Regoin'"),
-        ('stratum = "region"', 'stratum = "smokes"', "stratum 'smokes' is asked by the survey"),
-        ('"rr-independent"\np = 0.8', '"secure-sum"', "weights: variant 'secure-sum' publishes no"),
-    ],
-)
-def test_bad_weights_are_refused_in_a_line(old: str, new: str, why: str, tmp_path: Path) -> None:
-    assert old in PLAN
-    plan = written(tmp_path, PLAN.replace(old, new))
-    out, own = tmp_path / "out", tmp_path / "own.csv"
-    said = sottovoce("run", plan, "--records", own, "--out", out, "--set", "parties=9")
-    assert why in complaint(said)
-    assert not out.exists() or not [*out.iterdir()]
-
-
-def test_there_are_at_least_as_many_parties_as_strata(tmp_path: Path) -> None:
-    plan = written(tmp_path)
-    said = sottovoce("run", plan, "--records", tmp_path / "own.csv", "--set", "parties=1")
-    assert "1 parties: expected at least 2, one for each stratum" in complaint(said)
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("design", "--n", 100, "--epsilon", 1),
-        ("compare", "--records", "own.csv", "--variant", "rr-joint", "--epsilon", 1),
-        ("tabulate", "--records", "own.csv", "--n", 100),
-    ],
-    ids=lambda command: command[0],
-)
-def test_what_takes_respondents_to_count_alike_refuses_weights(
-    command: tuple[object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    written(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    name, *options = command
-    assert complaint(sottovoce(name, "plan.toml", *options)).startswith("weights: ")
-
-
-def test_parties_of_a_real_survey_are_named_after_their_strata(tmp_path: Path) -> None:
-    plan = written(tmp_path)
-    ours, theirs = (
-        sottovoce("keys", plan, "--party", "north-1", "--party", other, "--out", tmp_path / other)
-        for other in ("south-1", "east-1")
-    )
-    assert ours.code == 0, ours.err
-    assert "party 'east-1' is in no stratum; expected a name that begins" in complaint(theirs)
-    assert not (tmp_path / "east-1").exists()
-    said = sottovoce("preflight", plan)
-    assert "north 4, south 0.5" in " ".join(said.out.split())
 
 
 def test_who_answers_needs_no_column_of_strata(tmp_path: Path) -> None:

@@ -160,41 +160,7 @@ def test_a_variant_of_ones_own(asked: Sequence[object]) -> None:
 
 def test_what_does_not_apply_is_told(asked: Sequence[object]) -> None:
     given = ("--variant", "oue,rr-joint", "--epsilon", "1,2", "--runs", 2, "--target", "age,smokes")
-    said = sottovoce(*asked, *given)
-    assert said.code == 0
-    assert said.out.count("spl:oue not run: 2 attributes: expected one") == 1
     oue, joint, *_ = sottovoce(*asked, *given, "--json").json["rows"]
     assert (oue["measured"], oue["runs"], oue["simulated"]) == (None, 0, "")
     assert oue["why_not"]
     assert joint["measured"] > 0
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (("--variant", "rr-indep"), "no variant 'rr-indep'; did you mean 'rr-independent'?"),
-        (("--variant", "oeu"), "did you mean 'oue'?"),
-        (("--variant", "smp:oeu"), "no variant 'smp:oeu'; did you mean 'smp:oue'?"),
-        (("--variant", "rr-joint,"), "--variant rr-joint,: expected names with commas"),
-        (("--variant", "privkv"), "none of the variants applies; privkv: it asks for keys"),
-        (("--variant", "oue", "--target", "age,smokes"), "applies; spl:oue: 2 attributes"),
-        (("--target", "age,smokes", "--variant", f"{OWN}:Apart"), "'apart': one attribute alone"),
-        (("--variant", "nothing.py:Class"), "nothing.py: no such file"),
-        (("--epsilon", "1,x"), "'x': expected numbers above 0"),
-        (("--epsilon", "0"), "'0': expected numbers above 0"),
-        (("--epsilon", "nan"), "'nan': expected numbers above 0"),
-        (("--target", "age,smoke"), "smoke"),
-        (("--parties", 91), "--parties 91: more than the 90 records"),
-        (("--dropout", 1), "1.0 is not in the range"),
-        (("--plot", "errors.txt"), "expected a name that ends in .png"),
-        (("--records", "nothing.csv"), "nothing.csv"),
-    ],
-)
-def test_what_is_refused(asked: Sequence[object], given: Sequence[object], said: str) -> None:
-    few = FEW[2:] if "--variant" in given else FEW
-    assert said in complaint(sottovoce(*asked, *few, *given))
-
-
-def test_a_mistyped_plan_is_refused(asked: Sequence[object], tmp_path: Path) -> None:
-    (tmp_path / "plan.toml").write_text(PLAN + "\n[[attributes]]\nname = 1\n")
-    assert "plan.toml" in complaint(sottovoce(*asked, *FEW))

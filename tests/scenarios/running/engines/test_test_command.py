@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.command import OWN, complaint, sottovoce
+from tests.scenarios.command import sottovoce
 
 FAILING = """
 import numpy as np
@@ -51,16 +51,6 @@ def test_a_variant_that_holds(tmp_path: Path) -> None:
     assert (found["respondents"], found["parties"], found["schedules"]) == (10, 5, 3)
 
 
-def test_a_variant_that_breaks_its_contract(tmp_path: Path) -> None:
-    path = tmp_path / "failing.py"
-    path.write_text(FAILING, encoding="utf-8")
-    said = sottovoce("test", f"{path}:Mean", "--schedules", 1, "--out", tmp_path / "out")
-    assert said.code == 1
-    assert said.out.startswith("mean fails its contract: party-01 is charged epsilon ")
-    assert said.out.endswith("; seed 1\n")
-    assert [file.name for file in (tmp_path / "out").iterdir()] == ["test.json"]
-
-
 @pytest.mark.slow
 def test_a_variant_that_fails_under_faults(tmp_path: Path) -> None:
     """The same failure is found again, by whatever carries out the runs."""
@@ -76,10 +66,3 @@ def test_a_variant_that_fails_under_faults(tmp_path: Path) -> None:
         r"schedule 6 \(drop .* cut 0\.025\): the aggregator's role fails under faults: .*KeyError",
         found["failure"],
     )
-
-
-def test_bad_input() -> None:
-    assert complaint(sottovoce("test", "rr-join")).startswith("no variant 'rr-join'")
-    rare = complaint(sottovoce("test", "rr-joint", "--rare", "Rapport"))
-    assert rare.startswith("--rare Rapport: expected one of ")
-    assert complaint(sottovoce("test", f"{OWN}:Call")) == f"{OWN}: no variant class 'Call'"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scenarios.running.engines import sweep
-from tests.scenarios.command import OWN, ROOT, complaint, environment, sottovoce
+from tests.scenarios.command import ROOT, complaint, environment, sottovoce
 from tests.tiers import thinned
 from transports.testing import HANGS
 
@@ -54,32 +53,8 @@ def test_scenarios_have_populations(scenario: str, population: str) -> None:
     assert ("truth" in said) == population.endswith("replacement")
 
 
-def test_the_report_says_who_was_asked_and_what_is_compared() -> None:
-    said = sottovoce("tabulate", f"{LAWS}:warner", "--n", "1e5", "--details")
-    assert said.code == 0, said.err
-    text = " ".join(said.out.split())
-    assert "100,000 people by law, drawn from a law of three cheats in ten: nobody was" in text
-    assert "no message was sent, and nothing was recorded." in text
-    assert "1 cohort of up to 1,000,000, 1 question, by the engine 'here'" in text
-    assert "epsilon 1.38629 per record; cheats 1.38629 digest " in text
-    assert "transcript" not in text
-    [share] = [line for line in said.out.splitlines() if " yes " in line]
-    estimate, low, high = map(float, re.findall(r"0\.\d+", share))
-    assert 0.29 < low < estimate < high < 0.31
-    assert "95 % intervals about the population, if the respondents are a simple random" in text
-
-
 def test_of_a_sum_nothing_is_measured_and_what_it_would_tell_is_said() -> None:
     asked = ("tabulate", "adult-counts", "--n", "1e4")
-    text = " ".join(sottovoce(*asked).out.split())
-    assert "digest" not in text
-    assert "No message was sent, so what a sum tells was not measured." in text
-    assert (
-        "Of one by messages among 100 parties: Of a respondent the sum tells epsilon 1 at delta "
-        "1e-06 if at least 57 of the 100 parties are honest and stay; no bound if all others "
-        "conspire."
-    ) in text
-    assert "per record" not in text
     said = sottovoce(*asked, "--json").json
     assert said["by_law"]["parties"] == 100
     assert said["privacy"]["record_epsilon"] is None
@@ -106,86 +81,6 @@ def test_a_stranger_on_processes() -> None:
     )
     assert here["digest"] == there["digest"]
     assert there["by_law"]["engine"] == "processes"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    thinned(
-        [
-            (
-                (f"{LAWS}:largest",),
-                "variant 'largest' cannot be tabulated: the results of single parties do not "
-                "add up to the result of all; it needs methods 'stages' and 'count' of its own",
-            ),
-            (
-                (f"{LAWS}:other",),
-                "variant 'other' cannot be tabulated: it has no method 'stages'",
-            ),
-            (
-                (f"{LAWS}:unheard",),
-                "scenario 'unheard' does not call context.simulate: nobody is ask",
-            ),
-            ((f"{LAWS}:departing",), "people by law never depart: no faults can be injected"),
-            (
-                ("adult-counts", "--set", "parties=2000"),
-                "n 1,000: expected at least 2,000, one person for each party",
-            ),
-            (
-                ("adult-counts", "--set", "parties=2"),
-                "2 parties of which 0 may be missing withstand 0 who conspire",
-            ),
-            (
-                ("adult-counts", "--set", "noise=none", "--set", "parties=5"),
-                "parameter 'parties' has no effect on people by law",
-            ),
-            (
-                ("adult-clusters",),
-                "variant 'rr-clusters' cannot be tabulated: its parties check",
-            ),
-            (
-                ("rr-table-1",),
-                "scenario 'rr-table-1' is a reproduction, which draws by law anyway",
-            ),
-            (
-                ("quickstart", "--set", "parties=3"),
-                "parameter 'parties' has no effect on people",
-            ),
-            (
-                ("quickstart", "--set", "residents=7"),
-                "parameter 'residents' has no effect on people",
-            ),
-            (
-                ("adult-ind-joint", "--set", "adjust=true"),
-                "parameter 'adjust' has no effect on people",
-            ),
-            (("adult-joint", "--set", "drop=0.1"), "people by law never depart"),
-            (
-                ("rrba-survey", "--set", "project=consistent"),
-                "parameter 'project' = 'consistent': expected one of none, clip, simplex, em "
-                "by law",
-            ),
-            (
-                ("rrba-survey", "--n", "1e9"),
-                "1,000,000,000 respondents are 4,000,000 blocks of 250",
-            ),
-            (("quickstart", "--force"), "--force: expected --out too"),
-            (("quickstart", "--n", "1.5"), "'1.5': expected an integer from 1 to"),
-            (("quickstart", "--n", "15e-1"), "'15e-1': expected an integer from 1 to"),
-            (("quickstart", "--n", "1e400"), "'1e400': expected an integer from 1 to"),
-            (("quickstart", "--n", "nan"), "'nan': expected an integer from 1 to"),
-            (
-                ("quickstart", "--cohort", "1e9"),
-                "'1e9': expected an integer from 1 to 134,217,728",
-            ),
-            (("quickstart", "--jobs", "2"), "the engine 'here' runs one task at a time"),
-            (("nosuch",), "no scenario 'nosuch'"),
-        ],
-        19,
-    ),
-)
-def test_what_cannot_be_tabulated_is_refused(arguments: tuple[str, ...], said: str) -> None:
-    given = arguments if "--n" in arguments else (*arguments, "--n", "1000")
-    assert said in complaint(sottovoce("tabulate", *given))
 
 
 @pytest.mark.slow
@@ -352,7 +247,6 @@ def mine(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("engine", ["here", "processes"])
 @pytest.mark.parametrize(
     ("name", "said"),
     [
@@ -361,12 +255,10 @@ def mine(tmp_path: Path) -> Path:
         ("out-of-range", "cannot send 'Draws': Draws.reports: value 7 at [0]"),
     ],
 )
-def test_a_mistake_of_ones_own_is_one_line_as_in_a_live_run(
-    mine: Path, engine: str, name: str, said: str
+def test_a_mistake_of_ones_own_is_one_line_by_processes_too(
+    mine: Path, name: str, said: str
 ) -> None:
-    if engine == "here":
-        assert said in complaint(sottovoce("run", f"{mine}:{name}"), 1)
-    options = ("--n", "1000", "--cohort", "500", "--engine", engine)
+    options = ("--n", "1000", "--cohort", "500", "--engine", "processes")
     assert said in complaint(sottovoce("tabulate", f"{mine}:{name}", *options), 1)
 
 
@@ -398,13 +290,6 @@ def test_a_file_is_of_the_versions_that_counted(
     assert "not with the same version;" in complaint(sottovoce(*command))
 
 
-def test_a_variant_is_not_a_scenario(mine: Path) -> None:
-    said = complaint(sottovoce("tabulate", f"{mine}:Late", "--n", "10"))
-    assert said.endswith(
-        "'Late' is a variant; expected a scenario, one of lying, raising, out-of-range, late"
-    )
-
-
 @pytest.mark.slow
 def test_workers_without_a_cohort_are_pointed_out() -> None:
     options = ("quickstart", "--n", "2000", "--engine", "processes", "--jobs", "2")
@@ -417,7 +302,3 @@ def test_workers_without_a_cohort_are_pointed_out() -> None:
 def test_one_person_is_a_person() -> None:
     said = sottovoce("tabulate", "quickstart", "--n", "1", "--json").json
     assert said["by_law"]["says"].startswith("1 person by law, drawn from")
-
-
-def test_a_scenario_of_faults_is_refused() -> None:
-    assert sottovoce("tabulate", OWN, "--n", "10").code == 2

@@ -94,27 +94,13 @@ def test_who_has_a_folder_is_a_member_like_any_other(made: Path) -> None:
         assert sottovoce("preflight", member).out.endswith("\nready\n")
 
 
-def test_it_says_what_it_made_and_what_to_do(tmp_path: Path) -> None:
+def test_it_says_what_a_witness_is_told(tmp_path: Path) -> None:
     plan, out = plan_file(tmp_path, linked_plan()), tmp_path / "out"
     options = ("--count", 5, "--spare", 1, "--party", "ward", "--url", URL, "--out", out)
     said = sottovoce("links", plan, *options)
     charter = read_member(out / "aggregator").charter
     origin = log_origin(charter.session, charter.roster.key("aggregator"))
-    assert said.out.splitlines() == [
-        f"6 links, 1 of them spare, in {out}/links: links.csv to be merged into letters or mail, "
-        "links.html to be printed",
-        "whoever has one of these two files, you who made them included, can answer in anybody's "
-        "place: hand each link to one person, keep spare ones until the survey closes, and then "
-        "delete both files",
-        f"1 folder in {out}/parties: hand each to its party alone",
-        f"collect the answers with, for instance: sottovoce collect {out}/aggregator "
-        "--listen 127.0.0.1:7080 --behind-proxy --parties 0.0.0.0:7081 --out result",
-        f"for a witness: --trust {origin}",
-    ]
-    assert said.err == ""
-    to = ("--url", "http://127.0.0.1:7999/", "--out", tmp_path / "trial")
-    trial = sottovoce("links", plan, "--count", 4, *to).out.splitlines()[2]
-    assert trial.endswith("/trial/aggregator --listen 127.0.0.1:7999 --out result")
+    assert said.out.splitlines()[-1] == f"for a witness: --trust {origin}"
 
 
 def test_places_with_names_of_their_own(tmp_path: Path) -> None:
@@ -146,56 +132,6 @@ def test_a_survey_that_pages_cannot_answer_has_no_links(name: str, tmp_path: Pat
         with pytest.raises(UsageError, match=f"'{name}': it asks in several rounds, and a page"):
             make()
         assert not (tmp_path / "out").exists()
-
-
-OWN = '''\
-"""A variant in a file of its own."""
-
-from protocol.variants import RRJoint
-
-
-class Own(RRJoint, frozen=True):
-    """Another name."""
-
-    name = "own"
-'''
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "says"),
-    [
-        ('"rr-joint"', '"own.py:Own"', "variant 'own': no page can run a file of your own"),
-        ("quorum = 4\n", "", "the plan has no quorum: expected how many people must answer"),
-        ("closes = ", "# ", "the plan has no closes: expected until when answers are taken"),
-        ("quorum = 4", "quorum = 12", "quorum = 12: expected at most 11, the number of parties"),
-    ],
-)
-def test_a_plan_that_lacks_something(old: str, new: str, says: str, tmp_path: Path) -> None:
-    (tmp_path / "own.py").write_text(OWN)
-    text = linked_plan()
-    assert old in text
-    plan, out = plan_file(tmp_path, text.replace(old, new)), tmp_path / "out"
-    # Spare places stand in for others: they make no quorum.
-    parties = ("--count", 10, "--spare", 5, "--party", "ward")
-    assert says in complaint(sottovoce("links", plan, *parties, "--url", URL, "--out", out))
-    assert not out.exists()
-
-
-@pytest.mark.parametrize(
-    ("days", "options", "says"),
-    [
-        (-0.001, (), "expected a time to come"),
-        (3630, (), "expected within 3,620 days from now"),
-        (5, ("--days", 4), "--days 4: the survey closes in 5 days"),
-    ],
-)
-def test_a_closing_that_does_not_fit(
-    days: float, options: tuple[object, ...], says: str, tmp_path: Path
-) -> None:
-    plan, out = plan_file(tmp_path, linked_plan(days=days)), tmp_path / "out"
-    said = sottovoce("links", plan, "--count", 9, "--url", URL, "--out", out, *options)
-    assert says in complaint(said)
-    assert not out.exists()
 
 
 @pytest.mark.parametrize(("options", "expected"), [((), 10 + 30), (("--days", 12), 12)])
@@ -237,41 +173,6 @@ def test_the_address_of_a_page(url: str, address: str) -> None:
 def test_no_other_address_is_in_a_link(url: str) -> None:
     with pytest.raises(UsageError, match="--url"):
         address_of_page(url)
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (("--url", URL), "expected --count N, or --names FILE"),
-        (("--url", URL, "--count", 2, "--names", "{names}"), "expected --count N, or --names FILE"),
-        (("--count", 9), "expected --url https://HOST/ and --out FOLDER"),
-        (("--count", 9, "--url", "http://a.org/"), "--url 'http://a.org/': expected https://HOST/"),
-        (("--url", URL, "--count", 9, "--party", "p-1"), "expected distinct names"),
-        (("--url", URL, "--count", 9, "--party", "X"), "party id 'X'"),
-        (("--url", URL, "--names", "{names}", "--party", "aggregator"), "other than the"),
-        (("--url", URL, "--count", 9, "--organiser", "12"), "expected 64 hexadecimal digits"),
-        (("--url", URL, "--count", 9, "--organiser", "00" * 32), "--organiser: the key of"),
-        (("--url", URL, "--count", 99_999, "--spare", 2), "expected at most 100,000"),
-        (("--key", "{names}x"), "--key: expected no PLAN and no --take"),
-        (("--take", "{names}x", "--count", 3), "--count: expected with PLAN, not with --take"),
-    ],
-)
-def test_options_that_do_not_fit(options: tuple[object, ...], says: str, tmp_path: Path) -> None:
-    names, out = tmp_path / "names", tmp_path / "out"
-    names.write_text("anna bert carl dora")
-    words = [str(option).format(names=names) for option in options]
-    plan = plan_file(tmp_path, linked_plan())
-    wanted = () if words[0] in ("--key", "--take") else ("--out", out)
-    assert says in complaint(sottovoce("links", plan, *words, *wanted))
-    assert not out.exists()
-
-
-def test_a_folder_with_something_in_it(made: Path) -> None:
-    plan = plan_file(made.parent, linked_plan())
-    before = (made / "links" / "links.csv").read_bytes()
-    said = sottovoce("links", plan, "--count", 4, "--url", URL, "--out", made)
-    assert "is not empty; keys are never overwritten" in complaint(said)
-    assert (made / "links" / "links.csv").read_bytes() == before
 
 
 def test_nothing_is_left_of_links_that_were_not_all_written(tmp_path: Path) -> None:
@@ -427,13 +328,6 @@ def test_a_second_survey_for_one_key_is_refused(apart: Apart, tmp_path: Path) ->
     other = linking(tmp_path / "again", "--count", 4, "--organiser", apart.public)
     said = sottovoce("links", other / "aggregator", "--take", apart.own)
     assert "another survey was taken into this folder before" in complaint(said)
-
-
-def test_a_key_is_never_overwritten(apart: Apart) -> None:
-    before = (apart.own / "identity.key").read_bytes()
-    said = sottovoce("links", "--key", apart.own)
-    assert "is not empty; keys are never overwritten" in complaint(said)
-    assert (apart.own / "identity.key").read_bytes() == before
 
 
 def test_the_next_step_is_said_to_whoever_makes_the_links(tmp_path: Path) -> None:

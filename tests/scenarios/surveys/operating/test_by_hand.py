@@ -112,9 +112,3 @@ def test_a_record_that_is_moved_aside_is_on_file(keys: Path, tmp_path: Path) -> 
     assert len(done(keys)) == 2
     sottovoce(*held, "--force")
     assert done(keys)[2:] == [("force", None, ""), ("begin", 2, "")]
-
-
-def test_the_status_of_a_folder_that_is_none(tmp_path: Path, keys: Path) -> None:
-    assert complaint(sottovoce("status", tmp_path)).endswith(f"{tmp_path} is not a member's folder")
-    assert "not the aggregator's" in complaint(sottovoce("status", keys / "anna"))
-    assert sottovoce("status", keys / AGGREGATOR).out == "no attempt has begun\n"

@@ -9,7 +9,7 @@ import pytest
 from protocol.errors import UsageError
 from protocol.surveys.texts import Group, Wording
 from scenarios import propose, read_plan
-from tests.scenarios.command import complaint, sottovoce
+from tests.scenarios.command import sottovoce
 from tests.scenarios.data.own_tables.forms.workbooks import write_text
 
 HEADER = [
@@ -110,47 +110,9 @@ def test_words_are_the_labels(dictionary: Path, tmp_path: Path) -> None:
     assert texts.groups == (Group(attributes=("ill: 1", "ill: B", "ill: -1"), ask="Illnesses"),)
 
 
-def test_what_is_left_out_and_what_is_to_be_decided_is_said(dictionary: Path) -> None:
-    said = propose(dictionary).decisions()
-    for each in (
-        "record_id: left out: the number of the record",
-        "mail: left out: identifies people, says the dictionary",
-        "weight: left out: a number, of which the form has no highest; to ask it, write its edges",
-        "dose: left out: a number with a decimal comma; to ask it, write its edges",
-        "phone: left out: text of the kind phone, which may identify people",
-        "bmi: left out: computed from other fields",
-        "remark: left out: free text, which may identify people",
-        "scan: left out: a file",
-        "thanks: left out: a note, which asks nothing",
-        "mood: asked only if \"[sex] = '1'\"; a plan asks everybody",
-        "mood: its words refer to [sex]; write some that stand by themselves",
-    ):
-        assert each in said
-
-
 def test_what_programs_fetch_says_the_same(dictionary: Path, tmp_path: Path) -> None:
     fetched = write_text(tmp_path / "dictionary.csv", [OF_API, *FIELDS])
     assert propose(fetched)._replace(source="") == propose(dictionary)._replace(source="")
-
-
-@pytest.mark.parametrize(
-    ("wrong", "column", "said"),
-    [
-        (field("a", "radio"), HEADER[5], "is empty; expected choices such as '1, Yes | 2, No'"),
-        (field("a", "radio", "", "1, x | y"), HEADER[5], "'y': expected a code, a comma and a lab"),
-        (field("a", "checkbox", "", "1, x | 1, y"), HEADER[5], "code '1' is there twice"),
-        (field("a", "radoi"), HEADER[3], "no type 'radoi'; did you mean 'radio'?"),
-        (field("", "radio"), HEADER[0], "is empty"),
-        (field("record_id", "text"), HEADER[0], "'record_id' is there twice"),
-    ],
-)
-def test_a_mistake_is_named_by_row_and_column(
-    wrong: list[object], column: str, said: str, tmp_path: Path
-) -> None:
-    path = write_text(tmp_path / "dictionary.csv", [HEADER, FIELDS[0], [], wrong])
-    message = complaint(sottovoce("plan", "--from", path, "--out", tmp_path / "plan.toml"))
-    assert message.startswith(f"{path}, row 4, column {column!r}: {said}")
-    assert not (tmp_path / "plan.toml").exists()
 
 
 def test_more_choices_than_an_attribute_may_have_are_left_out(tmp_path: Path) -> None:

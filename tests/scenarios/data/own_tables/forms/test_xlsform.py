@@ -153,27 +153,6 @@ def test_a_language_without_a_tag_is_to_be_decided(tmp_path: Path) -> None:
         propose(tmp_path / "form.xlsx", language="Português")
 
 
-def test_what_is_left_out_is_said(form: Path) -> None:
-    said = left_out(propose(form))
-    assert (
-        said["start"]
-        == said["deviceid"]
-        == ("left out: recorded by the device, which may identify people")
-    )
-    assert said["height"].startswith("left out: a number, of which the form has no lowest")
-    assert said["born"].startswith("left out: a date, of which the form has no last")
-    assert said["name"] == "left out: free text, which may identify people"
-    assert said.keys() == {*("start", "deviceid", "intro", "height", "born", "name", "bmi", "gps")}
-
-
-def test_what_a_person_decides_is_said(form: Path) -> None:
-    said = propose(form).decisions()
-    assert "often: asked only if \"${agree} = 'y'\"; a plan asks everybody" in said
-    assert "often: its words refer to ${sex}; write some that stand by themselves" in said
-    assert any(each.startswith("often: 'Never' to 'Always': a scale, taken with") for each in said)
-    assert "sex, age: in a group; the plan expects data without the names of groups" in said
-
-
 @pytest.mark.parametrize(("low", "high"), [("0", "5e-324"), ("-1e308", "1e308"), ("3", "3")])
 def test_limits_that_cannot_be_cut_are_said(low: str, high: str, tmp_path: Path) -> None:
     constraint = f". >= {low} and . <= {high}"
@@ -254,101 +233,12 @@ def test_ranges_follow_from_limits(
     assert len(question.attribute().categories) == categories
 
 
-@pytest.mark.parametrize(
-    ("rows", "where", "said"),
-    [
-        (
-            [["select_one yn", "smokes"]],
-            "sheet 'survey', row 2, column 'type': ",
-            "select_one names the list 'yn', and sheet 'choices' has no such list; lists: sex, "
-            "agree, often, ill",
-        ),
-        ([["select_one", "smokes"]], "row 2, column 'type': ", "select_one names no list"),
-        ([[], ["selectone sex", "smokes"]], "row 3, column 'type': ", "did you mean 'select_one'?"),
-        ([["select_one sex"]], "row 2, column 'name': ", "is empty"),
-        ([["", "smokes"]], "row 2, column 'type': ", "is empty"),
-        ([["begin repeat", "child"]], "row 2, column 'type': ", "begin_repeat 'child': a repeat"),
-        ([["begin group", "g"], ["text", "a"]], "row 2, column 'type': ", "has no end_group"),
-        (
-            [["begin group", "g"], ["integer", "a"], ["decimal", "a"], ["integer", "a"]],
-            "row 5, column 'name': ",
-            "'g/a' is there twice",
-        ),
-        ([["end_group"]], "row 2, column 'type': ", "no group has begun"),
-        ([["range", "n", "", "", "", "", "start=a"]], "column 'parameters': ", "start 'a' is not"),
-    ],
-)
-def test_a_mistake_is_named_by_sheet_row_and_column(
-    rows: list[list[object]], where: str, said: str, tmp_path: Path
-) -> None:
-    path = write_book(tmp_path / "form.xlsx", asked(*rows))
-    message = complaint(sottovoce("plan", "--from", path, "--out", tmp_path / "plan.toml"))
-    assert message.startswith(f"{path}, sheet 'survey', row ")
-    assert where in message
-    assert said in message
-    assert not (tmp_path / "plan.toml").exists()
-
-
-@pytest.mark.parametrize(
-    ("choices", "said"),
-    [
-        ([["list_name", "name"], ["sex", "f"], ["sex", "f"]], "row 3, column 'name': list 'sex' h"),
-        ([["list_name", "name"], ["sex"]], "row 2, column 'name': is empty"),
-        ([["list_name", "nom"], ["sex", "f"]], "no column 'name'; it has 'list_name', 'nom'"),
-        ([["list_name", "name", "name"]], "two columns are called 'name'"),
-        ([[]], "is empty; expected a first row that names its columns"),
-    ],
-)
-def test_a_mistake_among_choices_is_named(
-    choices: list[list[object]], said: str, tmp_path: Path
-) -> None:
-    sheets = asked(["select_one sex", "sex"], choices=choices)
-    path = write_book(tmp_path / "form.xlsx", sheets)
-    message = complaint(sottovoce("plan", "--from", path))
-    assert message.startswith(f"{path}, sheet 'choices'")
-    assert said in message
-
-
-def test_a_choice_with_a_blank_cannot_be_ticked(tmp_path: Path) -> None:
-    choices = [["list_name", "name"], ["ill", "hay fever"]]
-    path = write_book(
-        tmp_path / "form.xlsx", asked(["select_multiple ill", "ill"], choices=choices)
-    )
-    with pytest.raises(UsageError, match="'hay fever' of a select_multiple has a blank"):
-        propose(path)
-
-
-@pytest.mark.parametrize(
-    ("sheets", "said"),
-    [
-        ({"data": [["a"], [1]]}, "no sheet 'survey', so no XLSForm; it has 'data'. Save a table"),
-        (asked(["text", "a"]), "no question to ask about (a: left out: free text"),
-        (asked(), "no question to ask about (it has none)"),
-    ],
-)
-def test_a_workbook_without_questions_is_named(
-    sheets: Mapping[str, Rows], said: str, tmp_path: Path
-) -> None:
-    assert said in complaint(sottovoce("plan", "--from", write_book(tmp_path / "a.xlsx", sheets)))
-
-
-def test_a_folder_without_a_form_is_named(tmp_path: Path) -> None:
-    said = complaint(sottovoce("plan", "--from", tmp_path))
-    assert said == f"{tmp_path}: no file survey.csv in this folder; expected an XLSForm"
-
-
 def test_a_table_called_survey_is_a_table(tmp_path: Path) -> None:
     path = write_text(tmp_path / "survey.csv", [["smokes"], *[["yes"], ["no"]] * 20])
     assert propose(path).rows == 40
     assert "a table has no words" in complaint(
         sottovoce("plan", "--from", path, "--language", "en")
     )
-
-
-@pytest.mark.parametrize("option", [("--rare", 3), ("--keep-case",), ("--header",)])
-def test_options_about_answers_are_refused(option: tuple[object, ...], form: Path) -> None:
-    said = complaint(sottovoce("plan", "--from", form, *option))
-    assert said == f"{option[0]}: a form has no answers"
 
 
 def test_what_spreadsheets_add_does_no_harm(tmp_path: Path) -> None:
