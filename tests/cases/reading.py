@@ -47,6 +47,7 @@ PLACEHOLDERS = {
     "<base64>": r"[A-Za-z0-9+/]+=*",
     "<time>": r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|\+00:00)?",
     "<version>": r"\d+\.\d+[\w.+]*",
+    "<place>": r"/\S+\.py:\d+",
 }
 """Parts of lines that vary, by name: the regular expressions of their texts."""
 
