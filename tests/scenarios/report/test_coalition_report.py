@@ -59,7 +59,7 @@ def test_a_coalition_in_words() -> None:
     tapped = Coalition((), taps=((PARTIES[2], AGGREGATOR),), keys=(PARTIES[3],))
     found = judge_coalition(charter, entries, tapped)
     answer = known(found)[1]
-    assert answer.startswith("Of the secure sum, whoever has these taps and keys learns nothing")
+    assert answer.startswith("Of the secure sum, the holder of these taps and keys learns nothing")
     text = said(coalition(found, answer))
     assert "In it: no member, reading the wire between party-3 and aggregator, " in text
     assert "with the keys of party-4." in text

@@ -143,7 +143,7 @@ def test_an_aggregator_that_begins_again_contradicts_nobody(
         abandon_survey(member, tmp_path / "two" / "transcript.svt.zst")
     (tmp_path / "two").mkdir(exist_ok=True)
     gone = sottovoce("abandon", keys / AGGREGATOR, "--out", tmp_path / "two", "--lost")
-    assert "who may have been told that they are done in attempt 1 is not known" in gone.out
+    assert "which parties were told that they are done in attempt 1 is not known" in gone.out
     answered = hold(keys, tmp_path / "two", TWICE)
     for each in answered.values():
         assert (each.ending, each.attempt) == ("done", 2)
@@ -259,8 +259,9 @@ def test_an_attempt_whose_record_is_damaged_can_be_given_up(
         assert "'sottovoce abandon --lost' gives the attempt up: no record will say that" in said
     assert list(folder.glob("log-secret-*"))
     assert sottovoce(*abandon, "--lost").out.splitlines()[1:] == [
-        f"{record}: is damaged and stays as it is: it does not say that the attempt is abandoned",
-        "who may have been told that they are done in attempt 1 is not known",
+        f"{record}: is damaged and stays as it is, so it does not say that the attempt is "
+        "abandoned",
+        "which parties were told that they are done in attempt 1 is not known",
     ]
     assert not list(folder.glob("log-secret-*"))
     assert complaint(sottovoce(*abandon, "--lost")).endswith(
@@ -355,8 +356,8 @@ def test_an_aggregator_that_is_killed_begins_again(keys: Path, tmp_path: Path) -
     said_so = sottovoce("abandon", keys / AGGREGATOR, "--out", one)
     assert said_so.out.startswith("attempt 1 is abandoned; attempt 2: whoever answered an earlier")
     assert said_so.out.endswith(
-        "may have been told that they are done, and count in attempt 2 only if they answer again: "
-        "anna, bert\n"
+        "these parties may think that they are done, and count in attempt 2 only if they answer "
+        "again: anna, bert\n"
     )
     heads = "SELECT sender FROM sent WHERE kind = 'Head' ORDER BY sender"
     asked = sottovoce("query", one / "transcript.svt.zst.partial", heads)

@@ -168,7 +168,7 @@ def test_a_party_that_is_done_has_a_receipt(
             "anna: 1 report not named yet": "not yet known",
             "anna: counted in Report": "counted",
         }
-        assert lines[1] == "all that it said is on record: 1 envelope, and its head"
+        assert lines[1] == "all that it sent is on record: 1 envelope, and its head"
         assert lines[-2:] == ["holds", words[lines[0]]]
         assert sottovoce(*check, "--member", keys / "bert").code == 1
         verify = ("verify", out / "transcript.svt.zst", "--checkpoint", checkpoint, "--json")

@@ -301,7 +301,7 @@ def test_the_published_checkpoint_is_compared(tmp_path: Path) -> None:
     path, published = tmp_path / "transcript.svt.zst", tmp_path / "transcript.checkpoint"
     said = sottovoce("audit", path, "--checkpoint", published)
     assert said.code == 0
-    assert "All 20 parties signed what they said and heard." in said.out
+    assert "All 20 parties signed what they sent and received." in said.out
     other = tmp_path / "other"
     sottovoce("run", "quickstart", "--set", "residents=21", "--out", other)
     said = sottovoce("audit", other / "transcript.svt.zst", "--checkpoint", published)

@@ -63,7 +63,7 @@ def test_a_false_answer_is_not_looked_at_where_it_is_redrawn() -> None:
 
 def test_what_agreement_leaves_open_depends_on_what_was_told(tmp_path: Path) -> None:
     for name, says in (
-        ("secure-sum", "of what was summed, a party's records with the same counts pass"),
+        ("secure-sum", "in a sum, any records of a party with the same counts pass"),
         ("rrba", "one that nobody asked for always passes"),
         ("privkv", "passes where the same draw makes the same report of it"),
     ):

@@ -79,7 +79,7 @@ def test_an_audit_says_what_was_bound(held: tuple[Path, Path]) -> None:
         "You may stop at any time.",
         "Do you smoke?",
         "No, Yes, I do",
-        "3 were given folders with keys in them, by whoever could speak as any of them",
+        "3 were given folders with keys in them, by somebody who could answer as any of them",
         "one respondent's whole record is replaced",
         "SHA-256 ",
     ):
