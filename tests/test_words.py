@@ -1,4 +1,4 @@
-"""Docstrings say what a thing is or does: they begin with a noun phrase or a verb."""
+"""Docstrings say what a thing is or does, and functions are named by it."""
 
 from __future__ import annotations
 
@@ -67,3 +67,32 @@ def test_docstrings_begin_with_what_a_thing_is_or_does() -> None:
 def test_a_docstring_that_asks_is_found() -> None:
     module = '"""Whether it rains."""\n\ndef f():\n    """Rain, in mm."""\n'
     assert [first_word(text) in BEGINNINGS for _, text in docstrings(module)] == [True, False]
+
+
+NAMED_OF = {"secret_of", "sizes_of", "quorum_of"}
+"""Functions whose names end in ``_of``: of users' everyday words."""
+
+
+def functions(source: str) -> Iterator[tuple[int, str]]:
+    """Line and name of every public function and method in a module."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name[0] != "_":
+            yield node.lineno, node.name
+
+
+def test_functions_are_named_by_what_they_do_or_return() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for room in ROOMS
+        for path in sorted((ROOT / room).rglob("*.py"))
+        for line, name in functions(path.read_text(encoding="utf-8"))
+        if name.endswith("_of") and name not in NAMED_OF
+    ]
+    assert found == []
+
+
+def test_a_function_that_is_named_by_its_argument_is_found() -> None:
+    module = (
+        "class A:\n    def head_of(self): ...\n    def _of(self): ...\n\ndef sign_head(): ...\n"
+    )
+    assert [name for _, name in functions(module)] == ["sign_head", "head_of"]

@@ -32,7 +32,7 @@ from protocol.wire.codec import Kind
 from transports.base import Hub, Limits, Link
 from transports.switch import Switch
 
-__all__ = ["Post", "charter_of", "check_transport", "identity_of"]
+__all__ = ["Post", "check_transport", "identify", "make_charter"]
 
 MEMBERS = 50
 """The number of members on the roster of a check."""
@@ -68,18 +68,18 @@ class Postal(Variant, frozen=True):
         return Public()
 
 
-def identity_of(member: PartyId) -> Identity:
+def identify(member: PartyId) -> Identity:
     """The identity key of a member of a check; the keys of TLS certificates should be these."""
     return Identity(member, hashlib.sha256(b"sottovoce check " + member.encode()).digest())
 
 
-def charter_of(parties: int = MEMBERS - 1) -> Charter:
+def make_charter(parties: int = MEMBERS - 1) -> Charter:
     """The charter of a check: an aggregator and ``party-1``, ``party-2`` ..."""
     names = [AGGREGATOR, *(PartyId(f"party-{i}") for i in range(1, parties + 1))]
     survey = Survey("check", (Attribute(name="answer", categories=("no", "yes")),))
     return Charter(
         variant=Postal(survey=survey),
-        roster=Roster(tuple((name, identity_of(name).public) for name in names)),
+        roster=Roster(tuple((name, identify(name).public) for name in names)),
     )
 
 
@@ -87,7 +87,7 @@ class Post:
     """One session of a check."""
 
     def __init__(self, limits: Limits | None) -> None:
-        self.charter = charter_of()
+        self.charter = make_charter()
         self.parties = self.charter.roster.parties
         self._content: list[bytes] = []
         self._recorder = Recorder(
@@ -164,7 +164,7 @@ async def check_transport(open_hub: OpenHub, *, lasting: bool = False) -> None:
 
     Args:
         open_hub: given a switch, opens a hub whose ``connect`` gives any member of the switch's
-            charter its link; for transports that authenticate, ``identity_of`` has the keys. The
+            charter its link; for transports that authenticate, ``identify`` has the keys. The
             block around the hub runs the switch. It is called once per check.
         lasting: whether a member's second connection takes the place of its first.
 
@@ -478,7 +478,7 @@ async def _check_cut(open_hub: OpenHub) -> None:
 
 
 async def _check_refusals(open_hub: OpenHub) -> None:
-    too_large = charter_of().codec.max_body + 1
+    too_large = make_charter().codec.max_body + 1
     forgeries: dict[str, Callable[[Envelope], Envelope]] = {
         "another's name": lambda e: msgspec.structs.replace(e, sender=_C),
         "a number too high": lambda e: msgspec.structs.replace(e, seq=e.seq + 1),

@@ -316,21 +316,21 @@ def pure_epsilon(pairs: Pairs) -> float:
     return math.fsum(pair.epsilon * count for pair, count in pairs)
 
 
-def largest_epsilon(pairs: DominatingPairs, epsilon_of: Callable[[Pairs], float]) -> float:
+def largest_epsilon(pairs: DominatingPairs, epsilon_against: Callable[[Pairs], float]) -> float:
     """The largest epsilon of the alternatives; infinite if unbounded.
 
     It bounds any mixture of them, as each divergence is at most its delta there.
     """
     if pairs.alternatives is None:
         return math.inf
-    return max(map(epsilon_of, pairs.alternatives))
+    return max(map(epsilon_against, pairs.alternatives))
 
 
 def composition(pairs: DominatingPairs, delta: float) -> Composition:
     """The least epsilon at a delta, never above the sum of the epsilons."""
     rounded = []
 
-    def epsilon_of(alternative: Pairs) -> float:
+    def epsilon_against(alternative: Pairs) -> float:
         pure = pure_epsilon(alternative)
         if delta == 0:
             return pure
@@ -339,7 +339,7 @@ def composition(pairs: DominatingPairs, delta: float) -> Composition:
         found = losses.epsilon(delta)
         return min(pure, found * (1 + _ROUNDING) + _SMALL) if found else 0.0
 
-    epsilon = largest_epsilon(pairs, epsilon_of)
+    epsilon = largest_epsilon(pairs, epsilon_against)
     step = max(rounded, default=0.0)
     tight = pairs.tight and step == 0
     if pairs.alternatives is None:

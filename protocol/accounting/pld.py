@@ -56,7 +56,7 @@ def opinion(pairs: DominatingPairs, delta: float) -> Opinion:
         raise ValueError(f"delta {delta}: expected more than 0 and less than 1")
     intervals = [0.0]
 
-    def epsilon_of(alternative: Pairs, pessimistic: bool) -> float:
+    def epsilon_against(alternative: Pairs, pessimistic: bool) -> float:
         if not alternative:
             return 0.0
         interval = _interval(alternative)
@@ -64,8 +64,8 @@ def opinion(pairs: DominatingPairs, delta: float) -> Opinion:
         return _epsilon(alternative, delta, interval, pessimistic)
 
     return Opinion(
-        epsilon=largest_epsilon(pairs, lambda alternative: epsilon_of(alternative, True)),
-        lower=largest_epsilon(pairs, lambda alternative: epsilon_of(alternative, False)),
+        epsilon=largest_epsilon(pairs, lambda alternative: epsilon_against(alternative, True)),
+        lower=largest_epsilon(pairs, lambda alternative: epsilon_against(alternative, False)),
         delta=delta,
         interval=max(intervals),
     )

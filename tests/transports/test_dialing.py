@@ -22,7 +22,7 @@ from transports.base import Limits
 from transports.certificates import Authority
 from transports.connection import Connection
 from transports.dialing import StrangerError, TurnedAwayError, dial, plain_reason, resolve_addresses
-from transports.testing import HANGS, identity_of
+from transports.testing import HANGS, identify
 
 A = PartyId("party-1")
 RAW = re.compile(r"errno|SSL:|_ssl|\[|\bE[A-Z]{4,}\b|[A-Z]+_[A-Z]+|Errno|Error")
@@ -118,7 +118,7 @@ def _secured(context: ssl.SSLContext) -> Peer:
     ],
 )
 async def test_what_is_no_aggregator_is_named(what: Peer, says: str, tmp_path: Path) -> None:
-    tls = Certificates(tmp_path).client(identity_of(A))
+    tls = Certificates(tmp_path).client(identify(A))
     async with peer(what) as port:
         error = await complained(port, tls)
     assert says in str(error)
@@ -132,7 +132,7 @@ def _issued(folder: Path, begins: datetime.timedelta, days: int = 1) -> ssl.SSLC
     now = datetime.datetime.now(datetime.UTC)
     there._authority = Authority(there._authority._key, now=now + begins, days=days)
     there.authority.write_bytes(there._authority.pem)
-    return there.server(identity_of(AGGREGATOR))
+    return there.server(identify(AGGREGATOR))
 
 
 @pytest.mark.parametrize(
@@ -148,13 +148,13 @@ def _issued(folder: Path, begins: datetime.timedelta, days: int = 1) -> ssl.SSLC
         ),
         (
             lambda folder: Certificates(folder / "other", seed=b"other").server(
-                identity_of(AGGREGATOR)
+                identify(AGGREGATOR)
             ),
             "certificate is not one that is trusted for this address: another survey or server is "
             "there, or something in between answers for it",
         ),
         (
-            lambda folder: Certificates(folder).server(identity_of(PartyId("party-2"))),
+            lambda folder: Certificates(folder).server(identify(PartyId("party-2"))),
             "the certificate names party-2, expected 'aggregator'",
         ),
     ],
@@ -164,7 +164,7 @@ async def test_a_certificate_that_is_not_the_aggregators_is_named(
     server: Callable[[Path], ssl.SSLContext], says: str, tmp_path: Path
 ) -> None:
     context = server(tmp_path)
-    tls = Certificates(tmp_path / "mine").client(identity_of(A))
+    tls = Certificates(tmp_path / "mine").client(identify(A))
     tls.load_verify_locations(tmp_path / "authority.pem") if says.count("clock") else None
     async with peer(_secured(context)) as port:
         error = await complained(port, tls)
@@ -174,9 +174,9 @@ async def test_a_certificate_that_is_not_the_aggregators_is_named(
 
 async def test_an_aggregator_that_does_not_take_the_certificate_is_named(tmp_path: Path) -> None:
     right, other = Certificates(tmp_path), Certificates(tmp_path / "other", seed=b"other")
-    tls = other.client(identity_of(A))
+    tls = other.client(identify(A))
     tls.load_verify_locations(right.authority)
-    async with peer(_secured(right.server(identity_of(AGGREGATOR)))) as port:
+    async with peer(_secured(right.server(identify(AGGREGATOR)))) as port:
         error = await complained(port, tls)
     assert "does not accept this certificate" in str(error)
 

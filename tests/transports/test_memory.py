@@ -13,7 +13,7 @@ from tests.recorded.runs import fate_of
 from transports.base import Limits
 from transports.memory import open_memory
 from transports.switch import Switch
-from transports.testing import Post, charter_of, check_transport
+from transports.testing import Post, check_transport, make_charter
 
 A, B = PartyId("party-1"), PartyId("party-2")
 
@@ -125,21 +125,21 @@ async def test_delayed_envelopes_are_not_overtaken(autojump_clock: object) -> No
 
 
 async def test_errors_of_a_block_come_out_as_they_are() -> None:
-    switch = Switch(Exchange(charter_of(1)))
+    switch = Switch(Exchange(make_charter(1)))
     with pytest.raises(LookupError, match="mine"):
         async with open_memory(switch):
             raise LookupError("mine")
 
 
 async def test_who_is_not_on_the_roster_cannot_connect() -> None:
-    async with open_memory(Switch(Exchange(charter_of(1)))) as hub:
+    async with open_memory(Switch(Exchange(make_charter(1)))) as hub:
         with pytest.raises(ConnectionError, match="not on the roster"):
             async with hub.connect(PartyId("stranger")):
                 pass
 
 
 async def test_who_has_not_joined_in_time_never_came(autojump_clock: object) -> None:
-    switch = Switch(Exchange(charter_of(2)))
+    switch = Switch(Exchange(make_charter(2)))
     async with open_memory(switch) as hub, hub.connect(AGGREGATOR) as link, hub.connect(A):
         await hub.joined([A, B], within=10.0)
         assert switch.now == 10.0
@@ -152,7 +152,7 @@ async def test_who_has_not_joined_in_time_never_came(autojump_clock: object) -> 
 
 
 async def test_emptied_waits_for_the_last_one() -> None:
-    switch = Switch(Exchange(charter_of(2)))
+    switch = Switch(Exchange(make_charter(2)))
     seen = []
     async with open_memory(switch) as hub, trio.open_nursery() as nursery, hub.connect(B):
         async with hub.connect(A):

@@ -38,20 +38,20 @@ from transports.handshake import Challenge
 from transports.listening import listen
 from transports.switch import Switch
 from transports.tcp import TcpHub, connect_tcp, open_tcp
-from transports.testing import HANGS, Post, charter_of, check_transport, identity_of
+from transports.testing import HANGS, Post, check_transport, identify, make_charter
 from transports.tls import require_certificates
 
 A, B = PartyId("party-1"), PartyId("party-2")
 
 
 async def test_tcp_keeps_the_contract() -> None:
-    await check_transport(partial(sockets, identify=identity_of))
+    await check_transport(partial(sockets, identify=identify))
 
 
 @pytest.mark.slow
 async def test_tls_keeps_the_contract(tmp_path: Path) -> None:
     certificates = Certificates(tmp_path)
-    await check_transport(partial(sockets, identify=identity_of, certificates=certificates))
+    await check_transport(partial(sockets, identify=identify, certificates=certificates))
 
 
 class Trusted(Certificates):
@@ -78,7 +78,7 @@ class Trusted(Certificates):
 
 @pytest.mark.slow
 async def test_tls_with_other_certificates_keeps_the_contract() -> None:
-    await check_transport(partial(sockets, identify=identity_of, certificates=Trusted()))
+    await check_transport(partial(sockets, identify=identify, certificates=Trusted()))
 
 
 @asynccontextmanager
@@ -86,7 +86,7 @@ async def listening(
     certificates: Certificates | None = None, limits: Limits | None = None
 ) -> AsyncGenerator[tuple[Post, Sockets]]:
     post = Post(limits)
-    async with sockets(post.switch, identity_of, certificates) as hub:
+    async with sockets(post.switch, identify, certificates) as hub:
         yield post, hub
 
 
@@ -103,8 +103,8 @@ async def enter(
         async with connect_tcp(
             LOOPBACK,
             hub.port,
-            charter=charter or charter_of(),
-            identity=identity or identity_of(A),
+            charter=charter or make_charter(),
+            identity=identity or identify(A),
             tls=tls,
             limits=limits,
         ):
@@ -137,7 +137,7 @@ async def test_an_unknown_party() -> None:
 
 async def test_nobody_enters_as_the_aggregator() -> None:
     async with listening() as (post, hub):
-        line = await enter(hub, identity=identity_of(AGGREGATOR))
+        line = await enter(hub, identity=identify(AGGREGATOR))
         assert "'aggregator' is not on the roster" in line
         assert "aggregator" in await recorded(post, hub)
 
@@ -152,7 +152,7 @@ async def test_a_wrong_identity_key() -> None:
 async def test_another_attempt_than_expected() -> None:
     """The hub is in attempt 1; a party stays away before it has proved who it is."""
     async with listening() as (post, hub):
-        again = charter_of().again(2)
+        again = make_charter().again(2)
         assert await enter(hub, charter=again) == "attempt: 1, expected 2"
         assert "ended" in await recorded(post, hub)
 
@@ -164,8 +164,8 @@ async def test_whoever_joins_learns_the_attempt() -> None:
         connect_tcp(
             LOOPBACK,
             hub.port,
-            charter=charter_of().again(7),
-            identity=identity_of(A),
+            charter=make_charter().again(7),
+            identity=identify(A),
             join=heard.append,
         ),
     ):
@@ -174,12 +174,12 @@ async def test_whoever_joins_learns_the_attempt() -> None:
 
 
 def challenged(attempt: int, nonce: bytes = b"n" * 32) -> tuple[handshake.Hello, Challenge]:
-    hello = handshake.Hello(handshake.VERSION, charter_of().survey_id, A, b"a" * 32)
-    return hello, handshake.challenge(identity_of(AGGREGATOR), hello, attempt, nonce)
+    hello = handshake.Hello(handshake.VERSION, make_charter().survey_id, A, b"a" * 32)
+    return hello, handshake.challenge(identify(AGGREGATOR), hello, attempt, nonce)
 
 
 def test_a_challenge_names_its_attempt_to_one_hello() -> None:
-    roster = charter_of().roster
+    roster = make_charter().roster
     hello, challenge = challenged(2)
     handshake.check_challenge(roster, hello, challenge)
     replaced = msgspec.structs.replace
@@ -200,12 +200,12 @@ def test_a_challenge_names_its_attempt_to_one_hello() -> None:
 def test_an_attempt_that_cannot_be(attempt: int) -> None:
     hello, challenge = challenged(attempt)
     with pytest.raises(RemoteProtocolError, match="expected 1 to 100"):
-        handshake.check_challenge(charter_of().roster, hello, challenge)
+        handshake.check_challenge(make_charter().roster, hello, challenge)
 
 
 def test_a_proof_is_of_one_attempt() -> None:
-    roster, (hello, challenge) = charter_of().roster, challenged(2)
-    proof = handshake.prove(identity_of(A), hello, challenge)
+    roster, (hello, challenge) = make_charter().roster, challenged(2)
+    proof = handshake.prove(identify(A), hello, challenge)
     handshake.check_proof(roster, hello, 2, challenge.nonce, proof)
     with pytest.raises(RemoteProtocolError, match="not signed by 'party-1'"):
         handshake.check_proof(roster, hello, 1, challenge.nonce, proof)
@@ -213,7 +213,7 @@ def test_a_proof_is_of_one_attempt() -> None:
 
 async def test_another_survey() -> None:
     async with listening() as (post, hub):
-        other = msgspec.structs.replace(charter_of(), nonce=b"x" * 16)
+        other = msgspec.structs.replace(make_charter(), nonce=b"x" * 16)
         assert "another survey" in await enter(hub, charter=other)
         assert "another survey" in await recorded(post, hub)
         assert hub.hub.refused == {"another survey": 1}
@@ -233,7 +233,7 @@ async def test_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_an_aggregator_that_is_another() -> None:
     post = Post(None)
     async with open_tcp(post.switch, stranger("aggregator")) as (hub, port):
-        loopback = Sockets(hub, port, post.charter, identity_of, lambda _: None, Limits())
+        loopback = Sockets(hub, port, post.charter, identify, lambda _: None, Limits())
         assert "not signed by the aggregator" in await enter(loopback)
         assert "ended" in await recorded(post, loopback)
 
@@ -253,7 +253,7 @@ async def test_nobody_there() -> None:
 
 
 def other_authority(folder: Path) -> ssl.SSLContext:
-    return Certificates(folder / "other", seed=b"other").client(identity_of(A))
+    return Certificates(folder / "other", seed=b"other").client(identify(A))
 
 
 def unknown_certificate(folder: Path) -> ssl.SSLContext:
@@ -261,7 +261,7 @@ def unknown_certificate(folder: Path) -> ssl.SSLContext:
     right, other = Certificates(folder), Certificates(folder / "other", seed=b"other")
     context = require_certificates(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
     context.load_verify_locations(right.authority)
-    context.load_cert_chain(*other.files(identity_of(A)))
+    context.load_cert_chain(*other.files(identify(A)))
     return context
 
 
@@ -272,11 +272,11 @@ def no_certificate(folder: Path) -> ssl.SSLContext:
 
 
 def anothers_certificate(folder: Path) -> ssl.SSLContext:
-    return Certificates(folder).client(identity_of(B))
+    return Certificates(folder).client(identify(B))
 
 
 def old_version(folder: Path) -> ssl.SSLContext:
-    context = Certificates(folder).client(identity_of(A))
+    context = Certificates(folder).client(identify(A))
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     return context
@@ -305,18 +305,18 @@ async def test_tls_refuses(
 async def test_a_hub_with_a_partys_certificate_is_not_the_aggregator(tmp_path: Path) -> None:
     certificates = Certificates(tmp_path)
     post = Post(None)
-    tls = certificates.server(identity_of(B))
-    async with open_tcp(post.switch, identity_of(AGGREGATOR), tls=tls) as (hub, port):
+    tls = certificates.server(identify(B))
+    async with open_tcp(post.switch, identify(AGGREGATOR), tls=tls) as (hub, port):
         loopback = Sockets(
-            hub, port, post.charter, identity_of, certificates.client, post.switch.limits
+            hub, port, post.charter, identify, certificates.client, post.switch.limits
         )
-        line = await enter(loopback, tls=certificates.client(identity_of(A)))
+        line = await enter(loopback, tls=certificates.client(identify(A)))
         assert "the certificate names party-2, expected 'aggregator'" in line
 
 
 async def test_a_tls_client_on_a_plain_port(tmp_path: Path) -> None:
     async with listening() as (post, hub):
-        line = await enter(hub, tls=Certificates(tmp_path).client(identity_of(A)))
+        line = await enter(hub, tls=Certificates(tmp_path).client(identify(A)))
         assert "TLS" in line
         assert "a frame of" in await recorded(post, hub)
 
@@ -324,8 +324,8 @@ async def test_a_tls_client_on_a_plain_port(tmp_path: Path) -> None:
 async def test_tls_uses_1_3_and_no_tickets(tmp_path: Path) -> None:
     certificates = Certificates(tmp_path)
     server, client = (
-        certificates.server(identity_of(AGGREGATOR)),
-        certificates.client(identity_of(A)),
+        certificates.server(identify(AGGREGATOR)),
+        certificates.client(identify(A)),
     )
     assert server.num_tickets == 0
     for context in (server, client):
@@ -356,13 +356,13 @@ async def test_a_hub_that_says_nothing_is_given_up() -> None:
     [listener] = await trio.open_tcp_listeners(0, host=LOOPBACK)
     async with listener:
         port = listener.socket.getsockname()[1]
-        hub = Sockets(None, port, charter_of(), identity_of, lambda _: None, QUICK)
+        hub = Sockets(None, port, make_charter(), identify, lambda _: None, QUICK)
         assert (await enter(hub, limits=QUICK)).startswith("no welcome in time")
 
 
 def inside(hub: Sockets) -> AbstractAsyncContextManager[trio.SocketStream]:
     """A party's bare stream, after its welcome."""
-    return entered(hub, charter_of(), identity_of(A))
+    return entered(hub, make_charter(), identify(A))
 
 
 async def until_gone(switch: Switch, member: PartyId = A) -> str:
@@ -512,7 +512,7 @@ async def test_only_so_many_are_unfinished() -> None:
 async def test_a_trusted_party_gets_in_when_all_places_are_taken() -> None:
     """Strangers do not take the last places, and a party of another address would push one out."""
     post = Post(Limits(unfinished=80, unfinished_each=80))
-    made = TcpHub(post.switch, identity_of(AGGREGATOR), trusted=[trusted_network(LOOPBACK)])
+    made = TcpHub(post.switch, identify(AGGREGATOR), trusted=[trusted_network(LOOPBACK)])
     async with listen(made, post.switch.run, host=LOOPBACK, port=0) as (hub, port):
         with ExitStack() as stack:
             for last in range(1, 90):
@@ -521,7 +521,7 @@ async def test_a_trusted_party_gets_in_when_all_places_are_taken() -> None:
                 caller.connect((LOOPBACK, port))
                 await trio.testing.wait_all_tasks_blocked()
             assert len(hub.admission) == 80 - KEPT
-            there = Sockets(hub, port, post.charter, identity_of, lambda _: None, Limits())
+            there = Sockets(hub, port, post.charter, identify, lambda _: None, Limits())
             async with there.connect(A), there.connect(B):
                 assert post.switch.connected == 2
 

@@ -17,7 +17,7 @@ from protocol.wire.codec import decode_envelope
 from tests.live import LOOPBACK, Certificates, Sockets, sockets
 from transports.base import Limits, Link
 from transports.tcp import connect_tcp
-from transports.testing import HANGS, Parcel, Post, identity_of
+from transports.testing import HANGS, Parcel, Post, identify
 
 A, B = PartyId("party-1"), PartyId("party-2")
 WORDS, OTHERS = b"she smokes, and drinks", b"she smokes, and sleeps"
@@ -60,12 +60,15 @@ async def tapped(
 ) -> AsyncGenerator[tuple[Post, Wire, Link, Sockets]]:
     """A party that is connected by such a wire."""
     post = Post(None)
-    async with sockets(post.switch, identity_of, certificates) as hub, trio.open_nursery() as tap:
+    async with (
+        sockets(post.switch, identify, certificates) as hub,
+        trio.open_nursery() as tap,
+    ):
         wire = Wire(hub.port)
         [listener] = await trio.open_tcp_listeners(0, host=LOOPBACK)
         tap.start_soon(trio.serve_listeners, wire.carry, [listener])
         port = listener.socket.getsockname()[1]
-        identity = identity_of(A)
+        identity = identify(A)
         tls = certificates.client(identity) if certificates else None
         async with connect_tcp(
             LOOPBACK, port, charter=post.charter, identity=identity, tls=tls, limits=limits

@@ -22,7 +22,7 @@ from transports.lasting.hub import LastingHub, open_lasting
 from transports.lasting.link import LastingLink, connect_lasting
 from transports.records.commits import Commits
 from transports.switch import Switch
-from transports.testing import identity_of
+from transports.testing import identify
 
 GRACE = 0.5
 PATIENCE = 20.0
@@ -148,7 +148,7 @@ async def lasting(
     commits: Commits | None = None,
     grace: float = GRACE,
     patience: float = PATIENCE,
-    identify: Callable[[PartyId], Identity] = identity_of,
+    identify: Callable[[PartyId], Identity] = identify,
 ) -> AsyncGenerator[Lasting]:
     """A hub on the loopback interface: TLS if there are certificates."""
     mine = identify(AGGREGATOR)
@@ -169,6 +169,6 @@ def refusal(charter: Charter, party: PartyId) -> tuple[Envelope, SaidHead]:
     declined = Envelope(charter.session, party, AGGREGATOR, 0, "Declined", body)
     said, heard = Tree(), Heard()
     said.append(encode_envelope(declined))
-    head = sign_head(identity_of(party), session=charter.session, said=said, heard=heard)
+    head = sign_head(identify(party), session=charter.session, said=said, heard=heard)
     envelope = Envelope(charter.session, party, RECORD, 1, "Head", charter.codec.encode(head))
     return declined, SaidHead(envelope, head.signature, said.root(), heard.tree.root())

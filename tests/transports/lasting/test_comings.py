@@ -18,7 +18,7 @@ from transports import handshake
 from transports.connection import end
 from transports.lasting.hub import open_lasting
 from transports.lasting.link import LastingLink, connect_lasting
-from transports.testing import HANGS, Post, identity_of
+from transports.testing import HANGS, Post, identify
 
 PARTIES = (PartyId("party-1"), PartyId("party-2"))
 TIMES = 4
@@ -44,7 +44,7 @@ class Door:
 
     def context(self, party: PartyId) -> ssl.SSLContext | None:
         """What a party needs for TLS."""
-        return None if self._certificates is None else self._certificates.client(identity_of(party))
+        return None if self._certificates is None else self._certificates.client(identify(party))
 
     @asynccontextmanager
     async def entered(self, party: PartyId) -> AsyncGenerator[LastingLink]:
@@ -54,7 +54,7 @@ class Door:
                 LOOPBACK,
                 self._port,
                 charter=self.post.charter,
-                identity=identity_of(party),
+                identity=identify(party),
                 tls=self.context(party),
                 patience=0.0,
             ) as link:
@@ -122,7 +122,7 @@ async def test_who_comes_and_goes_leaves_nothing_behind(
     come: Callable[[Door], Awaitable[None]], secured: bool, tmp_path: Path
 ) -> None:
     certificates = Certificates(tmp_path) if secured else None
-    mine = identity_of(AGGREGATOR)
+    mine = identify(AGGREGATOR)
     tls = None if certificates is None else certificates.server(mine)
     post = Post(None)
     with trio.fail_after(HANGS):

@@ -30,7 +30,7 @@ from transports.lasting.older import OlderRecordError, checkpoint_in
 from transports.records.commits import Commits
 from transports.records.recording import recording
 from transports.switch import Switch
-from transports.testing import HANGS, Post, charter_of, identity_of
+from transports.testing import HANGS, Post, identify, make_charter
 
 A = PartyId("party-1")
 
@@ -39,8 +39,8 @@ def signed(
     size: int, root: bytes, *, attempt: int = 1, by: PartyId = AGGREGATOR
 ) -> SignedCheckpoint:
     """What somebody has signed of a record of the survey."""
-    session = attempt_at(charter_of().session, attempt)
-    return sign_checkpoint(identity_of(by), session=session, size=size, root=root)
+    session = attempt_at(make_charter().session, attempt)
+    return sign_checkpoint(identify(by), session=session, size=size, root=root)
 
 
 class Holding:
@@ -76,7 +76,7 @@ class Recorded:
             LOOPBACK,
             self.port,
             charter=self._charter,
-            identity=identity_of(A),
+            identity=identify(A),
             holding=holding,
             join=lambda attempt: None,
             patience=5.0,
@@ -98,7 +98,7 @@ async def recorded(attempt: int = 1) -> AsyncGenerator[Recorded]:
     recorder = Recorder(
         lambda content: None,
         make_header(charter, transport="check"),
-        signer=identity_of(AGGREGATOR),
+        signer=identify(AGGREGATOR),
         secret=bytes(LOG_SECRET_BYTES),
         acknowledging=True,
     )
@@ -106,7 +106,7 @@ async def recorded(attempt: int = 1) -> AsyncGenerator[Recorded]:
     with trio.fail_after(HANGS):
         async with recording(recorder, commits):
             switch = Switch(Exchange(charter, recorder=recorder), Limits())
-            opened = open_lasting(switch, identity_of(AGGREGATOR), commits=commits)
+            opened = open_lasting(switch, identify(AGGREGATOR), commits=commits)
             async with opened as (_, port):
                 yield Recorded(port, recorder, charter)
 
@@ -204,7 +204,7 @@ FORGED: list[tuple[SignedCheckpoint, str]] = [
     (signed(10, bytes(32), by=A), "has not signed"),
     (replace(signed(10, bytes(32)), root=bytes([1]) * 32), "has not signed"),
     (
-        sign_checkpoint(identity_of(AGGREGATOR), session=bytes(32), size=10, root=bytes(32)),
+        sign_checkpoint(identify(AGGREGATOR), session=bytes(32), size=10, root=bytes(32)),
         "of another survey",
     ),
 ]
@@ -224,7 +224,7 @@ async def test_nobody_ends_a_hub_by_what_it_has_not_signed(
 
 
 def test_a_key_that_is_not_the_aggregators_signs_nothing() -> None:
-    charter = charter_of()
+    charter = make_charter()
     other = Identity(AGGREGATOR, bytes([7]) * 32)
     held = sign_checkpoint(other, session=charter.session, size=9, root=bytes(32))
     hello = Hello("", charter.survey_id, A, bytes(32), held)

@@ -20,7 +20,7 @@ from transports.lasting import link as lasting_link
 from transports.lasting.frames import Accepted, Alive, encode, read_frame
 from transports.lasting.hub import LastingHub, Line, Visit, open_lasting
 from transports.lasting.link import LastingLink, connect_lasting
-from transports.testing import HANGS, Post, charter_of, identity_of
+from transports.testing import HANGS, Post, identify, make_charter
 
 A = PartyId("party-1")
 CAP = 1 << 20
@@ -62,8 +62,8 @@ async def party(
             connected = connect_lasting(
                 LOOPBACK,
                 1,
-                charter=charter_of(),
-                identity=identity_of(A),
+                charter=make_charter(),
+                identity=identify(A),
                 limits=Limits(idle=60.0),
                 patience=patience,
             )
@@ -197,7 +197,7 @@ async def test_a_hub_that_is_alive_and_says_nothing_more_is_waited_for(
 ) -> None:
     """The hub is a real one. A survey takes far longer than patience."""
     post = Post(Limits(idle=60.0))
-    hub = LastingHub(post.switch, identity_of(AGGREGATOR))
+    hub = LastingHub(post.switch, identify(AGGREGATOR))
     line = Line(hub, post.switch, A)
     post.switch.attach(AGGREGATOR)
 
@@ -221,7 +221,7 @@ async def test_a_party_that_comes_back_late_has_time_to_hear_the_hub(
 ) -> None:
     """Its last try succeeds, and the survey goes on."""
     post = Post(Limits(idle=60.0))
-    hub = LastingHub(post.switch, identity_of(AGGREGATOR), grace=1000.0)
+    hub = LastingHub(post.switch, identify(AGGREGATOR), grace=1000.0)
     line = Line(hub, post.switch, A)
     post.switch.attach(AGGREGATOR)
     patience = 300.0
@@ -264,7 +264,7 @@ async def test_a_hub_that_hangs_in_the_handshake_is_given_up_in_time(
 ) -> None:
     """By sockets: the clock is the system's, and the last try is cut short."""
     monkeypatch.setattr(lasting_link, "LAST", 0.5)
-    tls = Certificates(tmp_path).client(identity_of(A)) if secured else None
+    tls = Certificates(tmp_path).client(identify(A)) if secured else None
     found = "takes connections and says nothing" if secured else "no welcome in time"
     with trio.fail_after(HANGS):
         async with silent_host() as port:
@@ -272,8 +272,8 @@ async def test_a_hub_that_hangs_in_the_handshake_is_given_up_in_time(
                 async with connect_lasting(
                     LOOPBACK,
                     port,
-                    charter=charter_of(),
-                    identity=identity_of(A),
+                    charter=make_charter(),
+                    identity=identify(A),
                     tls=tls,
                     patience=patience,
                 ):
@@ -292,12 +292,12 @@ async def test_a_name_of_which_one_address_is_silent(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(lasting_link, "resolve_addresses", found)
     with trio.fail_after(HANGS):
         async with (
-            open_lasting(post.switch, identity_of(AGGREGATOR)) as (hub, port),
+            open_lasting(post.switch, identify(AGGREGATOR)) as (hub, port),
             hub.connect(AGGREGATOR) as aggregator,
         ):
             [silent] = await trio.open_tcp_listeners(port, host="127.0.0.2")
             connected = connect_lasting(
-                "aggregator.example", port, charter=charter_of(), identity=identity_of(A)
+                "aggregator.example", port, charter=make_charter(), identity=identify(A)
             )
             async with silent, connected as link:
                 asked = post.parcels(AGGREGATOR, A, [1])

@@ -28,7 +28,7 @@ from transports.dialing import TurnedAwayError
 from transports.lasting.hub import open_lasting
 from transports.lasting.link import connect_lasting
 from transports.switch import Switch
-from transports.testing import HANGS, Post, charter_of, identity_of
+from transports.testing import HANGS, Post, identify, make_charter
 
 A, B = PartyId("party-1"), PartyId("party-2")
 VARIANTS = {
@@ -276,7 +276,7 @@ async def test_a_party_waits_for_an_aggregator_that_is_late() -> None:
 
     async def answer() -> None:
         async with connect_lasting(
-            LOOPBACK, port, charter=post.charter, identity=identity_of(A), patience=20.0
+            LOOPBACK, port, charter=post.charter, identity=identify(A), patience=20.0
         ) as link:
             heard.append(await link.receive())
 
@@ -284,7 +284,7 @@ async def test_a_party_waits_for_an_aggregator_that_is_late() -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(answer)
             await trio.sleep(0.3)
-            opened = open_lasting(post.switch, identity_of(AGGREGATOR), port=port)
+            opened = open_lasting(post.switch, identify(AGGREGATOR), port=port)
             async with opened as (hub, _), hub.connect(AGGREGATOR) as link:
                 await hub.joined([A], within=20.0)
                 await link.send_many(post.parcels(AGGREGATOR, A, [7]))
@@ -294,15 +294,15 @@ async def test_a_party_waits_for_an_aggregator_that_is_late() -> None:
 
 
 async def test_a_party_gives_up_in_time_and_does_not_try_where_it_is_refused() -> None:
-    connect = functools.partial(connect_lasting, LOOPBACK, charter=charter_of())
+    connect = functools.partial(connect_lasting, LOOPBACK, charter=make_charter())
     with trio.fail_after(HANGS), pytest.raises(ConnectionError):
-        async with connect(1, identity=identity_of(A), patience=0.3):
+        async with connect(1, identity=identify(A), patience=0.3):
             raise AssertionError("it was let in")
     async with connected() as (_, hub):
-        other = msgspec.structs.replace(charter_of(), nonce=b"x" * 16)
+        other = msgspec.structs.replace(make_charter(), nonce=b"x" * 16)
         with trio.fail_after(HANGS), pytest.raises(TurnedAwayError, match="another survey"):
             async with connect_lasting(
-                LOOPBACK, hub.road.port, charter=other, identity=identity_of(A)
+                LOOPBACK, hub.road.port, charter=other, identity=identify(A)
             ):
                 raise AssertionError("it was let in")
 
@@ -312,7 +312,7 @@ async def test_an_aggregator_that_has_begun_anew_is_told_apart() -> None:
         await link.send_many(post.parcels(AGGREGATOR, A, [0]))
         await a.receive()
         fresh = Post(None)
-        async with open_lasting(fresh.switch, identity_of(AGGREGATOR)) as (_, port):
+        async with open_lasting(fresh.switch, identify(AGGREGATOR)) as (_, port):
             hub.road.hub = port
             hub.road.lose()
             with pytest.raises(trio.BrokenResourceError, match="has begun anew"):

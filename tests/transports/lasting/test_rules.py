@@ -30,7 +30,7 @@ from transports.lasting.frames import (
 )
 from transports.lasting.hub import GRACE, LastingHub, Line, Visit
 from transports.lasting.link import LATE, SOON, LastingLink
-from transports.testing import Post, identity_of
+from transports.testing import Post, identify
 
 A = PartyId("party-1")
 CAP = 1 << 20
@@ -344,7 +344,7 @@ class Visited:
         self.switch = post.switch
         self._limits = post.switch.limits
         self._nursery = nursery
-        self.hub = LastingHub(post.switch, identity_of(AGGREGATOR))
+        self.hub = LastingHub(post.switch, identify(AGGREGATOR))
         self.line = Line(self.hub, post.switch, A)
         self.port = post.switch.attach(AGGREGATOR)
         self._wires: list[StapledMemory] = []

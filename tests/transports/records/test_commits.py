@@ -25,7 +25,7 @@ from tests.transports.lasting.hubs import Lasting, lasting, refusal
 from transports.records.commits import Commits
 from transports.records.recording import recording
 from transports.switch import Switch
-from transports.testing import HANGS, Post, identity_of
+from transports.testing import HANGS, Post, identify
 
 A, B = PartyId("party-1"), PartyId("party-2")
 
@@ -75,7 +75,7 @@ async def durable_hub(disk: Disk) -> AsyncGenerator[tuple[Post, Lasting, Commits
     recorder = Recorder(
         disk.write,
         make_header(post.charter, transport="check"),
-        signer=identity_of(AGGREGATOR),
+        signer=identify(AGGREGATOR),
         secret=bytes(LOG_SECRET_BYTES),
         acknowledging=True,
     )

@@ -28,7 +28,7 @@ from transports.shards.shard import SECRET_BYTES, VERSION, Shard
 from transports.shards.worker import WorkerShard, connect_shard
 from transports.switch import Switch
 from transports.tcp import connect_tcp
-from transports.testing import HANGS, Post, charter_of, check_transport, identity_of
+from transports.testing import HANGS, Post, check_transport, identify, make_charter
 
 
 class Workers:
@@ -64,7 +64,7 @@ async def workers(
     switch: Switch, count: int, certificates: Certificates | None = None
 ) -> AsyncGenerator[Workers]:
     shards = split_shards(switch, count)
-    server = certificates.server(identity_of(AGGREGATOR)) if certificates else None
+    server = certificates.server(identify(AGGREGATOR)) if certificates else None
     async with (
         open_shards(switch, shards, tls=server) as (hub, port),
         AsyncExitStack() as stack,
@@ -104,7 +104,7 @@ async def listening(
     """A hub of one shard, whose worker has not come."""
     post = Post(limits)
     [shard] = split_shards(post.switch, 1)
-    tls = certificates.server(identity_of(AGGREGATOR)) if certificates else None
+    tls = certificates.server(identify(AGGREGATOR)) if certificates else None
     async with open_shards(post.switch, [shard], tls=tls) as (hub, port):
         yield post, shard, hub, port
 
@@ -115,7 +115,7 @@ async def enter(
     """Try to get in; the one line that says why not."""
     with pytest.raises(ConnectionError) as caught:
         async with connect_shard(
-            LOOPBACK, port, charter=charter or charter_of(), shard=shard, tls=tls
+            LOOPBACK, port, charter=charter or make_charter(), shard=shard, tls=tls
         ):
             raise AssertionError("it was let in")
     [line] = str(caught.value).splitlines()
@@ -162,7 +162,7 @@ async def test_an_unknown_worker() -> None:
 
 async def test_another_session() -> None:
     async with listening() as (post, shard, hub, port):
-        other = msgspec.structs.replace(charter_of(), nonce=b"x" * 16)
+        other = msgspec.structs.replace(make_charter(), nonce=b"x" * 16)
         assert "another survey" in await enter(port, shard, charter=other)
         assert "another survey" in await recorded(post, hub)
 
@@ -170,14 +170,14 @@ async def test_another_session() -> None:
 async def test_a_party_is_no_worker() -> None:
     async with listening() as (post, _, hub, port):
         with pytest.raises(ConnectionError, match="version"):
-            async with connect_tcp(LOOPBACK, port, charter=charter_of(), identity=identity_of(A)):
+            async with connect_tcp(LOOPBACK, port, charter=make_charter(), identity=identify(A)):
                 raise AssertionError("it was let in")
         assert "version" in await recorded(post, hub)
 
 
 async def test_a_worker_comes_once() -> None:
     async with listening() as (post, shard, hub, port):
-        async with connect_shard(LOOPBACK, port, charter=charter_of(), shard=shard):
+        async with connect_shard(LOOPBACK, port, charter=make_charter(), shard=shard):
             assert "'worker-1' has come already" in await enter(port, shard)
         assert "'worker-1' has come already" in await recorded(post, hub)
 
@@ -185,7 +185,7 @@ async def test_a_worker_comes_once() -> None:
 async def test_a_worker_without_its_certificate(tmp_path: Path) -> None:
     certificates = Certificates(tmp_path)
     async with listening(certificates) as (post, shard, hub, port):
-        tls = certificates.client(identity_of(A))
+        tls = certificates.client(identify(A))
         line = await enter(port, shard, tls=tls)
         assert "the certificate names party-1, expected 'worker-1'" in line
         assert "expected 'worker-1'" in await recorded(post, hub)
