@@ -144,7 +144,7 @@ def test_accepted() -> None:
     assert f"learned at most ε = {epsilon(loss)} about each respondent" in read.said
     assert "60 of 60 parties were counted for the estimate." in read.said
     assert "Findings" not in read.said
-    assert "whoever has the file can undo every randomization" in read.said
+    assert "which undoes every randomization" in read.said
     assert found.verification.digest is not None
     assert found.verification.digest.hex() in read.said
     for name, each in found.ledger.attribute_epsilon.items():

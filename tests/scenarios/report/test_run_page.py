@@ -62,7 +62,7 @@ def test_figures_are_those_of_the_result(tmp_path: Path) -> None:
         "estimate from answers disguised at random 90 % interval: 90 in 100 contain the truth "
         "truth, which a real survey cannot show"
     ) in read.said
-    assert "whoever has the file can undo every randomization" in read.said
+    assert "which undoes every randomization" in read.said
     assert f"at most ε = {result['privacy']['record_epsilon']:.4g}"[:18] in read.said
     assert result["transcript"]["digest"] in read.said
     drawn = [attrs for attrs in read.tags("line") if attrs.get("class") == "truth"]
@@ -106,7 +106,7 @@ def test_a_trial_is_stamped(tmp_path: Path) -> None:
     assert "A trial Own Variant" in read.said
     assert "Plan plan File not kept" in read.said
     assert "A trial: one program held all answers." in read.said
-    assert "so it tells about them" in read.said
+    assert "reveals the answers" in read.said
     assert "The announced analysis" in read.texts["h2"]
 
 

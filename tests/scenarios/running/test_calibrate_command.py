@@ -151,7 +151,7 @@ def test_design_effects_are_those_of_the_audit(tmp_path: Path) -> None:
     # Residents are dealt to parties as they come: they are not alike.
     assert effects.mean() == pytest.approx(1, abs=0.25)
     words = " ".join(said.out.split())
-    assert f"{effects.min():.2f} to {effects.max():.2f} times" in words
+    assert f"design effect {effects.min():.2f} to {effects.max():.2f}, the variance" in words
     audited = json.loads(sottovoce("audit", str(tmp_path / "transcript.svt.zst"), "--json").out)
     assert audited["design"] == design
     assert (
@@ -171,7 +171,7 @@ def test_design_effects_are_those_of_the_audit(tmp_path: Path) -> None:
 def test_what_cannot_be_known_is_said() -> None:
     arguments = ("run", "adult-counts", "--set", "records=200", "--set", "parties=20")
     words = " ".join(sottovoce(*arguments, "--transport", "local").out.split())
-    assert "How alike the respondents of one party are cannot be known" in words
+    assert "How alike the respondents of one party are is not known" in words
     alone = sottovoce("run", "quickstart", "--set", "residents=60", "--transport", "local")
     assert "design effect" not in alone.out
     assert "Parties hold several records" not in alone.out

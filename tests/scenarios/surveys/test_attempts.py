@@ -364,7 +364,9 @@ def test_an_aggregator_that_is_killed_begins_again(keys: Path, tmp_path: Path) -
     assert [name for name in ("anna", "bert", "carl") if name in asked.out] == ["anna", "bert"]
     assert verified(one / "transcript.svt.zst.partial", 1).ending is not None
     with aggregating(keys, two) as (aggregator, where, told):
-        assert told.startswith("attempt 2: whoever answered an earlier one pays again, epsilon 2")
+        assert told.startswith(
+            "attempt 2: a party that answered an earlier one pays again, epsilon"
+        )
         said = answering(where, anna=None, bert=4.1, carl=None)
         assert aggregator.wait(timeout=HANGS) == 0
     assert said == [

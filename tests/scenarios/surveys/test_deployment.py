@@ -64,8 +64,8 @@ def reports(transcript: Path) -> dict[str, Envelope]:
 
 
 AGAIN = (
-    "attempt 2: whoever answered an earlier one pays again, epsilon 2 per respondent at most, if "
-    "its budget allows\n"
+    "attempt 2: a party that answered an earlier one pays again, epsilon 2 per respondent at most, "
+    "if its budget allows\n"
 )
 
 
@@ -549,7 +549,7 @@ def test_members_let_an_auditor_replay_their_words(keys: Path, surveys: list[Pat
         given = [("--member", keys / name, "--records", f"{name}={out / name}.csv") for name in WHO]
         said = sottovoce("audit", path, "--member", keys / "aggregator", *given[0], *given[2])
         assert said.code == 0, said.err
-        assert "2 of 2 parties whose keys and records are at hand said what follows" in said.out
+        assert "2 of 2 parties whose keys and records are at hand sent what follows" in said.out
     found = sottovoce("audit", path, *given[1], "--json").json
     assert (found["replay"]["parties"], found["replay"]["follow"]) == (1, 1)
 

@@ -228,7 +228,7 @@ def test_a_rehearsal_that_is_interrupted_cannot_be_gone_on_with(
     plan = plan_file(tmp_path, PLAN)
     said = sottovoce("rehearse", plan, "--records", records, "--parties", 3, "--out", out)
     assert said.code == 130
-    assert "a rehearsal cannot be gone on with: hold it again" in said.err
+    assert "a rehearsal cannot be resumed: hold it again" in said.err
     assert "--resume" not in said.err
 
 
@@ -276,7 +276,7 @@ def test_no_member_outlives_a_rehearsal_that_is_ended(number: int, tmp_path: Pat
     rehearsal.send_signal(number)
     _, complained = rehearsal.communicate(timeout=HANGS)
     assert rehearsal.returncode == 130
-    assert "a rehearsal cannot be gone on with" in complained
+    assert "a rehearsal cannot be resumed" in complained
     assert members_of(out) == []
 
 

@@ -105,7 +105,7 @@ def test_an_abandoned_attempt_costs_nothing_again(
     ]
     said = sottovoce("audit", two, *members[0], *members[1])
     assert said.code == 0, said.out + said.err
-    assert "2 of 2 parties whose keys and records are at hand said what follows" in said.out
+    assert "2 of 2 parties whose keys and records are at hand sent what follows" in said.out
 
 
 def test_by_default_it_does_not_repeat(

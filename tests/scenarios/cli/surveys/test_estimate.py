@@ -155,7 +155,7 @@ def test_a_trial_is_stamped(tmp_path: Path) -> None:
     records.write_text("value\n" + "x\n" * 30 + "y\n" * 10)
     assert sottovoce("run", plan, "--records", records, "--out", out).code == 0
     said = sottovoce("estimate", out / "transcript.svt.zst")
-    assert "The record is that of a trial" in said.out
+    assert "The record is of a trial" in said.out
     assert sottovoce("estimate", out / "transcript.svt.zst", "--json").json["source"] == "trial"
 
 

@@ -96,7 +96,7 @@ def test_every_option_on_every_variant(example: Example, tmp_path: Path) -> None
     assert set(headings) <= set(said.out.splitlines())
     assert "\nRecord: sound. " in said.out
     assert "The worst coalition. " in said.out
-    assert "6 of 6 parties whose keys and records are at hand said what follows" in said.out
+    assert "6 of 6 parties whose keys and records are at hand sent what follows" in said.out
     html = page.read_text(encoding="utf-8")
     assert html.startswith("<!doctype html>")
     assert list(page.parent.iterdir()) == [page]
@@ -360,9 +360,9 @@ def test_an_audit_says_what_whoever_made_the_links_could_do(tmp_path: Path) -> N
     said = sottovoce("audit", path)
     assert said.code == 0, said.out
     assert (
-        f"by the organiser's word, {PARTIES - 1} were given links: whoever made the links had "
+        f"by the organiser's word, {PARTIES - 1} were given links: the maker of the links had "
         "every key and could have answered in anybody's place; 1 were given folders with keys in "
-        "them, by whoever could speak as any of them"
+        "them, by somebody who could answer as any of them"
     ) in " ".join(said.out.split())
 
 

@@ -65,7 +65,7 @@ def test_what_agreement_leaves_open_depends_on_what_was_told(tmp_path: Path) -> 
     for name, says in (
         ("secure-sum", "in a sum, any records of a party with the same counts pass"),
         ("rrba", "one that nobody asked for always passes"),
-        ("privkv", "passes where the same draw makes the same report of it"),
+        ("privkv", "passes if the same draw turns it into the same report"),
     ):
         example = next(e for e in examples() if e.variant.name == name)
         run = recorded(tmp_path / name, example.variant, n=len(example.records))

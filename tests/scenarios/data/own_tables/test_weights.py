@@ -78,7 +78,7 @@ def test_a_trial_shows_the_weighted_truth_and_the_effective_sample_size(ran: Pat
     assert values["estimate"]["effective_sample_size"] == pytest.approx(EFFECTIVE)
     said = (ran / "said.txt").read_text()
     assert said.count(f"weighted (effective sample size {EFFECTIVE:,.0f})") == 1
-    assert "cannot be known (the survey has weights)" in said
+    assert "is not known (the survey has weights)" in said
 
 
 def test_the_audit_computes_the_weighted_estimate_from_the_transcript(ran: Path) -> None:

@@ -242,7 +242,7 @@ def test_the_organiser_takes_what_was_made(apart: Apart) -> None:
     assert said.code == 0, said.err
     assert "aggregator, in a survey of 5 parties." in said.out
     assert f"sottovoce collect {apart.own} --listen" in said.out
-    assert "whoever made the links can answer in anybody's place" in said.out
+    assert "the maker of the links can answer in anybody's place" in said.out
     member = read_member(apart.own)
     assert member.identity.name == "aggregator"
     assert member.identity.public.hex() == apart.public

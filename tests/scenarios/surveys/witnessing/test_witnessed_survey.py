@@ -162,7 +162,7 @@ def test_another_attempt_is_cosigned_too(held: Held) -> None:
     """The witness was told of the survey, so of all attempts; it has kept one log of each."""
     assert held.again.code == 1
     said = held.again.err.splitlines()
-    assert said[0].startswith("attempt 2: whoever answered an earlier one pays again")
+    assert said[0].startswith("attempt 2: a party that answered an earlier one pays again")
     assert said[-1].startswith("sottovoce: 0 of 3 sent 'Report'")
     first = open_transcript(held.out / "transcript.svt.zst").entries().header
     found = open_transcript(held.out.with_name("aside") / "transcript.svt.zst.partial").verify()
