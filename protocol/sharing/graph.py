@@ -223,7 +223,7 @@ def smallest_degree(parties: int, bound: Bound, *, certified: bool = False) -> D
     """
     if parties < 2:
         raise ValueError(
-            f"{parties} parties: expected at least 2, since a sum over one party shows its values"
+            f"parties {parties}: expected at least 2, since a sum over one party shows its values"
         )
     corrupt, dropped = bound.corrupt_count(parties), bound.dropped_count(parties)
     if parties > COMPLETE:

@@ -131,7 +131,7 @@ def zero_shares(
     """
     _check_modulus(modulus)
     if parties < 1:
-        raise ValueError(f"{parties} parties: expected at least 1")
+        raise ValueError(f"parties {parties}: expected at least 1")
     shares = np.empty((parties, cells), smallest_dtype(modulus))
     shares[:-1] = stream.integers(modulus, (parties - 1, cells))
     shares[-1] = (np.uint64(modulus) - _residues(shares[:-1], modulus)) % np.uint64(modulus)

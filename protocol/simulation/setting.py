@@ -222,7 +222,7 @@ def _make_holdings(
     shared = sizes.clip(max=1)
     if parties < shared.sum():
         raise SurveyError(
-            f"{parties} parties: expected at least {shared.sum()}, one for each stratum"
+            f"parties {parties}: expected at least {shared.sum()}, one for each stratum"
         )
     for _ in range(parties - int(shared.sum())):
         # The next party goes to the stratum with the largest holdings.

@@ -161,5 +161,9 @@ def _value(text: str) -> Any:
         return text
     try:
         return json.loads(text)
-    except ValueError as error:
-        raise UsageError(f"{text!r}: not valid JSON: {error}") from error
+    except json.JSONDecodeError as error:
+        raise UsageError(f"{text!r}: not valid JSON, from character {error.pos + 1} on") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            f"{text[:40]!r} ...: a number is too long, or too deeply nested"
+        ) from error

@@ -141,7 +141,7 @@ def test_a_party_in_no_stratum_fails_the_survey_by_one_line() -> None:
         (None, 6, "expected the stratum of every respondent"),
         (["north"] * 11, 6, "strata of 11 respondents: expected 12"),
         ([*["north"] * 11, "east"], 6, "row 12: unknown stratum 'east'"),
-        (STRATA, 1, "1 parties: expected at least 2"),
+        (STRATA, 1, "parties 1: expected at least 2"),
         (STRATA, 13, "12 records cannot be split into 13"),
     ],
 )

@@ -157,3 +157,9 @@ def test_more_than_fits_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said.startswith("--trials 100000000 --runs 20: takes more memory than there is")
     said = complaint(sottovoce("attack", "rr-joint"))
     assert said.startswith("--trials: takes more memory than there is")
+
+
+@pytest.mark.parametrize("value", ["[" + "9" * 5000 + "]", "[" * 100_000])
+def test_a_setting_that_json_cannot_hold_is_refused(value: str) -> None:
+    said = complaint(sottovoce("attack", "rr-joint", "--set", f"p={value}"))
+    assert said.endswith(" ...: a number is too long, or too deeply nested")
