@@ -165,5 +165,5 @@ def _value(text: str) -> Any:
         raise UsageError(f"{text!r}: not valid JSON, from character {error.pos + 1} on") from error
     except (ValueError, RecursionError) as error:
         raise UsageError(
-            f"{text[:40]!r} ...: a number is too long, or too deeply nested"
+            f"{text[:40]!r} ...: a number is too long, or the value is nested too deeply"
         ) from error

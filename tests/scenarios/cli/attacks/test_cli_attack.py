@@ -162,4 +162,4 @@ def test_more_than_fits_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("value", ["[" + "9" * 5000 + "]", "[" * 100_000])
 def test_a_setting_that_json_cannot_hold_is_refused(value: str) -> None:
     said = complaint(sottovoce("attack", "rr-joint", "--set", f"p={value}"))
-    assert said.endswith(" ...: a number is too long, or too deeply nested")
+    assert said.endswith(" ...: a number is too long, or the value is nested too deeply")
