@@ -34,7 +34,8 @@ from protocol.accounting.events import (
 from protocol.accounting.losses import LossDistribution, Pair
 from protocol.accounting.sums import CoinTable, SummedResponse
 from protocol.errors import UnsupportedEventError
-from protocol.randomizers import KeepUniform, ThreePoint
+from protocol.randomizers import ThreePoint
+from protocol.randomizers.keep import exact_response
 from protocol.randomizers.vetting import dominating_pairs
 
 RELATION = "any two records of one respondent (replace one)"
@@ -286,10 +287,10 @@ class ExactAccountant:
             case Coins(trials, chance, tables) if not linked or honest == 1:
                 concerned = sum(attribute is None or attribute in table for table in tables)
                 return _single(CoinTable(trials, chance, honest), concerned, tight=True)
-            case Randomized(randomizer, attributes) if type(randomizer) is KeepUniform:
+            case Randomized(randomizer, attributes) if keep := exact_response(randomizer):
                 if honest == 1 or not (attribute is None or attribute in attributes):
                     return self._dominating_pairs(event, attribute)
-                return _single(SummedResponse(randomizer, honest), 1, tight=False)
+                return _single(SummedResponse(keep, honest), 1, tight=False)
             case Composed(events) if not linked or len(events) == 1:
                 parts = [self._merged(part, honest, attribute, linked=linked) for part in events]
                 return _all_of([(part, 1) for part in parts])

@@ -234,6 +234,11 @@ class KeepUniform(Randomizer, frozen=True, tag="keep"):
         return WORDS - 1 - (WORDS - self.threshold) % self.size
 
 
+def exact_response(randomizer: Randomizer) -> KeepUniform | None:
+    """The randomizer itself, if it surely draws as ``KeepUniform`` does; a subclass may not."""
+    return randomizer if type(randomizer) is KeepUniform else None
+
+
 def _nearest(keep: Fraction, what: str) -> int:
     """The threshold nearest to an exact probability."""
     threshold = round(keep * WORDS)

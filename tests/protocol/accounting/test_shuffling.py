@@ -79,7 +79,7 @@ def test_never_below_every_tally_of_a_few(crowd: tuple[int, int], epsilon: float
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
 @pytest.mark.parametrize(("k", "n"), [(4, 6), (5, 4)])
 def test_never_below_every_tally_of_a_few_more(k: int, n: int, epsilon: float) -> None:
-    test_never_below_every_tally_of_a_few(k, n, epsilon)
+    test_never_below_every_tally_of_a_few((k, n), epsilon)
 
 
 @pytest.mark.parametrize("n", [1, 2, 4])
