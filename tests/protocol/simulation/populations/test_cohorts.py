@@ -248,7 +248,7 @@ def test_a_sum_that_cannot_be_is_refused() -> None:
     for parties in (1, 2, 10**8):
         asking = variant.stages(10**9)
         next(asking)
-        with pytest.raises(CannotTabulateError, match=f"{parties} parties"):
+        with pytest.raises(CannotTabulateError, match=f"{parties} parties|parties {parties}"):
             asking.send(np.array([parties, *[0] * 12]))
 
 
