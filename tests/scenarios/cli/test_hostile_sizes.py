@@ -246,7 +246,7 @@ def test_a_charter_is_held_to_the_same(tmp_path: Path) -> None:
         "pin": None,
         "nonce": bytes(16),
         "members": 3,
-        "enrolled": "folder",
+        "enrolled": [["folder", 2]],
         "roster": bytes(32),
     }
     (tmp_path / "charter.json").write_bytes(msgspec.json.encode(charter))

@@ -354,7 +354,9 @@ def test_an_aggregator_that_is_killed_begins_again(keys: Path, tmp_path: Path) -
             aggregator.wait(timeout=HANGS)
     assert verified(one / "transcript.svt.zst.partial", 1).ending is None
     said_so = sottovoce("abandon", keys / AGGREGATOR, "--out", one)
-    assert said_so.out.startswith("attempt 1 is abandoned; attempt 2: whoever answered an earlier")
+    assert said_so.out.startswith(
+        "attempt 1 is abandoned; attempt 2: a party that answered an earlier"
+    )
     assert said_so.out.endswith(
         "these parties may think that they are done, and count in attempt 2 only if they answer "
         "again: anna, bert\n"

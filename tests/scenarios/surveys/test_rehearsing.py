@@ -187,7 +187,7 @@ def test_a_variant_of_ones_own_with_its_aggregator_killed(tmp_path: Path) -> Non
     said = rehearsed(plan, held, out, "--kill", "aggregator", *files)
     assert said.code == 0, said.err
     assert said.err.startswith("killed aggregator\n"), said.err
-    assert "of 3 parties" in said.out
+    assert "Counted: all 3 who were asked." in said.out, said.out
     assert f"written: {plot}" in said.err
     assert plot.read_bytes().startswith(b"<?xml")
     assert len(synthetic.read_text().splitlines()) == 1 + 3

@@ -57,7 +57,7 @@ def test_a_client_that_does_not(coin: Path) -> None:
     assert said.code == 1
     found = json.loads(said.out)
     assert found["accused"]
-    assert found["verdict"].startswith("Accused: the reports tell at least epsilon ")
+    assert found["verdict"].startswith("Accused: the reports reveal at least epsilon ")
     assert found["probe"]["bound"] == found["claims"] == 0.9
     assert 0.9 < found["probe"]["lower"] < CLAIM
     assert found["probe"]["first"]["low"] < 0.75 < found["probe"]["first"]["high"]

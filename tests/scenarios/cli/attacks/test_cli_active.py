@@ -38,7 +38,9 @@ def test_a_variant_that_keeps_its_word() -> None:
     said = sottovoce("attack", "rr-joint", *FEW)
     assert said.code == 0
     verdict, _, _, about, charged, *_ = map(str.strip, said.out.splitlines())
-    assert verdict.startswith("Not accused: whatever party-1 was sent, it did nothing that its ")
+    assert verdict.startswith(
+        "Not accused: party-1 revealed nothing that its ledger does not charge"
+    )
     assert verdict.endswith("; this does not show that nothing leaks.")
     assert about.startswith("rr-joint; hostile: aggregator; party-1's record differs; 48 scripts, ")
     assert charged.startswith("charged: Report, epsilon 2.303: one draw of KeepUniform on smokes")
@@ -122,7 +124,7 @@ def test_members_who_lie_are_chosen_and_kept_with_their_scripts(out: Path, tmp_p
 
 @pytest.mark.slow
 def test_an_engine_finds_the_same(out: Path, tmp_path: Path) -> None:
-    jobs = ("--engine", "processes", "--jobs", 2)
+    jobs = ("--hostile", "aggregator", "--engine", "processes", "--jobs", 2)
     said = sottovoce("attack", UNWORRIED, *FEW, *jobs, "--out", tmp_path, "--set", "p=0.5")
     assert said.code == 1
     for path in out.iterdir():

@@ -299,7 +299,7 @@ def test_the_published_checkpoint_is_compared(tmp_path: Path) -> None:
     said = sottovoce("run", "quickstart", "--set", "residents=20", "--out", tmp_path)
     assert said.code == 0, said.err
     path, published = tmp_path / "transcript.svt.zst", tmp_path / "transcript.checkpoint"
-    said = sottovoce("audit", path, "--checkpoint", published)
+    said = sottovoce("audit", path, "--checkpoint", published, "--details")
     assert said.code == 0
     assert "All 20 parties signed what they sent and received." in said.out
     other = tmp_path / "other"
