@@ -62,7 +62,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     """The most bytes beside the arrays, or the name of the variant's attribute with that number."""
 
     sealed: ClassVar[bool] = False
-    """Whether only the recipient can read it: all others see a ``Boxed`` of its name."""
+    """True if only the recipient can read it: all others see a ``Boxed`` of its name."""
 
     @classmethod
     def kind(cls) -> str:
@@ -207,7 +207,7 @@ REFUSALS: Mapping[str, str] = MappingProxyType(
         "message": "it was sent something that breaks the protocol",
     }
 )
-"""What a refusal means, by what it says."""
+"""Meaning of each reason for a refusal."""
 
 
 class Left(Message, frozen=True):

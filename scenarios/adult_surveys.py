@@ -66,7 +66,7 @@ MAKERS: Mapping[Counted, Callable[..., Tallied[Any]]] = {
     "pairs": PairCounts.with_noise,
     "randomized-pairs": PairRR.with_keep,
 }
-"""What counts what."""
+"""Variants by the tables that they count."""
 
 
 class OnAdult(Spread, frozen=True, kw_only=True):

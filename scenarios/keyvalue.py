@@ -34,7 +34,7 @@ ProtocolName: TypeAlias = Literal["privkv", "privkvm"]
 Of = TypeVar("Of", bound="Answering")
 
 FEW_REPORTS = 100
-"""Of fewer reports on a key, on average, a reader is told."""
+"""Fewest reports on a key, on average, without a note to the reader."""
 
 _SHOWN_KEYS = 50
 

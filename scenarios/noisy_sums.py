@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 NUMBERS = (1_000, 20_000)
 EPSILONS = (1.0, 4.0)
-"""Of how many respondents and at which epsilons errors are measured by law."""
+"""Epsilons at which errors are measured by law."""
 
 How: TypeAlias = Literal["exact", "coins", "summed RR", "local"]
 HOWS: tuple[How, ...] = ("exact", "coins", "summed RR", "local")

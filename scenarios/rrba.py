@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 DEFAULT_P = 0.5
 TRACED = 6
-"""How many cells of one group the convergence is drawn of."""
+"""Cells of one group for which the convergence is drawn."""
 
 
 class Sampled(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -41,12 +42,18 @@ BEGINNINGS = {
 
 
 def docstrings(source: str) -> Iterator[tuple[int, str]]:
-    """Line and text of every docstring in a module."""
+    """Line and text of every docstring in a module, those of constants and fields too."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             text = ast.get_docstring(node)
             if text:
                 yield node.body[0].lineno, text
+        # A constant's or a field's stands below it.
+        body = getattr(node, "body", None)
+        for above, below in pairwise(body if isinstance(body, list) else ()):
+            match above, below:
+                case ast.Assign() | ast.AnnAssign(), ast.Expr(ast.Constant(str(text))):
+                    yield below.lineno, text
 
 
 def first_word(text: str) -> str:
@@ -65,8 +72,10 @@ def test_docstrings_begin_with_what_a_thing_is_or_does() -> None:
 
 
 def test_a_docstring_that_asks_is_found() -> None:
-    module = '"""Whether it rains."""\n\ndef f():\n    """Rain, in mm."""\n'
-    assert [first_word(text) in BEGINNINGS for _, text in docstrings(module)] == [True, False]
+    module = (
+        '"""Whether it rains."""\n\nN = 1\n"""How many."""\n\ndef f():\n    """Rain, in mm."""\n'
+    )
+    assert [first_word(text) in BEGINNINGS for _, text in docstrings(module)] == [True, True, False]
 
 
 NAMED_OF = {"secret_of", "sizes_of", "quorum_of"}

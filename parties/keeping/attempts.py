@@ -24,9 +24,10 @@ ATTEMPTS = "attempts"
 """The file in a member's folder, locked while the member takes part. It only ever grows."""
 
 LOG_SECRET, STREAM_SECRET = "log-secret", "stream-secret"
-"""What the aggregator's files begin with for the secret of a log, and for that of the aggregator's
+"""First words of the aggregator's files for the secret of a log and for that of the aggregator's
 randomness. They are there until the attempt is over: without the first nobody could begin the same
-log again, without the second nobody could go on with the attempt."""
+log again, without the second nobody could go on with the attempt.
+"""
 
 RESTORED = "restored"
 """The file in a folder that was restored from a backup with the number of the attempt that goes on,

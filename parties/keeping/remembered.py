@@ -27,8 +27,9 @@ DIGEST_BYTES = hashlib.sha256().digest_size
 KEY_BYTES = DIGEST_BYTES
 
 HEARD = 65_536
-"""How many messages a party takes in one session: a file of 2 MiB. Sums take the most, a few from
-each of some hundred others."""
+"""The most messages that a party takes in one session: a file of 2 MiB. Sums take the most, a few
+from each of some hundred others.
+"""
 
 BLOCK = 1024
 """Notices fill a multiple of so many bytes, so that their size does not reveal their content."""

@@ -35,10 +35,10 @@ from protocol.wire.codec import decode_envelope, encode_envelope
 from protocol.wire.undecoded import Undecoded
 
 GIVEN = "given"
-"""What a party's file begins with that says which earlier answer it gives again in a session."""
+"""First word of a party's file that names the earlier answer to repeat in a session."""
 
 REPORT = "report"
-"""What a party's file begins with that has the report that it gave in a session."""
+"""First word of a party's file with the report that it gave in a session."""
 
 _NOT_ASKED = ("quorum", "patience", "max_records")
 

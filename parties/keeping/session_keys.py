@@ -13,7 +13,7 @@ from protocol.sharing.messages import is_summed
 from protocol.surveys.records import Records
 
 SINGLE_USE = "single-use"
-"""What a party's file for the secret of one session begins with, if it adds up in that session."""
+"""First word of a party's file for the secret of one session, if it adds up in that session."""
 
 
 def session_key(folder: Path, charter: Charter, records: Records) -> bytes:

@@ -20,7 +20,7 @@ from protocol.session.variant import Drawn, Variant
 from protocol.surveys.records import Records
 
 Guesses: TypeAlias = NDArray[np.int8]
-"""For every trial: 1 for the second input, -1 for the first, 0 for no guess."""
+"""Guess of every trial: 1 for the second input, -1 for the first, 0 for none."""
 
 
 class Guess(NamedTuple):

@@ -36,7 +36,7 @@ OTHER_REASONS = "other reasons"
 """The reason under which all further refusals are counted."""
 
 _BYTES_PER_NAME = 64
-"""What a name takes that is noted as counted, or put into words as missing."""
+"""Memory of a name that is noted as counted, or put into words as missing."""
 
 
 class _About(NamedTuple):
@@ -47,8 +47,9 @@ class _About(NamedTuple):
 
 
 Content = Literal["readable", "masked", "sealed"]
-"""What an aggregator can read of a message to it: all; no value, for they are masked; or only what
-is not sealed for other parties."""
+"""The part of a message that an aggregator can read: all; no value, for they are masked; or all
+that is not sealed for other parties.
+"""
 
 _CONTENT: Mapping[str, Content] = {
     Upload.kind(): "masked",

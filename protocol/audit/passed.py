@@ -24,7 +24,7 @@ from protocol.messages import AGGREGATOR, Head, PartyId
 from protocol.session.roster import Roster
 
 MERGED, ANYTHING = 1, 2
-"""How a member is known: by a sum or a random order, or by anything that follows."""
+"""Ways in which a member is known: by a sum or a random order, or by anything that follows."""
 
 _HEAD = Head.kind()
 _COVERED = Sealed | Hidden | Merging

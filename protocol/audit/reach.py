@@ -42,7 +42,7 @@ CELLS = 2**20
 """The most numbers in the rows of a record; of more, nothing is taken for hidden."""
 
 Batch: TypeAlias = tuple[PartyId, int]
-"""Who has merged something, and the place of the message that tells it."""
+"""Member that merged something, and the place of the message that reveals it."""
 
 
 def masked_rows(passed: Passed) -> dict[int, Row]:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
 Agreed: TypeAlias = dict[bytes, bytes]
-"""What one of two keys has asked for and the other has not yet, by both public keys."""
+"""Agreements that one of two keys has asked for and the other has not yet, by both public keys."""
 
 # Many parties of one process have the same neighbours.
 _public_key = functools.lru_cache(maxsize=1 << 17)(X25519PublicKey.from_public_bytes)

@@ -26,7 +26,7 @@ ITERATIONS = 10_000
 """The most projections: noisy tables need a few hundred at most."""
 
 TOLERANCE = 1e-12
-"""Where to stop: the share of a table, on average, that would have to move for the optimum."""
+"""Largest share of a table, on average, that would still have to move for the optimum."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Projection: TypeAlias = Literal["none", "clip", "simplex", "em"]
-"""How raw shares become proportions.
-
-``none`` leaves them raw, ``clip`` is ``clip_and_rescale``, ``simplex`` is Euclidean. ``em`` is
-fitted to the reports (``protocol.estimators.likelihood``), so an estimate alone can do it.
+"""Ways in which raw shares become proportions. ``none`` leaves them raw, ``clip`` is
+``clip_and_rescale``, ``simplex`` is Euclidean. ``em`` is fitted to the reports
+(``protocol.estimators.likelihood``), so an estimate alone can do it.
 """
 
 

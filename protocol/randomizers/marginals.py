@@ -34,8 +34,9 @@ Method: TypeAlias = Literal["InpRR", "InpPS", "InpHT", "MargRR", "MargPS", "Marg
 METHODS: tuple[Method, ...] = get_args(Method)
 
 Unary: TypeAlias = Literal["sue", "oue"]
-"""How one-hot bits are randomized: all flipped alike, at half of epsilon each (``sue``), or the 1
-kept with probability 1/2, which has smaller errors if a cell's share is small (``oue``)."""
+"""Ways to randomize one-hot bits: all flipped alike, at half of epsilon each (``sue``), or the 1
+kept with probability 1/2, which has smaller errors if a cell's share is small (``oue``).
+"""
 
 MAX_WAYS = 4
 """The most attributes of a marginal."""

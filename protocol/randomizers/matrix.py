@@ -20,7 +20,7 @@ MAX_SIZE = 2**10
 """The most categories: finding out whether a matrix has an inverse takes cubic time."""
 
 ROW_TOLERANCE = 1e-9
-"""How far a row of given probabilities may be from a sum of 1."""
+"""Largest distance of the sum of a row of given probabilities from 1."""
 
 
 class MatrixRandomizer(Randomizer, frozen=True, tag="matrix", dict=True):

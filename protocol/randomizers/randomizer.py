@@ -156,7 +156,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
     """
 
     symmetric: ClassVar[bool] = False
-    """Whether the law is the same for any two different inputs, so that one pair stands for all."""
+    """True if the law is the same for any two different inputs, so that one pair stands for all."""
 
     # Given by the author.
 
@@ -434,7 +434,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
         """Matrix from shares of reports to shares of inputs, for a table (``is_table``).
 
         Raises:
-            UnsupportedEventError: it is no table, or reports do not determine the shares.
+            UnsupportedEventError: it is not a table, or reports do not determine the shares.
         """
         return _inverse(self)
 

@@ -24,7 +24,7 @@ A report's is kept. A question waits for every party at once, so it is encoded a
 """
 
 STRANGERS = 1000
-"""How many refused connections without a name go on record."""
+"""The most refused connections without a name that go on record."""
 
 
 class Recorder(Protocol):

@@ -12,7 +12,7 @@ from protocol.session.roster import Identity
 from protocol.wire.canonical import canonical
 
 HEAD_PURPOSE = b"sottovoce head 2\0"
-"""What every signed head begins with: no other signature of this program does."""
+"""First bytes of every signed head: no other signature of this program has them."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _HEADS = msgspec.msgpack.Decoder(Head)

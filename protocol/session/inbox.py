@@ -33,7 +33,7 @@ from protocol.session.roster import Roster
 from protocol.wire.codec import encode_envelope
 
 KEPT = 1024
-"""How many refused messages are remembered."""
+"""The most refused messages that are remembered."""
 
 _NOT_BETWEEN_MEMBERS = (Closed.kind(), Left.kind(), Head.kind())
 

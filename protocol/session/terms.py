@@ -18,10 +18,10 @@ NEIGHBOURS = (
     "one respondent's whole record is replaced; who takes part, how many respondents each party "
     "has, and when anybody speaks are public"
 )
-"""What epsilon is about, in every survey."""
+"""Neighbouring relation of epsilon, in every survey."""
 
 Enrolled = tuple[tuple[str, int], ...]
-"""How parties came by their keys, in the roster's order: so many in this way, then in that."""
+"""Ways in which parties got their keys, in the roster's order: a number by one, then by another."""
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 

@@ -108,8 +108,9 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
     derived: ClassVar[tuple[type[Message], ...]] = ()
     """The kinds that follow from what their sender received, such as the result."""
     whole_roster: ClassVar[bool] = False
-    """Whether a party needs the whole roster, to send to others or for their keys. Otherwise it
-    knows the aggregator, the services and itself."""
+    """True if a party needs the whole roster, to send to others or for their keys. Otherwise it
+    knows the aggregator, the services and itself.
+    """
     roles: ClassVar[tuple[str, ...]] = ()
     """The roles of the services beside the aggregator, such as ``("server", "server")``. They hold
     no records. Each role is an ``async def`` of its name that takes a ``Me``."""

@@ -22,7 +22,7 @@ SECRET_BYTES = 32
 """The size of a secret that is shared in the sparse profile."""
 
 SHARED = 2 * SECRET_BYTES
-"""What a party shares there: the seed of its own mask, and the key to the seeds of the others."""
+"""Bytes that a party shares: the seed of its own mask, and the key to the seeds of the others."""
 
 OWN, PAIRWISE = 0, 1
 """The two parts of a dealt share: of the dealer's own mask seed, and of the key to its seeds."""

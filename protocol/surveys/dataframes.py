@@ -15,7 +15,7 @@ from protocol.errors import SurveyError
 from protocol.surveys.survey import listed, shown
 
 Cell = str | int | float | None
-"""What stands in a table: text, a number, or nothing. NaN is nothing too."""
+"""Cell of a table: text, a number, or nothing. NaN is nothing too."""
 
 _MISSING = {"NoneType", "NAType", "NaTType"}
 """The types that stand for nothing, by name: pandas is not imported for its own."""

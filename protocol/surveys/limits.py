@@ -155,4 +155,4 @@ class Held:
 
 
 UNLIMITED = Held(lambda: 0, free=2**63)
-"""For what was made here, and not read from somebody's file."""
+"""Limits of values made here, not read from somebody's file."""

@@ -15,7 +15,7 @@ from protocol.transcript.checkpoints import SignedCheckpoint, from_base64, read_
 from protocol.transcript.entries import Hash
 
 START = b"old "
-"""What every consistency proof begins with."""
+"""First bytes of every consistency proof."""
 
 MAX_PATH = 63
 """The most hashes of a path."""

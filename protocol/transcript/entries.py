@@ -50,7 +50,7 @@ MAX_KINDS = 1024
 """The most kinds of message that a header may declare."""
 
 MAX_DEPTH = 64
-"""How deep the parameters and the survey of a header may be nested."""
+"""Deepest nesting of the parameters and the survey of a header."""
 
 _MALFORMED = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
 
@@ -59,7 +59,7 @@ Reason = Annotated[str, msgspec.Meta(max_length=REASON_CHARACTERS)]
 
 
 WITHHELD: Literal["withheld"] = "withheld"
-"""In the place of a seed that is kept out of the record."""
+"""Word in the place of a seed that is kept out of the record."""
 
 
 class DeclaredKind(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -242,10 +242,10 @@ class Checkpoint(
 
 
 Entry = Sent | Delivered | Refused | Departed | Hindered | Restored
-"""What happened in a run."""
+"""Event of a run."""
 
 Item = Entry | Ending | Checkpoint
-"""What can follow the header."""
+"""Part of a record after the header."""
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 _decode_header = msgspec.msgpack.Decoder(Header).decode

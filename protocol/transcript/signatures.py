@@ -14,7 +14,7 @@ from protocol.transcript.log import Log
 from protocol.transcript.spoken import Spoken, Words
 
 BATCH = 1024
-"""How many signatures of heads are handed over at a time to be checked."""
+"""Signatures of heads that are handed over at a time to be checked."""
 
 _HEAD = Head.kind()
 

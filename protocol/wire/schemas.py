@@ -20,7 +20,7 @@ from protocol.messages import Message
 from protocol.wire.arrays import MAX_AXES, ArraySpec, DType
 
 MAX_NESTING = 16
-"""How deep types are nested at most, a field's own type counted."""
+"""Deepest nesting of types, a field's own type counted."""
 
 _ARRAY = inspect.CustomType(np.ndarray)
 
@@ -121,7 +121,7 @@ class Numbers(_Part, frozen=True, tag="array"):
 Type: TypeAlias = (
     Nil | Bool | Int | Float | Text | Octets | Enum | Items | Fields | Map | Union | Numbers
 )
-"""What a value of a body may be."""
+"""Type of a value of a body."""
 
 
 class KindSchema(_Part, frozen=True):

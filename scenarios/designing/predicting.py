@@ -33,8 +33,9 @@ from scenarios.designing.expected import (
 from scenarios.designing.targets import Names, Target, count_cells
 
 LEAST = 50
-"""Where respondents report on one thing of several, drawn by lot: fewer reports on each are too few
-for a closed form, since how many there are of each is drawn too."""
+"""Fewest reports on each of several things, drawn by lot, for a closed form: with fewer, the number
+of reports on each varies too much.
+"""
 
 SURE = 0.99
 """The level of the interval of a simulated error."""

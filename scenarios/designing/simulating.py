@@ -22,8 +22,9 @@ MOST_RUNS = 40
 """Default maximum number of runs of a variant."""
 
 PEOPLE, LIVE_PEOPLE = 100_000, 5_000
-"""Of how many respondents a run is at most, by law or among live parties: more are reckoned from
-these."""
+"""The most respondents of a run, by law and among live parties; errors of more are computed from
+these.
+"""
 
 PARTIES = 4
 """Number of live parties, for variants in which nobody answers by herself."""

@@ -51,7 +51,7 @@ _MARGIN_PER_CORE = 12
 
 
 _AROUND = (__file__, contextlib.__file__)
-"""Where code runs that is not the block's."""
+"""Files whose code runs around the block."""
 
 
 class _OverBudget(BaseException):

@@ -30,7 +30,9 @@ Cell: TypeAlias = Mapping[str, Any]
 """A setting, such as ``{"p": 0.1, "tv": 50}``."""
 
 Reading: TypeAlias = Literal["corrected", "printed", "reconstruction"]
-"""What is computed: the corrected form, what the paper's text says, or what fits its figures."""
+"""Formulas that are computed: the corrected form, the paper's text, or a reconstruction that fits
+its figures.
+"""
 
 
 class Nothing(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,7 +120,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Measured: TypeAlias = Mapping[str, Any] | Sample | Sequence[Sample]
-"""Of a cell: figures by name, as ``Sample.of`` is given them, a sample or several."""
+"""Figures of a cell: by name, as arguments of ``Sample.of``, one sample or several."""
 
 
 class Found(NamedTuple, Generic[P]):

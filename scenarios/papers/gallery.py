@@ -23,7 +23,7 @@ from scenarios.running.reproduction import Reproduced
 from scenarios.running.scenario import Context, Scenario
 
 RUNS = 100
-"""So many runs a picture has, or the reproduction's default if that is less."""
+"""Runs of a picture; the reproduction's default if that is less."""
 
 FEWER: Mapping[str, int] = {"rr-query-sizes": 10, "rrba-honest": 10}
 """The runs of reproductions whose runs take long."""

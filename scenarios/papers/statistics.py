@@ -14,8 +14,9 @@ _Z = 1.959963984540054
 """Quantile of the normal law for an interval of 95 %."""
 
 CHANCE = 0.0027
-"""How often a figure that has the law of the printed one is said to differ: that of a normal
-variable beyond three standard errors."""
+"""Probability that a figure with the law of the printed one is called different: that of a normal
+variable beyond three standard errors.
+"""
 
 
 class Figure(NamedTuple):

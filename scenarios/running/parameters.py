@@ -23,13 +23,13 @@ P = TypeVar("P", bound=msgspec.Struct)
 T = TypeVar("T")
 
 Positive = Annotated[int, Meta(ge=1, le=10_000_000)]
-"""How many, at least one."""
+"""Positive number of things."""
 
 Share = Annotated[float, Meta(ge=0, le=1)]
-"""From none to all."""
+"""Share, from none to all."""
 
 Part = Annotated[float, Meta(ge=0, lt=1)]
-"""From none to all but some."""
+"""Share below all."""
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):

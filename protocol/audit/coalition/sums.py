@@ -66,7 +66,7 @@ _NAMED = 5
 
 
 _Row = tuple[NDArray[Any], ...]
-"""What one instruction says to a party, in the order of ``_NOTED``."""
+"""Values of one instruction to a party, in the order of ``_NOTED``."""
 
 _NOTED: dict[type[Message], tuple[str, ...]] = {
     Graph: ("hoods", "joined"),

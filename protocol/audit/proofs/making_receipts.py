@@ -53,7 +53,7 @@ from protocol.transcript.receipts import (
 from protocol.transcript.verification import Verification, verify
 
 TOO_LATE = "its report came too late to be counted"
-"""Why there is no receipt where all reports came after the waits for them were over."""
+"""Reason for no receipt if all reports came after the waits for them were over."""
 
 
 class NotCountedError(ProtocolError):

@@ -208,7 +208,7 @@ def two_step_estimate(noisy: ArrayLike, n: ArrayLike, *, ways: int | None = None
 
     Step 1 is Equation 7: the nearest table with a total of n and no negative count. On that set the
     elastic net has one minimum, the Euclidean projection, for every mixing parameter gamma below 1,
-    so gamma is no argument. Step 2 is the maximum likelihood estimate under H0, n times the
+    so gamma is not a parameter. Step 2 is the maximum likelihood estimate under H0, n times the
     product of the shares of the margins.
 
     Args:

@@ -38,7 +38,7 @@ POWER = 0.8
 """The probability with which a dependence would have to be found, to say that there is none."""
 
 _DAMPING = 4.0
-"""As in ``strength``: a category counts half where its share is two standard errors."""
+"""Squared number of standard errors at which a category with that share counts half."""
 
 MOST = 40
 """The most attributes that are compared: the first ones."""

@@ -40,7 +40,7 @@ from protocol.variants.sums.pair_rr import pair_estimates, pair_randomizers, pai
 from protocol.variants.sums.tallies import Layout, Names, all_pairs, make_layout
 
 Dependence: TypeAlias = Literal["rr", "rr-debiased", "secure-sum", "pair-rr"]
-"""How dependences are learned: section 4.1 as printed or with its bias taken off, 4.2, 4.3."""
+"""Ways to learn dependences: section 4.1 as printed or with its bias taken off, 4.2, 4.3."""
 
 
 class Negotiated(NamedTuple):

@@ -72,7 +72,7 @@ class EMEstimate(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True)
         by_mean = slopes[..., 0] - slopes[..., 1] - means[:, np.newaxis] * by_frequency
         frequency_errors = known(deviation(by_frequency, shares, total), total)
         mean_errors = known(ratio(deviation(by_mean, shares, total), frequency), total)
-        # At an edge EM hardly changes with the reports, though it is no more accurate there.
+        # At an edge EM hardly changes with the reports, but it is not more accurate there.
         held = 1 - self.law[:, ABSENT]
         drawn = (1 - shares[:, ABSENT] - held[2]) / (held[0] - held[2])
         inside = (drawn > 0) & (drawn < 1)

@@ -20,9 +20,9 @@ Release: TypeAlias = Literal["pooled", "last-two"]
 """``pooled`` is the mean over all reports, ``last-two`` that of the last two blocks (section 5)."""
 
 Update: TypeAlias = Literal["pooled", "last", "average"]
-"""What the next table of fakes is made of: the mean over all reports; the ``last`` block's own
-estimate (Algorithm 1); or the ``average`` of that and of what the last table was made of (section
-5, step 4)."""
+"""Source of the next table of fakes: the mean over all reports; the ``last`` block's own estimate
+(Algorithm 1); or the ``average`` of that and of the source of the last table (section 5, step 4).
+"""
 
 _MANTISSA = 53
 

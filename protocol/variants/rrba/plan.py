@@ -22,18 +22,18 @@ from protocol.variants.rrba.views import design_views
 from protocol.variants.sums.tallies import Layout, make_layout
 
 Extent: TypeAlias = Literal["one", "view"]
-"""What a client answers about: one group of its view, or all of them."""
+"""Extent of a client's answers: one group of its view, or all of them."""
 
 
 Mode: TypeAlias = Literal["blocked", "sequential"]
 """Version 2 of the paper, blocks of clients, or version 1, one client after the other."""
 
 Tail: TypeAlias = Literal["keep", "drop"]
-"""Whether a last block that is not full is asked."""
+"""Treatment of a last block that is not full: it is asked or dropped."""
 
 
 _FEW = 16
-"""Of parties of so many respondents the lots are remembered for a while."""
+"""The most respondents of a party whose lots are remembered for a while."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):

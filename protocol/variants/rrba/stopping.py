@@ -11,11 +11,12 @@ from protocol.randomizers.exact import Floats
 from protocol.variants.rrba.blocks import Running
 
 Stopping: TypeAlias = Literal["never", "pooled", "printed", "widened"]
-"""When no further block is asked: never; by the pooled half-width; by the printed rule on two
-blocks; or by that with its interval widened by 1/p, as an estimate from reports is."""
+"""Rule by which no further block is asked: never; by the pooled half-width; by the printed rule on
+two blocks; or by that with its interval widened by 1/p, as an estimate from reports is.
+"""
 
 _STEEPEST = 300.0
-"""Of the logarithm of a factor of odds, so that none overflows."""
+"""Largest logarithm of a factor of odds, so that none overflows."""
 
 
 def enough(running: Running, stopping: Stopping, *, alpha: float, width: float) -> bool:

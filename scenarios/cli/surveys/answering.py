@@ -118,7 +118,7 @@ answering_options = gathers(
         "sum's.",
     ),
 )
-"""With what a party answers, and on which terms; the command gets ``answering``."""
+"""Options for the answers of a party and its terms; the command gets ``answering``."""
 
 
 @click.command()

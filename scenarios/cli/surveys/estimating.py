@@ -72,8 +72,9 @@ TABLE = "table"
 """The column that says of which table a row is, where there are several."""
 
 ABOUT = ("level", "about", "source")
-"""What is in every row of a file: the level of the interval, whom it is about, and whether the
-record is that of a survey among people, of a simulation or of a trial."""
+"""Columns of every row of a file: the level of the interval, whom it is about, and whether the
+record is that of a survey among people, of a simulation or of a trial.
+"""
 
 
 @frozen_options

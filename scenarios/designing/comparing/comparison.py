@@ -33,10 +33,10 @@ EXACT_RUNS = 3
 """Number of runs of a variant that is predicted to have no error."""
 
 CHANCE = 1e-4
-"""How often a variant that errs as predicted is said to differ, in many runs.
-
-In 10 to 100 it is less than one time in a thousand: that was measured of errors that are normal, in
-a single cell, where their squares are most skewed."""
+"""Probability that a variant that errs as predicted is called different, in many runs. In 10 to 100
+it is less than one time in a thousand: that was measured of errors that are normal, in a single
+cell, where their squares are most skewed.
+"""
 
 _NOTHING = 1e-9
 """An error so small is the rounding of none."""

@@ -226,16 +226,16 @@ CURVES: Mapping[int, tuple[str, Sequence[float]]] = {
     7: ("n", (10, 100, 1000, 10_000)),
     8: ("d", tuple(range(2, 21))),
 }
-"""By figure: what its axis is, and its points."""
+"""Axis and points of each figure."""
 
 VIEWS = ("data", "reports", "RR-Ind", "RR-Ind-Joint")
 SHOWN = dict(zip((1, 2, 3, 4, 9, 10, 11, 12), 2 * VIEWS, strict=True))
-"""What the figures of a table show."""
+"""Views that each figure shows as a table."""
 
 PAIR = ("sex", "age")
 ADULT_KEEP = 0.5
 NOTICEABLE = 0.01
-"""By how much Cramer's V of rounded data may be off without a remark."""
+"""Largest error of Cramer's V of rounded data without a remark."""
 
 
 class Data(NamedTuple):

@@ -39,7 +39,7 @@ Counts: TypeAlias = NDArray[np.int64]
 D = len(BITS)
 WAYS = (1, 2, 3)
 EPSILONS = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4)
-"""Not in the text of the paper."""
+"""Budgets of the figures; the text does not name them."""
 
 METHODS: dict[str, Any] = {of.method: of for of in (InpRR, InpPS, InpHT, MargRR, MargPS, MargHT)}
 OUE: dict[str, Any] = {"InpRR, oue": InpRR, "MargRR, oue": MargRR}

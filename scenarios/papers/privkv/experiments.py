@@ -64,7 +64,7 @@ SETTING = (
 )
 
 UNIT = 1e-4
-"""What the errors of Tables 4 and 5 are printed in."""
+"""Unit in which the errors of Tables 4 and 5 are printed."""
 
 KEY_EPSILON = 4.0
 """The budget of the figures of all keys."""

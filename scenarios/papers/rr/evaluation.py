@@ -209,7 +209,7 @@ FEWER_SIGMAS = (0.1, 0.3, 0.5, 0.9)
 """Those of queries on more attributes."""
 
 QUESTIONS = 10
-"""How many sets of attributes a whole run is asked about, with one set of cells per coverage."""
+"""Sets of attributes asked about in a whole run, with one set of cells per coverage."""
 
 TV, TD = 50, 0.1
 """The thresholds of queries on more attributes."""

@@ -69,7 +69,7 @@ BLOCKS = 200
 SIZES = (18, 50, 150, 250)
 
 LIVE_BLOCKS = 40
-"""How many blocks of the smallest size there are respondents for by messages."""
+"""Blocks of the smallest size that respondents by messages fill."""
 
 Z, ALPHA = 1.96, 0.05
 """The quantile of a confidence of 95 %, and what is left of it."""

@@ -71,12 +71,26 @@ def test_from_design_to_plan(tmp_path: Path) -> None:
     said = sottovoce(*design, "--out", out).out
     rows = list(csv.DictReader(io.StringIO(out.read_text(encoding="utf-8"))))
     assert [row["plan"] for row in rows] == [row["plan"] for row in found]
-    best = next(row for row in found if row["name"] in said.split("Take this: ")[1].splitlines()[0])
-    heading = "In the plan, in place of its variant and parameters:"
-    lines = said.split(heading)[1].strip().split("\n\n")[0].splitlines()
-    assert "\n".join(line.strip() for line in lines) == best["plan"]
-    path.write_text(plan_of(survey, *(line.strip() for line in lines)), encoding="utf-8")
-    assert read_plan(path).variant.name == best["variant"]
+    for epsilon in (1.0, 2.0):
+        best = next(row for row in found if row["epsilon"] == epsilon)
+        path.write_text(plan_of(survey, *best["plan"].splitlines()), encoding="utf-8")
+        assert read_plan(path).variant.name == best["variant"]
+    name, lines = taken(said)
+    [best] = [row for row in found if f"{row['name']} at epsilon {row['epsilon']:g}" == name]
+    assert lines == best["plan"]
+    path.write_text(plan_of(survey), encoding="utf-8")
+    turned = ("design", path, "--n", "20000", "--error", "0.05")
+    least = sottovoce(*turned, "--json").json["needed"][0]
+    name, lines = taken(sottovoce(*turned).out)
+    assert name == f"{least['name']} at epsilon {least['epsilon']:g} with 20,000 respondents"
+    assert lines == least["plan"]
+
+
+def taken(said: str) -> tuple[str, str]:
+    """The design that is recommended, and its lines for the plan."""
+    name = said.split("Take this: ")[1].splitlines()[0]
+    below = said.split("In the plan, in place of its variant and parameters:\n")[1]
+    return name, "\n".join(line.strip() for line in below.split("\n\n")[0].splitlines())
 
 
 @pytest.mark.parametrize(

@@ -245,10 +245,14 @@ def test_ten_thousand_million_people_of_ten_parties_are_summed(noise: Noise | No
 
 def test_a_sum_that_cannot_be_is_refused() -> None:
     variant = PairCounts(survey=BITS)
-    for parties in (1, 2, 10**8):
+    for parties, says in (
+        (1, "parties 1: expected"),
+        (2, "2 parties"),
+        (10**8, f"{10**8} parties"),
+    ):
         asking = variant.stages(10**9)
         next(asking)
-        with pytest.raises(CannotTabulateError, match=f"{parties} parties|parties {parties}"):
+        with pytest.raises(CannotTabulateError, match=says):
             asking.send(np.array([parties, *[0] * 12]))
 
 
