@@ -57,6 +57,10 @@ def _drawn(session: bytes, root: bytes) -> bytes:
     return SUM_PURPOSE + session + root
 
 
+NONCE = "nonce"
+"""Purpose of the randomness that a party sends before it learns its neighbours."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class Hood:
     """A party and its neighbours, one row each.
@@ -110,7 +114,7 @@ async def join(me: Me, *, respondents: int, neighbours: int) -> Hood:
         RemoteProtocolError: the neighbours are not those that the coin draws, or not on the roster.
     """
     # The stream depends on the session, so no seed of a mask is ever used twice.
-    nonce = me.stream.derive(f"nonce {me.session.hex()}").bytes(NONCE_BYTES)
+    nonce = me.stream.derive(f"{NONCE} {me.session.hex()}").bytes(NONCE_BYTES)
     await me.send(AGGREGATOR, Join(respondents, np.frombuffer(nonce, np.uint8)))
     graph = await me.receive(Graph, AGGREGATOR)
     parties = len(me.roster) - 1

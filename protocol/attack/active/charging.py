@@ -165,7 +165,8 @@ def pilot(
         pilots: number of runs with each record.
         only: the place of the only neighbour to try; all if None.
     """
-    streams = [_stream(study, f"pilot {number} of {pilots}") for number in range(pilots)]
+    drawn = [_stream(study, f"pilot {number} of {pilots}") for number in range(pilots)]
+    streams = [study.redrawn(stream) for stream in drawn]
     own = [play_conduct(study.machine(study.record(None), stream), heard) for stream in streams]
     views = [view_of_conduct(study, conduct) for conduct in own]
     best, ledgers = Worth(0, -math.inf), Ledgers(study, heard)
@@ -234,7 +235,7 @@ def tried(
     records = study.record(None), study.record(neighbour)
     views = []
     for number, bit in enumerate(bits.tolist()):
-        stream = drawn.derive(f"trial {number}")
+        stream = study.redrawn(drawn.derive(f"trial {number}"))
         conduct = play_conduct(study.machine(records[bit], stream), heard)
         bound = max(bound, ledgers.charged(conduct, neighbour.attribute))
         views.append(view_of_conduct(study, conduct))

@@ -30,7 +30,6 @@ from protocol.attack.active.worlds import (
     play,
 )
 from protocol.crypto.randomness import Stream, secret_of
-from protocol.messages import ROLE_STREAM
 
 STREAMS = 3
 """Number of streams of the target for each script; the first is the session's."""
@@ -114,9 +113,11 @@ def play_scripts(task: Task) -> list[Outcome]:
 
 def target_streams(study: Study, many: int) -> list[Stream]:
     """The target's streams: the session's, and others."""
-    own = study.setting.streams.stream(study.party, ROLE_STREAM)
     drawn = Stream(secret_of(study.seed)).derive("active attack, streams")
-    return [own, *(drawn.derive(str(number)) for number in range(1, many))]
+    return [
+        study.own_stream,
+        *(study.redrawn(drawn.derive(str(number))) for number in range(1, many)),
+    ]
 
 
 def play_once(task: Task, script: Script) -> Outcome:

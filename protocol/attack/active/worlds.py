@@ -18,7 +18,7 @@ from protocol.attack.active.edits import Grammar
 from protocol.attack.active.script import HONEST, Move, Script
 from protocol.attack.active.target import Heard, Traced, Watched
 from protocol.audit.coalition.coalition import Coalition
-from protocol.crypto.randomness import Stream
+from protocol.crypto.randomness import SECRET_BYTES, Stream
 from protocol.errors import ProtocolError
 from protocol.messages import (
     AGGREGATOR,
@@ -33,6 +33,7 @@ from protocol.session.exchange import Exchange
 from protocol.session.local import Loop, Member
 from protocol.session.machine import Machine
 from protocol.session.variant import Variant
+from protocol.sharing.meeting import NONCE
 from protocol.simulation.setting import Setting, make_setting
 from protocol.surveys.records import Records
 
@@ -58,6 +59,25 @@ class Neighbour(NamedTuple):
     attribute: str
     code: int
     words: str
+
+
+class _Redrawn(Stream):
+    """Other randomness of the target, but for its nonce in the graph of a secure sum.
+
+    It sends the nonce before all else, and the graph that it receives fits no other one.
+    """
+
+    __slots__ = ("_own",)
+
+    def __init__(self, drawn: Stream, own: Stream) -> None:
+        super().__init__(drawn.derive("redrawn").bytes(SECRET_BYTES))
+        self._own = own
+
+    def derive(self, purpose: str) -> Stream:
+        """An independent child stream; for the nonce that of the session."""
+        if purpose.startswith(f"{NONCE} "):
+            return self._own.derive(purpose)
+        return super().derive(purpose)
 
 
 class Study(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -147,13 +167,22 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             codes[0, self.records.survey.axes((neighbour.attribute,))[0]] = neighbour.code
         return Records(self.records.survey, codes)
 
+    @property
+    def own_stream(self) -> Stream:
+        """The target's randomness in the session."""
+        return self.setting.streams.stream(self.party, ROLE_STREAM)
+
+    def redrawn(self, drawn: Stream) -> Stream:
+        """Other randomness for the target, with which it still fits into the session's graph."""
+        return _Redrawn(drawn, self.own_stream)
+
     def machine(self, records: Records, stream: Stream | None = None) -> Traced:
         """The target before the session, with these records."""
         setting, party = self.setting, self.party
         machine = Traced(
             setting.charter,
             party,
-            stream or setting.streams.stream(party, ROLE_STREAM),
+            stream or self.own_stream,
             records=records,
             identity=setting.identities[party],
         )
